@@ -1,31 +1,36 @@
 #!lua
--- Creates a job or changes it, and plants its first run. Refused by Redis itself when memory is full: it only adds.
--- Guard: the name is free, or the job is of the same kind of source and at the rev the caller read. An equal definition
--- changes nothing, unless the zone data has or what is kept of it is spoilt; repeating a call with the same token answers the same, also when the job is over by
--- then. A definition that names a unique key needs it free, or its own; the holder is the one the caller read. One that debounces
--- replaces the definition of a holder that has not begun, at whatever rev, and moves its run though it is due. Runs of the job that
--- wait at gates it has named are judged anew.
+-- Creates or edits a job, and plants its first run.
+-- Redis itself refuses this script when memory is full, because it only adds data.
+-- Guard: the name is free, or the job is of the same source kind and at the revision that the
+-- caller read.
+-- An equal definition changes nothing, unless the zone data changed or the stored definition is
+-- damaged.
+-- A repeated call with the same token answers the same, even if the job is over by then.
+-- A unique key must be free or held by this job; its holder must be the job that the caller read.
+-- A debouncing definition replaces that of a holder that has not begun, at any revision, and moves
+-- its run even if due.
+-- Runs that wait at the gates named in `gates` are judged anew.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 job_due: of the new definition's lane
--- KEYS 4 old_due: of the lane the caller read
+-- KEYS 4 old_due: the due set of the lane that the caller read
 -- KEYS 5 run: of the planted id
 -- KEYS 6 finished
 -- KEYS 7 history
 -- KEYS 8 job_history
--- KEYS 9 source: the source's own list, of a file job
+-- KEYS 9 source: the list of the job's source, for a file job
 -- KEYS 10 nudge
--- KEYS 11 passed_run: of the first of the stretch that passed
+-- KEYS 11 passed_run: the first run of the skipped range
 -- KEYS 12 totals
 -- KEYS 13 deeds
 -- KEYS 14 open
 -- KEYS 15 lanes
 -- KEYS 16 shunned
 -- KEYS 17 shunned_lately
--- KEYS 18 unique: who holds the key the definition names; the job if it names none
+-- KEYS 18 unique: the holder of the definition's unique key; the job if it names none
 -- KEYS 19 uniques
--- KEYS 20 holder: the job that holds that key, as read, else the job
--- KEYS 21 old_unique: of the key the job named, as read, else the job
+-- KEYS 20 holder: the job that holds this key, as read, else the job
+-- KEYS 21 old_unique: the unique key that the job had, as read, else the job
 -- KEYS 22 notices
 -- KEYS 23 gated
 -- KEYS 24 eras
@@ -44,36 +49,39 @@
 -- ARGV 9 tz
 -- ARGV 10 lane
 -- ARGV 11 once: 1 for a one-shot, else 0
--- ARGV 12 change: schedule (plant anew), zone (plant anew, the definition is the same) or rest (leave the planted run)
+-- ARGV 12 change: schedule (plant anew), zone (plant anew, the definition is the same) or
+--   rest (leave the planted run)
 -- ARGV 13 planted: id or ''
 -- ARGV 14 planted_due
 -- ARGV 15 planted_ready
 -- ARGV 16 anchor
 -- ARGV 17 existing: edit, or refuse
 -- ARGV 18 planned: the pending or held run, as read, or ''
--- ARGV 19 passed: first of the stretch that passed under the old schedule and is told now, or ''
+-- ARGV 19 passed: the first of the skipped range under the old schedule, which is recorded now, or
+--   ''
 -- ARGV 20 passed_last
 -- ARGV 21 passed_count
--- ARGV 22 by: whose wish it is, or ''
--- ARGV 23 old_schedule: in words, of a change of it
+-- ARGV 22 by: who asked for it, or ''
+-- ARGV 23 old_schedule: in words, if the schedule changes
 -- ARGV 24 new_schedule
--- ARGV 25 delay: in ms, of a job that is planted at the end of each run, else ''
+-- ARGV 25 delay: in ms, if the job is planted at the end of each run, else ''
 -- ARGV 26 max_runs: of such a job, or ''
 -- ARGV 27 not_while: the jobs it is not to run beside
 -- ARGV 28 unique_key: or ''
 -- ARGV 29 unique_mode: refuse, debounce or throttle
--- ARGV 30 unique_for: in ms, how long the key is held from the add, or '' until the job is over
+-- ARGV 30 unique_for: how long the key is held from the add, in ms, or '' until the job is over
 -- ARGV 31 holder_name: of the job that holds the key, as read, or ''
 -- ARGV 32 old_key: as read, or ''
 -- ARGV 33 old_queue: as read, or ''
--- ARGV 34 tells: whom its runs are told to
--- ARGV 35 gates: which the definition named as it was read, if the new one lets its runs pass otherwise or plans them otherwise
--- ARGV 36 gated: how the job is listed with its first gate, or ''
+-- ARGV 34 tells: the notices and deadlines of its runs
+-- ARGV 35 gates: the gates of the definition that was read, if the new one changes the gates or the
+--   schedule
+-- ARGV 36 gated: the job's entry with its first gate, or ''
 -- Reply created
 -- Reply updated
 -- Reply unchanged
 -- Reply exists: kind of the holder
--- Reply held: kind of the holder, which is another kind than asked
+-- Reply held: kind of the holder, which differs from the kind asked for
 -- Reply taken: name of the job that holds the unique key
 -- Reply stale: the job changed; read it again
 -- Reply occupied: the planted id already has a record
@@ -102,8 +110,10 @@ local function list_in_source()
   end
 end
 
--- Whether the key the definition names is held by another; and whether it is a burst: this job holds it, has not begun, and a
--- later add is to take its place.
+-- Returns a reply if another job holds the unique key, or the caller must read again; otherwise
+-- nil.
+-- Sets `is_burst` if this job holds the key, has not begun, and the new definition is to replace
+-- its own.
 local key, is_burst = ARGV[28], false
 local function judge_unique()
   local lock = redis.call('HMGET', KEYS[18], 'job', 'until', 'mode')
@@ -114,7 +124,8 @@ local function judge_unique()
   local is_own = is_there and lock[1] == name
   if ARGV[29] == 'debounce' and lock[3] == 'debounce' then
     local is_to_come = is_there and ((holder[4] or '') ~= '' or holder[5])
-    -- The caller decided by another state of the holder: that job is the one to change, or it has begun meanwhile.
+    -- The caller decided by another state of the holder: the holder is the job to change, or it has
+    -- begun meanwhile.
     if is_to_come and not is_own or is_own and not is_to_come and ARGV[18] ~= '' then return {'stale'} end
     is_burst = is_to_come and ARGV[18] ~= ''
     return
@@ -135,7 +146,7 @@ if is_live then
     return {'unchanged'}
   end
   if is_burst then
-    -- Where its planned run is due the caller must have read; the rest of what it read is replaced anyway.
+    -- The caller must have read where the planned run is due; a burst replaces the rest anyway.
     if ARGV[5] == '' or redis.call('HGET', k.job, 'queue') ~= ARGV[33] then return {'stale'} end
   elseif job[1] ~= ARGV[5] then
     return {'stale'}
@@ -145,7 +156,8 @@ elseif ARGV[5] ~= '' then
   return {'stale'}
 end
 
--- An occurrence with a record is not planted again, but for one that was cancelled before any attempt, of a job made anew.
+-- An occurrence with a record is not planted again.
+-- The exception is a run of an ended job that was cancelled before any attempt.
 local planted_is_new = planted ~= '' and planted ~= job[6]
 if planted_is_new and redis.call('EXISTS', k.run) == 1 then
   local run = redis.call('HMGET', k.run, 'state', 'attempt')
@@ -155,16 +167,17 @@ if planted_is_new and redis.call('EXISTS', k.run) == 1 then
   redis.call('ZREM', KEYS[8], planted)
 end
 
--- With a run open, its end plants the next.
+-- While a run is open, its end plants the next run.
 if ARGV[25] ~= '' and is_live and redis.call('ZCARD', KEYS[14]) > 0 then planted = '' end
 
 note_lane(KEYS[15], k.nudge, ARGV[10], now)
--- The job holds the key it names from now on, and no other. Once the key is to be looked at again, the janitor does.
+-- Makes the job the holder of the unique key it names, and of no other.
+-- `uniques` says when the janitor is to check the key.
 local function hold_unique()
   if key ~= '' then
     local lock = redis.call('HMGET', KEYS[18], 'job', 'since', 'until')
     local is_kept = is_live and lock[1] == name and (not lock[3] or now < whole(lock[3], FENCE))
-    -- The first add of another burst.
+    -- The first add of another burst starts the key's time anew.
     if ARGV[29] == 'debounce' and not is_burst then is_kept = false end
     local since = is_kept and tonumber(lock[2] or '') or now
     local look = math.max(tonumber(ARGV[14]) or 0, now)
@@ -190,7 +203,8 @@ local function set_tells()
   if ARGV[34] ~= '' then redis.call('HSET', k.job, 'tells', ARGV[34]) elseif job[1] then redis.call('HDEL', k.job, 'tells', 'failing', 'judged_at') end
 end
 
--- What waits at a gate by the definition there was is ready now, and its claim judges it by this one.
+-- Makes the runs that wait at the job's former gates ready, so that their claims judge them by the
+-- new definition.
 local function judge_anew()
   for _, gate_name in ipairs(gate_names(ARGV[35])) do
     local gate = k.gates[gate_name]
@@ -211,14 +225,15 @@ local function judge_anew()
   end
 end
 
--- What was planted from an earlier reading of the clock belongs to the schedule too, which holds all after this.
+-- The new schedule covers all occurrences after `since`.
+-- A run that was planted from an earlier reading of the clock belongs to it too.
 local since = planted ~= '' and ARGV[11] ~= '1' and math.min(now, tonumber(ARGV[14]) - 1) or now
 local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
 set_shunned(KEYS[16], KEYS[17], k.job, name, ARGV[27])
 set_gated(KEYS[23], k.job, ARGV[36])
 if not is_live then
   if job[1] then
-    -- What a one-shot promised was told of though it ended before.
+    -- The occurrences of a one-shot all belong to its schedule, even if it ended before them.
     local ended = redis.call('HMGET', k.job, 'once', 'ended_at')
     note_era(KEYS[24], k.job, ended[1] == '1' and PARKED - 1 or whole(ended[2], PARKED - 1), now)
   end
@@ -227,13 +242,15 @@ if not is_live then
     'source', ARGV[7], 'created_by', ARGV[22], 'delay', ARGV[25], 'max_runs', ARGV[26], 'born', rev,
     'same_since', job[1] and job[4] == ARGV[4] and (job[11] or job[10]) or rev)
   set_tells()
-  -- Of a one-shot, of which there are the most, its record alone says who added it.
+  -- The record of a one-shot says who added it: one-shots are the most jobs, so they get no entry
+  -- in the audit log.
   if ARGV[11] ~= '1' then note_deed(KEYS[13], now, 'added', ARGV[22], {}) end
   list_in_source()
   hold_unique()
   plant_pending(k, name, planted, ARGV[14], ARGV[15])
   if job[1] then
-    -- An earlier job of this name leaves nothing behind, nor do the files that listed it list this one.
+    -- An earlier job of this name leaves nothing behind; the files that listed it do not list the
+    -- new job.
     redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'held', 'begun', 'failing', 'judged_at', 'window', 'watched')
     redis.call('UNLINK', KEYS[25])
     redis.call('ZREM', KEYS[26], name)
@@ -246,7 +263,8 @@ if not is_live then
   return {'created'}
 end
 
--- What passed behind the planned run is told now: later nobody knows the old schedule any more.
+-- The occurrences that passed behind the planned run are recorded now, because the old schedule is
+-- lost afterwards.
 if ARGV[12] ~= 'rest' and ARGV[19] ~= '' and redis.call('EXISTS', KEYS[11]) == 0 then
   local facts = tell_stretch(k.job, ARGV[20], ARGV[21],
     {'job', name, 'due', string.match(ARGV[19], '@(%d+)'), 'queue', ARGV[10], 'kind', 'regular', 'rev', rev})
@@ -258,7 +276,7 @@ local old = job[6]
 local old_ready = old and old ~= '' and redis.call('ZSCORE', KEYS[4], old)
 local is_owed = old_ready and tonumber(old_ready) <= now
 if ARGV[12] ~= 'rest' and not is_burst then
-  -- One that was due, and not ready yet, gives way: it was none.
+  -- A run that was due but not ready yet is dropped: its occurrence does not count.
   local due = tonumber(string.match(ARGV[18], '@(%d+)$') or '')
   local gives_way = due and due <= now and ARGV[19] == '' and not is_owed
   note_era(KEYS[24], k.job, gives_way and due - 1 or now, now)
@@ -277,7 +295,8 @@ if ARGV[12] ~= 'rest' then
     if job[7] and job[7] ~= planted then unwatch_planned(k, job[7]) end
     if planted == '' then redis.call('HDEL', k.job, 'held') else redis.call('HSET', k.job, 'held', planted) end
   elseif is_owed and not is_burst then
-    -- Already due: owed, whatever the new schedule says. Its claim plants the new schedule's first.
+    -- The run is already due, so it is owed under any schedule. Its claim plants the first run of
+    -- the new schedule.
     if KEYS[3] ~= KEYS[4] then
       redis.call('ZADD', k.job_due, old_ready, old)
       redis.call('ZREM', KEYS[4], old)

@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
--- Writes down that a node is there.
--- Guard: the name is free, this incarnation's own, or held by one not seen for as long as the caller says.
+-- Records that a node is alive.
+-- Guard: the name is free, held by this incarnation, or its holder was not seen for
+-- `gone_after_ms`.
 -- KEYS 1 nodes
 -- KEYS 2 node
 -- ARGV 1 now
 -- ARGV 2 node_name
 -- ARGV 3 incarnation
--- ARGV 4 gone_after_ms: another incarnation unseen for so long has left
--- ARGV 5 claim_name: take, from an incarnation known to be dead; else ask
+-- ARGV 4 gone_after_ms: another incarnation that was not seen for this time has left
+-- ARGV 5 claim_name: take the name from an incarnation known to be dead, or ask
 -- ARGV* field
 -- ARGV* value
 -- Reply present: now

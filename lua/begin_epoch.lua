@@ -1,7 +1,10 @@
 #!lua flags=allow-oom
--- Gives the data a new mark: on its first day, or because a node noticed that some of it is gone. Then the loss is recorded,
--- fences go on above the highest ever seen, and nothing is ripe until the data has settled.
--- Guard: the mark is still the one the caller read, so of several nodes that notice one loss one marks it.
+-- Gives the data a new epoch: on its first day, or because a node noticed a data loss.
+-- After a loss it also records the loss, raises the fence above the highest ever seen, and starts
+-- the settling time.
+-- Until the data has settled, no run is due.
+-- Guard: the epoch is still the one that the caller read, so only one of several nodes marks a
+-- loss.
 -- KEYS 1 epoch
 -- KEYS 2 losses
 -- KEYS 3 settling

@@ -1,6 +1,8 @@
 #!lua flags=allow-oom
--- Cancels one run: planned, it ends cancelled and its job's next run is planted; running, its node is asked to stop it.
--- Guard: the run is not over; if it is the job's pending one, rev as given. Cancelling twice answers cancelled twice.
+-- Cancels one run. A planned run ends cancelled, and its job's next run is planted.
+-- A running run is stopped by its node.
+-- Guard: the run is not over. If it is the job's pending run, the job is at the given revision.
+-- Cancelling twice answers `cancelled` twice.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
@@ -31,16 +33,16 @@
 -- ARGV 9 successor: id or ''
 -- ARGV 10 successor_due
 -- ARGV 11 successor_ready
--- ARGV 12 by: whose wish it is, or ''
+-- ARGV 12 by: who asked for it, or ''
 -- ARGV 13 job_lane: as read
--- ARGV 14 gates: at which the run stands
+-- ARGV 14 gates: the gates at which the run has places
 -- Reply cancelled
 -- Reply requested: it is running; its node stops it
 -- Reply over: state, finished_at
 -- Reply unknown
 -- Reply stale: the job changed; read it again
 -- Reply occupied: the successor's id already has a record
--- Reply places: the gates it stands at; the call does not have them all
+-- Reply places: the gates at which it has places; the call lacks some of them
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], open = KEYS[6], waiting = KEYS[7],
@@ -74,7 +76,7 @@ if ARGV[6] ~= '' and moved_to(k, ARGV[13]) then return {'stale'} end
 if is_pending and is_planted_before(ARGV[9], KEYS[14]) then return {'occupied', ARGV[9]} end
 end_run(k, id, 'cancelled', ARGV[8], now, {'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[7], 'kind', ARGV[5],
   'by', ARGV[12]})
--- The audit log of a removed job says already that it was removed.
+-- The audit log of a removed job has an entry of the removal already.
 if job[1] and not job[3] then note_deed(KEYS[16], now, 'run cancelled', ARGV[12], {run = id}) end
 if is_pending then plant_pending(k, ARGV[3], ARGV[9], ARGV[10], ARGV[11]) end
 if places[1] then redis.call('HDEL', k.run, 'places') end

@@ -1,9 +1,13 @@
 #!lua flags=allow-oom
--- Claims ripe runs of one lane: each leaves the due set with a lease, an owner and a fence, and its job's next run is
--- planted in the same step. One blocked by an open run of its job waits, or ends skipped, as the job's overlap rule says. One
--- that its queue has no room for (paused, at its limit, beyond its rate) stays where it is.
--- Guard: the run is in the due set and ready; the job's rev is the one its successor was computed from. Repeating a call
--- with the same token answers claimed with the same fence; what ended or waits by the first call is gone at the second.
+-- Claims due runs of one lane: each leaves the due set and gets a lease, an owner and a fence.
+-- The same step plants the next run of its job.
+-- A run behind an open run of its job waits or is skipped, as the job's overlap rule says.
+-- A run for which its queue has no room stays due: the queue is paused, at its limit or beyond its
+-- rate.
+-- Guard: the run is in the due set and ready; its successor was computed from the job's present
+-- revision.
+-- A repeated call with the same token answers `claimed` with the same fence.
+-- Runs that ended or began to wait in the first call are answered `gone` in the second.
 -- KEYS 1 due
 -- KEYS 2 leases
 -- KEYS 3 fence
@@ -38,7 +42,7 @@
 -- ARGV 4 token: names this call
 -- ARGV 5 lease_ms
 -- ARGV 6 lane
--- ARGV 7 gates: of all these runs, in the order of their keys
+-- ARGV 7 gates: the gates of all these runs, in the order of their keys
 -- ARGV 8 slots: how many may be claimed
 -- ARGV* id
 -- ARGV* job_name
@@ -48,29 +52,32 @@
 -- ARGV* overlap: skip, queue, replace or allow
 -- ARGV* max_waiting
 -- ARGV* max_age: in ms, or ''
--- ARGV* latest_start: after which a first attempt of a regular run is skipped, or ''
+-- ARGV* latest_start: the time after which the first attempt of a regular run is skipped, or ''
 -- ARGV* max_runs: how many regular runs may begin, or ''
 -- ARGV* successor: id or ''
 -- ARGV* successor_due
 -- ARGV* successor_ready
--- ARGV* run_gates: those it has to pass, in the order it is to pass them
--- ARGV* limits: of its key: how many at once (0: any number), microseconds between two, how many of those beforehand; or ''
--- Reply items: now, 1 if the fence counter was spoilt and rebuilt, then one of these for each run
--- Reply claimed: fence, attempt, lease end, recoveries in a row, failures, unclear answers in a row,
--- 1 if it was claimed before
--- Reply full: as many were claimed as may be; this one was not judged
+-- ARGV* run_gates: the gates it has to pass, in this order
+-- ARGV* limits: of its key: runs at once (0: any number), microseconds between two starts, burst;
+--   or ''
+-- Reply items: now, 1 if the fence counter was wrong and rebuilt, then one of these replies for
+--   each run
+-- Reply claimed: fence, attempt, lease end, recoveries in a row, failures, unclear answers in a
+--   row, 1 if it was claimed before
+-- Reply full: as many runs as allowed were claimed; this run was not judged
 -- Reply gone: another node was first
 -- Reply early: ready
 -- Reply stale: the job changed; read it again
 -- Reply orphan: the run's job is not known
--- Reply spoilt: its record has a state no run has; it stays due, for the caller to put it aside
--- Reply foreign: a run that nobody planned or asked for
+-- Reply spoilt: its record has an unknown state; it stays due, so that the caller can quarantine it
+-- Reply foreign: nobody planned or asked for this run
 -- Reply occupied: the successor's id already has a record
 -- Reply skipped: reason
 -- Reply waiting: behind an open run
 -- Reply queued: at a gate, which is named
--- Reply places: the gates it stands at; the call does not have them all
--- Reply shunned: there are jobs that are not to run while this one does; it has to pass the gate of its own name
+-- Reply places: the gates at which it has places; the call lacks some of them
+-- Reply shunned: other jobs must not run beside this one, so it has to pass the gate `job:` of its
+--   own name
 -- Reply cancelled: reason
 -- Reply failed: reason; another attempt would have come too late
 -- Reply held: why its queue has no room (paused, full or rate)
@@ -85,8 +92,9 @@ local gates, last_key = gates_of(ARGV[7])
 local has_shunned = redis.call('EXISTS', KEYS[14]) == 1
 local has_stops = redis.call('EXISTS', stops) == 1
 
--- A lost or spoilt counter is rebuilt from the clock, which is past every fence issued from the clock before, and from
--- the run's own last fence, in case the clock was set back.
+-- A lost or unreadable counter is rebuilt from the clock, which exceeds every fence issued from an
+-- earlier clock.
+-- If the clock was set back, the run's own last fence is the lower bound.
 local stored = redis.call('GET', fence_key)
 local last = whole(stored, FENCE)
 local is_spoilt = stored and last == 0
@@ -97,22 +105,23 @@ local function next_fence(own)
   return last
 end
 
--- Judged once: a call is of one queue.
+-- The room is computed once, because all runs of a call are in one queue.
 local queue, taken = room_in(KEYS[12], KEYS[11], KEYS[13], micros), 0
 
--- What stands in the way of a first attempt: nil, or the word for what became of it.
+-- Returns nil if a first attempt may start; otherwise `waiting` or `skipped`.
 local function blocked(k, a, id, has_waited)
   if a.overlap == 'allow' then return nil end
   if redis.call('ZCARD', k.open) == 0 or redis.call('ZSCORE', k.open, id) then return nil end
-  -- One that has had its turn, and was overtaken before it was claimed, waits for another.
+  -- A run whose turn had come was overtaken before its claim, so it waits again instead of being
+  -- skipped.
   if a.overlap == 'replace' or has_waited then return 'waiting' end
   if a.overlap == 'skip' then return 'skipped' end
   if redis.call('ZCARD', k.waiting) >= tonumber(a.max_waiting) then return 'skipped' end
   return 'waiting'
 end
 
--- All runs of the job that are in the way of a newer one under `replace` are asked to stop. One that waits for a retry, for
--- its turn or at a gate is claimed at once and ends there.
+-- Asks all older runs of the job to stop, under the overlap rule `replace`.
+-- A run that waits for a retry, for its turn or at a gate becomes due at once; its claim ends it.
 local function replace(k, names)
   has_stops = true
   for _, other in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
@@ -137,7 +146,8 @@ local function replace(k, names)
   redis.call('PUBLISH', nudge, 'stop')
 end
 
--- The last run that may begin has begun, out of its turn: what is planned is not to run any more.
+-- Ends the schedule after the last of `max_runs` has begun out of order: the planned run is
+-- dropped.
 local function end_schedule(k, job_name, pending)
   redis.call('HDEL', k.job, 'held')
   plant_pending(k, job_name, '')
@@ -145,7 +155,8 @@ local function end_schedule(k, job_name, pending)
   unwatch_planned(k, pending or '')
 end
 
--- Whether there are jobs that are not to run while `job` does and its run does not pass the gate for that.
+-- Returns true if other jobs must not run beside `job`, and its run does not pass the gate for
+-- that.
 local function is_shunned(job, names)
   if not has_shunned or redis.call('ZRANGEBYLEX', KEYS[14], '[' .. job .. ' ', '(' .. job .. '!', 'LIMIT', 0, 1)[1] == nil then
     return false
@@ -156,8 +167,9 @@ local function is_shunned(job, names)
   return true
 end
 
--- Whether one that came before waits at a gate a run could pass: in the lane of this call, or in one that is not stuck. Of members that
--- take turns only those of the same job count.
+-- Returns true if an earlier run waits at a gate that this run could pass.
+-- Only runs in the lane of this call or in a lane that is not stuck count.
+-- In an alternating group only runs of the same job count.
 local function would_overtake(gate, a)
   local own = tonumber(a.due_ms)
   local function is_before(id, due_ms) return id and (due_ms < own or due_ms == own and id < a.id) end
@@ -165,11 +177,13 @@ local function would_overtake(gate, a)
   return is_before(first_of_all(gate)) or is_before(first_in_lane(gate, ARGV[6]))
 end
 
--- By how many more wait when this call is over.
+-- The change of the number of waiting runs by this call.
 local waiting = 0
 
--- Passes the gates a run has to pass, from the first on; it keeps those it has passed while it waits at the next, and gives up
--- what it does not need any more. Gives the gate it has to wait at, if any, and all gates it stands at then.
+-- Passes the gates of a run in order. Returns the gate where it has to wait, or nil, and all gates
+-- where it has places.
+-- While it waits at a gate, it keeps the places at the gates before. It gives up places it no
+-- longer needs.
 local function pass_gates(k, a, names, places)
   local needed, stands = {}, {}
   for _, name in ipairs(names) do needed[name] = true end
@@ -185,7 +199,7 @@ local function pass_gates(k, a, names, places)
     local limits = gate.kind == 'key' and known[2] ~= a.limits and a.limits or nil
     local may, opens
     if since then
-      -- It was let in before; what the rate counts is where it begins.
+      -- The run was let in before. The rate counts it where it begins, so it is checked again here.
       opens = gate.kind == 'key' and rate_opens(gate, a.limits, 0, now, micros)
       may = not opens
     else
@@ -210,7 +224,8 @@ local function pass_gates(k, a, names, places)
   return nil, stands
 end
 
--- Counts a run that begins where a key has a rate, and lets others in by what its job allows now.
+-- Counts the start of a run in the rate of its key.
+-- Runs that wait there are judged anew, because the job's limits may have changed.
 local function begin_at(names, limits)
   for _, name in ipairs(names) do
     local gate = gates[name]
@@ -221,8 +236,10 @@ local function begin_at(names, limits)
   end
 end
 
--- Takes out what is due and not to start: left behind in a lane that its job had once, or planned although it executes or is over, as
--- after a loss. A planned one is followed by the next all the same. A one-shot whose state cannot be read is not over by that.
+-- Removes a due run that must not start: a run left in a former lane, or a planned run that is
+-- running or over.
+-- The latter happens after a loss. A planned run is followed by the next run all the same.
+-- A one-shot whose run has an unreadable state does not end by this.
 local function pass_over(k, a, state)
   local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'begun', 'once')
   local has_begun = state == 'running' or ENDS[state]
@@ -238,8 +255,9 @@ local function pass_over(k, a, state)
   return {'gone'}
 end
 
--- Has the nodes look at one that is skipped when it was to have started: whether what it was skipped behind goes on by then. Of all
--- behind one run the first is looked at, so that a run that hangs is told of once.
+-- Adds the start deadline of a skipped run: the run that blocked it may still be running then.
+-- Only the first run skipped behind the same run has a deadline, so that a run that hangs is
+-- reported once.
 local function watch_skipped(k, id, due_ms, tells, behind, last)
   local start = string.match(tells or '', 'start=%d+')
   if not start or behind == '' or string.match(last or '', '^%S+') == behind then return end
@@ -248,14 +266,15 @@ local function watch_skipped(k, id, due_ms, tells, behind, last)
   if last then unwatch(k.deadlines, string.match(last, '%S*$')) end
 end
 
--- Tells of a run that starts later than it may.
+-- Adds the notice `on_late` for a run that starts later than its job allows.
 local function tell_late(k, id, tells, due_ms)
   local late = string.match(tells or '', 'late=(%d+)')
   if late and now - tonumber(due_ms) > tonumber(late) then tell(k, 'on_late', id, 'start', now) end
 end
 
 local claimed, slots = 0, tonumber(ARGV[8])
--- What this call has judged: named again it is answered as one that is gone, not as a call that is repeated.
+-- The runs judged by this call. A run that is named twice is answered `gone`, not as in a repeated
+-- call.
 local judged = {}
 
 local function claim(k, a)
@@ -284,7 +303,8 @@ local function claim(k, a)
   if not job[1] then return {'orphan'} end
   if job[1] ~= a.rev then return {'stale'} end
   local is_pending = job[2] == id
-  -- One that is owed has a record, or stands among those it was owed with; one that was asked for has a record.
+  -- A run that is owed has a record or is open, waiting or spread; a run that was asked for has a
+  -- record.
   if not is_pending and not run[2] and not run[4] and (a.kind == 'manual' or not job[3] and not redis.call('ZSCORE', k.open, id)
     and not redis.call('ZSCORE', k.waiting, id) and not redis.call('ZSCORE', k.spread, id)) then
     return {'foreign'}
@@ -295,21 +315,25 @@ local function claim(k, a)
   if gates_bad then return gates_bad end
   if is_shunned(a.job_name, names) then return {'shunned'} end
   local places = gate_names(run[11])
-  -- Since when it could run but for what it waits for at its gates.
+  -- The time from which it could have run without its gates.
   local woken = ready
   if run[12] then ready = run[12] end
 
-  -- By the fence, not the attempt: a run handed back at a shutdown may have started, and is neither skipped nor dropped.
+  -- The fence decides, not the attempt number.
+  -- A run that was handed back at a shutdown may have started, so it is neither skipped nor
+  -- dropped.
   local first = not run[4]
-  -- A manual run is not among the open ones: another of its job may have begun since this one was handed back.
+  -- A manual run is not in the list of open runs: another run of its job may have begun since it
+  -- was handed back.
   local is_back = not first and a.kind == 'manual' and whole(run[1], COUNT) == 0
-  -- A one-shot that is over still has its definition for the manual runs asked for before, and for what it was before: a run
-  -- that was spread, and may have waited for another since.
+  -- A finished one-shot keeps its definition for manual runs asked for earlier, and for runs of its
+  -- former schedule.
+  -- Those runs were spread, and may have waited for another run since.
   local is_spread = redis.call('ZSCORE', k.spread, id)
   local is_owed = is_spread or run[10]
   local is_removed = job[3] and not (job[3] == 'finished' and (a.kind == 'manual' or is_owed))
-  -- A run of an earlier job of this name never begins with the definition of this job. A run that has begun goes on if the
-  -- definition is the same as it was.
+  -- A run of an earlier job of this name never begins with the definition of this job.
+  -- A run that has begun continues if the definition is unchanged.
   local is_of_former = is_former(run[15], first and job[10] or job[11])
   local begins = first and a.kind == 'regular'
   local begun, most = whole(job[6], COUNT), tonumber(a.max_runs) or math.huge
@@ -325,7 +349,7 @@ local function claim(k, a)
   elseif is_of_former then
     fate, reason = 'cancelled', 'of an earlier job of this name'
   elseif first and job[4] and a.kind == 'regular' and job[5] ~= '1' then
-    -- It was owed when its job was paused: it waited for its turn, or was spread.
+    -- The run was owed when its job was paused: it waited for its turn or was spread.
     fate, reason = 'skipped', 'paused'
   elseif begins and begun >= most then
     fate, reason = 'skipped', 'max_runs'
@@ -345,13 +369,13 @@ local function claim(k, a)
     if gate then fate, reason = 'queued', gate end
     if stands[1] then base[#base + 1], base[#base + 2] = 'places', table.concat(stands, ' ') end
   end
-  -- Only what differs from the plan is written down: of a run on time nothing.
+  -- A record names only what differs from the plan: a run on time needs no `ready_at`.
   if first and ready ~= a.due_ms then base[#base + 1], base[#base + 2] = 'ready_at', int(tonumber(ready)) end
   local behind = (first or is_back) and fate and reason == 'overlap' and (redis.call('ZRANGE', k.open, 0, 0)[1] or '')
   if behind then base[#base + 1], base[#base + 2] = 'behind', behind end
 
   if gate then
-    -- The last that began, or else one that was let in.
+    -- The run to name as the cause: the last run that began, or else a run that was let in.
     local found = found_at(gates[gate])
     found.last = found.last or redis.call('ZREVRANGE', gates[gate].held, 0, 0)[1]
     local before = found.last or redis.call('ZRANGE', gates[gate].queued, 0, 0)[1]
@@ -376,7 +400,8 @@ local function claim(k, a)
     local fence = next_fence(whole(run[4], FENCE - 1))
     local attempt = whole(run[1], COUNT) + 1
     local lease_end = now + tonumber(ARGV[5])
-    -- Kept, for this claim repeated finds its own fence: a run that may have started must not pass for a new one.
+    -- The mark is stored, so that a repeated claim answers the same: a run that may have started
+    -- must not look new.
     local before = first and 0 or 1
     redis.call('HSET', k.run, 'state', 'running', 'attempt', attempt, 'fence', int(fence), 'claim', ARGV[4], 'node', ARGV[2],
       'incarnation', ARGV[3], 'lease_ms', ARGV[5], 'lease_end', int(lease_end), 'started_at', int(now), 'reason', '',
@@ -393,7 +418,8 @@ local function claim(k, a)
       redis.call('HSET', k.job, 'begun', begun)
       if begun >= most and not is_pending then end_schedule(k, a.job_name, job[2]) end
     end
-    -- Those that began to wait under another rule are not to wait for a moment without any run open.
+    -- Runs that began to wait under another rule must not have to wait until no run is open: under
+    -- `allow` that moment may never come.
     if a.overlap == 'allow' and first then free_first_waiting(k, now) end
     claimed = claimed + 1
     run.reply = {'claimed', int(fence), attempt, lease_end, whole(run[5], COUNT), whole(run[6], COUNT),

@@ -1,29 +1,32 @@
 #!lua
--- Writes what a file says of a queue or a group, or that it says nothing of it any more. Refused by Redis itself when
--- memory is full: it only adds.
--- Guard: the caller's own text changed since it said it last, or what it said is gone. What was set by hand gives way to a text
--- that changed, not to one that is the same in another file: nobody edited anything then. A pause by hand gives way to none, and
--- settings by hand outlive the last file that said any. Repeating a call changes nothing. Where the text that holds goes and other
--- files say another, they say theirs again.
+-- Writes the settings that a file gives a queue or a group, or that the file no longer mentions it.
+-- Redis itself refuses this script when memory is full, because it only adds data.
+-- Guard: the file's own text changed since its last call, or the settings it wrote are gone.
+-- A changed text replaces settings made by hand. The same text in another file does not, because
+-- nobody edited anything.
+-- A pause by hand is never lifted, and settings by hand outlive the last file that gave any.
+-- A repeated call changes nothing.
+-- If the text in force is withdrawn while other files give a different one, those files are applied
+-- again.
 -- KEYS 1 settings: of the queue or group
--- KEYS 2 declared: what this file says
+-- KEYS 2 declared: the sections of this file
 -- KEYS 3 index: of queues or groups
 -- KEYS 4 nudge
 -- KEYS 5 gate_wakes
 -- ARGV 1 now
 -- ARGV 2 name
--- ARGV 3 entry: its field among what the file says
--- ARGV 4 hash: of the file's own text, or '' if it says nothing
+-- ARGV 3 entry: the field of this section in `declared`
+-- ARGV 4 hash: of the file's own text, or '' if the file does not mention it
 -- ARGV 5 source_name: of the file
--- ARGV 6 shown: what the index is to say of it; '' for nothing
+-- ARGV 6 shown: its value in the index; '' for none
 -- ARGV 7 paused: 1 if the file wants it paused, else 0
--- ARGV 8 mode: say, or look (what it would do)
+-- ARGV 8 mode: say (write it), or look (answer what it would do)
 -- ARGV* field: of settings
 -- ARGV* value: '' for none
 -- Reply declared
--- Reply unchanged: this file or another one said so before
--- Reply withdrawn: nobody says anything of it any more
--- Reply kept: another file does, or it was set by hand
+-- Reply unchanged: this file or another gave the same text before
+-- Reply withdrawn: no file mentions it any more
+-- Reply kept: another file mentions it, or it was set by hand
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local settings, declared, index = KEYS[1], KEYS[2], KEYS[3]
@@ -35,7 +38,7 @@ local function show()
   if ARGV[6] == '' then redis.call('HDEL', index, name) else redis.call('HSET', index, name, ARGV[6]) end
 end
 
--- What waits in a group is judged anew when its settings change.
+-- Has the runs that wait at a group judged anew, because its settings changed.
 local function wake_group()
   local group = string.match(entry, '^group (.+)$')
   if not group then return end
@@ -43,7 +46,8 @@ local function wake_group()
   redis.call('PUBLISH', KEYS[4], 'due')
 end
 
--- The fields of what other files say, and the name of one that says `text`, or nil.
+-- Returns the fields of other files in the settings, and the name of a file that gave `text`, or
+-- nil.
 local function others_of(text)
   local others, sayer = {}, nil
   for _, field in ipairs(redis.call('HKEYS', settings)) do
@@ -77,7 +81,7 @@ if hash == '' then
 end
 
 if held[1] == hash and redis.call('HGET', declared, entry) == hash then return {'unchanged'} end
--- What holds is what this text says, or it is a copy of another's: what was done by hand since stands.
+-- The settings in force come from this text or a copy of it, so changes by hand since then remain.
 local text = held[5] and redis.call('HGET', settings, 'src:' .. held[5])
 local _, sayer = others_of(hash)
 if sayer and (text == hash or not held[1] and held[2]) then

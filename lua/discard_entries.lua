@@ -1,17 +1,19 @@
 #!lua flags=allow-oom
--- Discards entries of quarantine for good, a key that was moved aside with its entry, and notes whose wish it was: a person's, never
--- schedd's own. Of the notes the newest 200 are kept.
--- Guard: an entry is still what was read. One this wish has discarded before is discarded. At most 100 a call.
+-- Discards entries of the quarantine for good, with their keys that were moved aside.
+-- Records who asked for it: always an operator, never schedd itself. The newest 200 notes are kept.
+-- Guard: an entry is still what was read. An entry that an earlier call for the same note discarded
+-- counts as discarded.
+-- At most 100 a call.
 -- KEYS 1 quarantine
 -- KEYS 2 discarded
 -- KEYS 3 totals
--- KEYS* aside: where the key is, or the quarantine for what was no key
+-- KEYS* aside: the key that was moved aside, or the quarantine for an entry without a key
 -- ARGV 1 now
--- ARGV 2 dropped: how many found no room, as read, so that they are told no more; or ''
+-- ARGV 2 dropped: the counter of entries that found no room, as read, to be cleared; or ''
 -- ARGV* field: the entry's name
 -- ARGV* entry: as read
--- ARGV* note: what is discarded and by whom, JSON, another for each wish
--- Reply discarded: which of them, by their places, the first is 1
+-- ARGV* note: what is discarded and by whom, JSON, unique for each request
+-- Reply discarded: the positions of the discarded entries; the first is 1
 -- Reply wrong_type: key, found, wanted
 local NOTES = 200
 local now, dropped = clock(ARGV[1]), ARGV[2]

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Gives up the occurrences of a job that wait to be made up for. The run of the one before them is not touched.
--- Guard: none; what does not wait is not given up.
+-- Gives up the waiting backfill runs of a job. The run that was planted before them is not touched.
+-- Guard: none; without waiting runs nothing changes.
 -- KEYS 1 backfill
 -- KEYS 2 backfills
 -- KEYS 3 deeds
@@ -14,7 +14,7 @@ local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'zset', KEYS[3], 'zset'})
 if bad then return bad end
 local count = redis.call('ZCARD', KEYS[1])
 if count > 0 then
-  -- Nothing else is kept of them: what they were to make up for has its state already.
+  -- The audit log keeps only their count and range: each occurrence has its state already.
   local first = tonumber(redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2])
   local last = tonumber(redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2])
   note_deed(KEYS[3], now, 'backfill given up', ARGV[3], {count = count, first = first, last = last})

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Takes fields out of a hash that hold what cannot be read.
--- Guard: each still holds what was seen. At most 500 a call.
+-- Deletes unreadable fields of a hash.
+-- Guard: each field still has the value that was seen. At most 500 a call.
 -- KEYS 1 key
 -- ARGV* field
 -- ARGV* seen
--- Reply dropped: those that were taken out, by their number in this call
+-- Reply dropped: the positions of the deleted fields in this call
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'hash'})
 if bad then return bad end

@@ -1,7 +1,9 @@
 #!lua flags=allow-oom
--- Ends an attempt: the run gets its final state and stands in history, or goes back into the due set for another attempt.
--- Guard: the lease is in the set under this fence, and the run has no later one and is not over; if this ends it, the job is in the queue read.
--- Repeating a call that was done answers the same; a stale holder is answered lost and changes nothing.
+-- Ends an attempt: the run gets its final state and moves to history, or becomes due again for
+-- another attempt.
+-- Guard: the lease is in the set under this fence; the run has no later fence and is not over.
+-- If this ends the run, the job is in the queue that the caller read.
+-- A repeated call answers the same. A stale holder is answered `lost` and changes nothing.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
@@ -28,13 +30,15 @@
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 fence
--- ARGV 5 verdict: a final state; retry (a failed attempt, tried again); release (no attempt that counts, handed back); ask_later (no
--- attempt, its done_check to be asked again)
+-- ARGV 5 verdict: a final state; retry (a failed attempt, tried again); release (handed back, does
+--   not count as an attempt);
+-- ask_later (no attempt, its done_check is asked again)
 -- ARGV 6 reason
 -- ARGV 7 ready: of retry and ask_later, in ms from now
--- ARGV 8 past: one attempt's record as JSON, kept beside the run; '' of one that never began or ends the run
+-- ARGV 8 past: the attempt's record as JSON, kept with the run; '' if it never began or ends the
+--   run
 -- ARGV 9 job_lane: as read
--- ARGV 10 gates: at which the run stands
+-- ARGV 10 gates: the gates at which the run has places
 -- ARGV* field: facts of the attempt
 -- ARGV* value
 -- Reply finished: number of the job's runs in history
@@ -42,8 +46,8 @@
 -- Reply released
 -- Reply asking_later: ready
 -- Reply moved: the lane the job has now
--- Reply lost: the lease is another's, or nobody's, or the run is over
--- Reply places: the gates it stands at; the call does not have them all
+-- Reply lost: another node or nobody holds the lease, or the run is over
+-- Reply places: the gates at which it has places; the call lacks some of them
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
@@ -76,7 +80,7 @@ local attempt = whole(run[4], COUNT)
 local facts = {'fence', fence, 'settled', fence, 'verdict', verdict}
 for at = 11, #ARGV do facts[#facts + 1] = ARGV[at] end
 
--- A person's wish to stop the run outlives the attempt: there is no other one.
+-- A request to stop the run also prevents its next attempt.
 local stop = redis.call('HGET', k.stops, id)
 local goes_back = verdict == 'retry' or verdict == 'release' or verdict == 'ask_later'
 if stop and goes_back then verdict, reason, goes_back = 'cancelled', parts_of_wish(stop), false end
@@ -92,10 +96,11 @@ if goes_back then
     redis.call('HSET', k.run, 'failures', whole(run[6], COUNT) + 1, 'recoveries', 0)
     if ARGV[8] ~= '' then keep_past(k.run, attempt, ARGV[8]) end
   else
-    -- The next claim writes over this one's start, and its number is used again.
+    -- The next claim overwrites the start of this attempt and uses its number again.
     if run[8] then redis.call('HSETNX', k.run, 'first_start', run[8]) end
     redis.call('HSET', k.run, 'attempt', math.max(attempt - 1, 0))
-    -- Claimed in time and executed never: whether it starts in time is to be looked at still. One claimed later was told of by then.
+    -- The run was claimed in time but never executed, so its start deadline applies again.
+    -- A run that was claimed later has been reported already.
     if ARGV[8] == '' and run[10] == 'regular' and not has_executed(k.run, attempt - 1) then
       local start = string.match(redis.call('HGET', k.job, 'tells') or '', 'start=%d+')
       local due_ms = whole(string.match(id, '@(%d+)'), PARKED)

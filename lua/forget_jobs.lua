@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- Deletes the definitions of jobs that ended, past what is kept of them, and their ledgers.
--- Guard: the job has ended and none of its runs is open, manual and not over, waiting or spread; a job made anew only leaves the index. At most 100 a call.
+-- Deletes the records and ledgers of ended jobs whose retention is over.
+-- Guard: the job has ended, and none of its runs is open, waiting, spread or manual and not over.
+-- A job that was added again only leaves the index. At most 100 a call.
 -- KEYS 1 finished
 -- KEYS 2 totals
 -- KEYS 3 shunned
@@ -45,7 +46,8 @@ for at = 1, #ARGV - 1 do
   if not ended or is_idle then
     redis.call('ZREM', KEYS[1], name)
   else
-    -- As one that ended just now, it does not stand before those that can go.
+    -- Its score becomes that of a job that ended just now, so that it does not block others that
+    -- can be deleted.
     redis.call('ZADD', KEYS[1], now, name)
   end
 end

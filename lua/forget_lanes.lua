@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Forgets lanes that were not used for long.
--- Guard: the lane was last used before the time given, and nothing is due there. At most 100 a call.
+-- Forgets lanes that were not used for a long time.
+-- Guard: the lane was last used before the given time, and no run is due there. At most 100 a call.
 -- KEYS 1 lanes
 -- KEYS* due
 -- ARGV 1 before

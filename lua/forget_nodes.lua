@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- Forgets nodes that were not seen for long, of which no file counts any more.
--- Guard: the node was last seen before the time given, and its file lists no job, queue or group. At most 100 a call.
+-- Forgets nodes that were not seen for a long time and have no file in use.
+-- Guard: the node was last seen before the given time, and its file lists no job, queue or group.
+-- At most 100 a call.
 -- KEYS 1 nodes
 -- KEYS* node
 -- KEYS* source

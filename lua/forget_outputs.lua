@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- Deletes kept outputs: the oldest, when there are too many bytes of one job or of all, or those past their age.
--- Guard: none; what is no output stays and only leaves the indexes. At most 100 a call.
+-- Deletes kept outputs: the oldest if a job or all jobs have too many bytes, or outputs past their
+-- age.
+-- Guard: none; a key that is no output stays and only leaves the indexes. At most 100 a call.
 -- KEYS 1 outputs
 -- KEYS 2 output_bytes
 -- KEYS 3 output_sizes

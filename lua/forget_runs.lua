@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
--- Deletes the records of runs that are over and past what is kept, or only takes them out of history. How a regular run ended
--- goes into its job's ledger in the same step, so that each occurrence stays accounted for.
--- Guard: the run's state is final; one that is not only leaves the indexes. One that its job has yet to come to stays as it is: a
--- journal gave it back, and whoever plants or skips what is still to come looks at records. At most 100 a call.
+-- Deletes the records of ended runs whose retention is over, or only removes them from history.
+-- The same step adds the end of a regular run to its job's ledger, so that each occurrence stays
+-- accounted for.
+-- Guard: the run's state is final; a run that is not over only leaves the indexes.
+-- A run restored by a journal stays while its job has yet to reach its occurrence.
+-- The planting and skipping of later occurrences looks at such records. At most 100 a call.
 -- KEYS 1 history
 -- KEYS 2 dead
 -- KEYS 3 totals
@@ -15,10 +17,12 @@
 -- KEYS* deeds
 -- KEYS* backfill
 -- ARGV 1 now
--- ARGV 2 wish: names the wish of a person this is part of, or ''; what a wish did to a job is one deed
--- ARGV 3 by: whose wish it is, or ''
+-- ARGV 2 wish: the id of the operator's request that this call belongs to, or ''; one request is
+--   one entry in the audit log
+-- ARGV 3 by: who asked for it, or ''
 -- ARGV* id
--- ARGV* reach: record, all of the run; history, but a dead letter's record stays; dead, all of it if it still is a dead letter
+-- ARGV* reach: record (delete the run); history (keep the record of a dead letter); dead (delete it
+--   if it still is a dead letter)
 -- Reply forgotten: how many
 -- Reply wrong_type: key, found, wanted
 local now, wish = clock(ARGV[1]), ARGV[2]
@@ -26,14 +30,15 @@ local totals = KEYS[3]
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'zset', totals, 'hash'})
 if bad then return bad end
 
--- Bytes kept of a reason.
+-- The most bytes that are kept of a reason.
 local REASON = 200
 
 local function leave(index, id)
   if redis.call('TYPE', index).ok == 'zset' then redis.call('ZREM', index, id) end
 end
 
--- A job's ledger as this call finds it, read once. A job that is gone has none, nor does one whose keys hold something else.
+-- Returns a job's ledger, read once a call.
+-- A job that is gone keeps no ledger; nothing is added to a ledger whose keys have a wrong type.
 local books = {}
 local function book_of(k)
   local book = books[k.ledger]
@@ -46,7 +51,7 @@ local function book_of(k)
   return book
 end
 
--- The range that begins last.
+-- Returns the range that begins last.
 local function last_of(book)
   if not book.last then
     local found = redis.call('ZRANGE', book.key, -1, -1, 'WITHSCORES')
@@ -55,7 +60,7 @@ local function last_of(book)
   return book.last
 end
 
--- What falls off the ledger is only counted.
+-- Removes the oldest range of a ledger; its occurrences are only counted from then on.
 local function drop_oldest(book)
   local popped = redis.call('ZPOPMIN', book.key)
   local oldest = range_of(popped[1], popped[2])
@@ -69,10 +74,16 @@ local function drop_oldest(book)
   book.last = nil
 end
 
--- The last range grows only past every other one's end, and past no dead letter that stays and no run its next one was skipped for
--- (`behind`): it is to hold only occurrences that ended so. What ended out of turn has a range of its own, and the narrowest that
--- holds a time tells what became of it. Beside a run that a journal gave back others may be lost: it goes only into the range of
--- the occurrence it follows, and `latest` past its end keeps every other run out of that one.
+-- Adds an ended run to the ledger: to the last range if possible, otherwise as a range of its own.
+-- The last range grows only past the end of every other range, and only with occurrences that ended
+-- the same way.
+-- It therefore does not grow past a kept dead letter, or past the run for which its next one was
+-- skipped (`behind`).
+-- A run that ended out of order has a range of its own; the narrowest range that contains a time
+-- decides.
+-- Beside a restored run others may be lost, so it joins only the range of the occurrence it
+-- follows.
+-- `latest` then lies past the end of that range, which keeps every other run out of it.
 local function fold(k, range)
   local book = book_of(k)
   if not book.is_kept then return end
@@ -99,7 +110,8 @@ local function fold(k, range)
   if redis.call('ZCARD', book.key) > RANGES then drop_oldest(book) end
 end
 
--- A dead letter that stays is told of by its record: the range before it does not go on behind it.
+-- Keeps the last range from growing past a dead letter whose record stays: that record says what
+-- became of it.
 local function keep_out(k, id)
   local book, due = book_of(k), whole(string.match(id, '@(%d+)$'), PARKED)
   if not book.is_kept or book.is_spoilt or due <= book.latest then return end
@@ -107,7 +119,7 @@ local function keep_out(k, id)
   redis.call('HSET', book.before, 'latest', int(due))
 end
 
--- Why a run ended as it did; which journal gave it back is no part of that.
+-- Returns the reason of an end, without the note which journal restored it.
 local function reason_of(reason, restored)
   if not restored then return reason end
   for _, pattern in ipairs({'restored by the journal of .*$', 'that it started is known by the journal of .*$'}) do
@@ -116,7 +128,8 @@ local function reason_of(reason, restored)
   return reason
 end
 
--- The due time of a job's planned run, or of the one it is to go on with after a pause; false of a job that has none.
+-- Returns the due time of a job's planned run, or of the run planned for after a pause; false if
+-- there is none.
 local planned_of = {}
 local function planned_at(k)
   if planned_of[k.job] == nil then
@@ -127,7 +140,7 @@ local function planned_at(k)
   return planned_of[k.job]
 end
 
--- Whether the run stands behind what its job does next: its schedule, or what it has to make up for.
+-- Returns true if the job has yet to reach this run, by its schedule or its backfill.
 local function is_to_come(k, id)
   if string.match(id, '~backfill$') then
     return redis.call('TYPE', k.backfill).ok == 'zset' and redis.call('ZSCORE', k.backfill, id)
@@ -137,7 +150,7 @@ local function is_to_come(k, id)
   return planned and planned < due
 end
 
--- Deletes a run's record, if the run is over.
+-- Deletes a run's record if the run is over. Returns the number of deleted records.
 local function delete(k, id)
   if redis.call('TYPE', k.run).ok ~= 'hash' then return 0 end
   local run = redis.call('HMGET', k.run, 'state', 'reason', 'skipped_to', 'skipped_count', 'restored', 'follows', 'behind')
@@ -145,7 +158,7 @@ local function delete(k, id)
   local due = string.match(id, '@(%d+)$')
   if due then
     local from = whole(due, PARKED)
-    -- A gate notes another job's run there.
+    -- At a gate, `behind` names a run of another job.
     local is_overlap = run[1] == 'skipped' and run[2] == 'overlap'
     fold(k, {from = from, to = math.max(whole(run[3], PARKED), from), count = math.max(whole(run[4], FENCE), 1),
       state = string.match(run[1] or '', '^%l[%l_]*$') or 'unknown', reason = string.sub(reason_of(run[2] or '', run[5]), 1, REASON),
@@ -156,7 +169,8 @@ local function delete(k, id)
   return 1
 end
 
--- Notes how many dead letters of a job a wish took, in one deed for all calls of it.
+-- Records how many dead letters of a job a request deleted: one entry in the audit log for all its
+-- calls.
 local function note_purged(k, purged)
   if redis.call('EXISTS', k.job) == 0 or wrong_type({k.deeds, 'zset'}) then return end
   local count, run = purged.count, purged.run

@@ -1,12 +1,14 @@
 #!lua flags=allow-oom
--- Looks at unique keys again: one that nobody holds any more goes, one that is held is looked at again later. One taken later than now,
--- for Redis' clock was ahead, counts as taken now.
--- Guard: the holder is the one read; by its own record it is over or names another key, or the time the key was held for is over.
+-- Checks unique keys: deletes a key that nobody holds, and plans the next check of a key that is
+-- held.
+-- A key taken in the future, because Redis' clock was ahead, counts as taken now.
+-- Guard: the holder is the one that was read.
+-- The key goes if its holder's record is over or names another key, or if the key's time is over.
 -- At most 100 a call.
 -- KEYS 1 uniques
 -- KEYS 2 jobs
 -- KEYS* unique
--- KEYS* holder: the job that holds it, as read; any job's key if that cannot be read
+-- KEYS* holder: the job that holds it, as read; the key of any job if the holder is unreadable
 -- ARGV 1 now
 -- ARGV* unique_key
 -- ARGV* holder_name: as read, or ''
@@ -15,13 +17,13 @@
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'zset'})
 if bad then return bad end
--- How long after a look at a key that is held the next is: as long as it is held, within these bounds.
+-- The next check of a held key comes after as long as it has been held, within these bounds (ms).
 local SOON, LATE = 60000, 600000
 local forgotten = 0
 for at = 2, #ARGV, 2 do
   local key, name, unique, job = ARGV[at], ARGV[at + 1], KEYS[at + 1], KEYS[at + 2]
   if wrong_type({unique, 'hash', job, 'hash'}) then
-    -- Told by the doctor; it keeps no other from being looked at.
+    -- The doctor reports the wrong type; it must not block the checks of other keys.
     redis.call('ZADD', KEYS[1], now + LATE, key)
   else
     local lock = redis.call('HMGET', unique, 'job', 'until', 'since')
@@ -41,7 +43,7 @@ for at = 2, #ARGV, 2 do
       local ends = whole(lock[2], FENCE)
       if now < ends then look = ends end
     elseif lock[1] and holder[1] and not holder[2] and holder[3] == key then
-      -- By its next due time it is not over, unless somebody ends it.
+      -- The job is not over before its next due time, unless somebody ends it.
       local due = tonumber(redis.call('ZSCORE', KEYS[2], name) or '') or PARKED
       look = now + math.min(math.max(now - whole(lock[3], FENCE), SOON), LATE)
       if due < PARKED then look = math.max(look, due) end

@@ -1,26 +1,37 @@
--- Gates: what a claim has to pass and may have to wait at. One is `group:X`, `job:B` (runs of B, and those that are not to run
--- while B does) or `key:K`. A run stands at the gates its record's `places` names: at each it holds a place, at the last it may
--- wait for one. Who gives a place up only marks the gate in `gate_wakes`; open_gate.lua gives it to whoever is first.
--- In `held` a run that has begun stands by a time, one that was let in and has not by that time below zero: its lane is then in
--- `state` as `lane:RUN`. One that does not begin in a moment while others wait gives its place up and stays due; `stuck:LANE` says so.
--- A run that waits stands in `queued` by its due and in `by_job` as `JOB LANE DUE RUN`. The first of each job of a lane stands in
--- `by_lane` as `LANE DUE RUN`. The first of each lane stands in `lanes` as `RUN LANE` by its due. The first of a stuck lane stands
--- there by the end of its mark below zero, so that one step passes a stuck lane, however many runs wait in it.
+-- The gates that a claim has to pass, and at which a run may have to wait.
+-- A gate is `group:X`, `key:K`, or `job:B`: for runs of B and for runs that must not start while B
+-- runs.
+-- A run's `places` names its gates. It holds a place at each, except that it may wait at the last.
+-- A run that gives up its place only marks the gate in `gate_wakes`; open_gate.lua gives the place
+-- away.
+-- In `held` a run that has begun has a time as score.
+-- A run that was let in but has not begun has a negative time, and its lane is in `state` as
+-- `lane:RUN`.
+-- If it does not begin within MOMENT while others wait, it gives up its place and stays due.
+-- `stuck:LANE` records this for its lane.
+-- A run that waits is in `queued` by its due time, and in `by_job` as `JOB LANE DUE RUN`.
+-- The first run of each job in a lane is in `by_lane` as `LANE DUE RUN`.
+-- The first run of each lane is in `lanes` as `RUN LANE`, by its due time.
+-- In a stuck lane that entry has the negative end of the mark as score.
+-- One step thus passes a stuck lane, however many runs wait in it.
 
--- Gates one run may stand at, at most.
+-- The most gates at which one run may have a place.
 local GATES = 32
--- How long what a rate counts is kept past the time it matters, in ms: this clock may be a test's, that of Redis' keys is not.
+-- How long the state of a rate outlives its use, in ms.
+-- This clock may be a test's, while Redis expires keys by its own.
 local RATE_KEPT = 60000
--- How long a run that was let in may take to begin while others wait, in ms. A node with room for it takes a poll and a claim, some
--- tenths of a second; one whose queue is shut, or whose label nobody carries, may take for ever.
+-- How long a run that was let in may take to begin while others wait, in ms.
+-- A node with a free slot needs a poll and a claim: some tenths of a second.
+-- A run of a paused queue, or with a label that no node has, may take for ever.
 local MOMENT = 2000
--- How long no other run of a lane is let in after one that did not begin and still stands there: it would not begin either. Then one
--- is tried, in case it was that run alone which nobody could start. In ms.
+-- How long a stuck lane is passed over, in ms.
+-- The run that did not begin is still due there, and other runs of the lane would not begin either.
+-- After this time one of them is tried, in case only that first run could not start.
 local TRY = 60000
 
 local function job_of(id) return string.match(id, '^[^@]*') end
 
--- The names of gates in a text.
+-- Returns the names of gates in a text.
 local function gate_names(text)
   local names = {}
   for word in string.gmatch(text or '', '%S+') do
@@ -30,7 +41,8 @@ local function gate_names(text)
   return names
 end
 
--- The gates of a call by name, with `wakes`: their keys stand behind all others. And the place of the last other key.
+-- Returns the gates of a call by name, with `wakes`; their keys come after all other keys.
+-- The second result is the index of the last key before them.
 local function gates_of(text)
   local names = {}
   for word in string.gmatch(text, '%S+') do names[#names + 1] = word end
@@ -47,8 +59,8 @@ local function gates_of(text)
   return gates, last
 end
 
--- A reply naming a key of these gates that holds something else; nil if all are well. Each gate is looked at once a call: what a
--- script writes there keeps its type.
+-- Returns the reply for the first key of these gates with a wrong type; nil if there is none.
+-- Each gate is checked once a call, because what a script writes there keeps its type.
 local function spoilt_gate(gates, names)
   for _, name in ipairs(names) do
     local gate = gates[name]
@@ -62,32 +74,34 @@ local function spoilt_gate(gates, names)
   end
 end
 
--- What was found of the places at a gate in this call. Forgotten with each change of them.
+-- Returns the cache of what this call read of the places at a gate. Each change of the places
+-- clears it.
 local function found_at(gate)
   gate.found = gate.found or {}
   return gate.found
 end
 
--- How many have a place.
+-- Returns how many runs have a place at a gate.
 local function places_held(gate)
   local found = found_at(gate)
   found.count = found.count or redis.call('ZCARD', gate.held)
   return found.count
 end
 
--- Gives a run a place since `score`, or has the one it has since then.
+-- Gives a run a place with this score, or sets the score of the place it has.
 local function hold_place(gate, id, score)
   gate.found = nil
   redis.call('ZADD', gate.held, score, id)
 end
 
--- Takes the place of a run, if it has one. Whether it had.
+-- Removes the place of a run. Returns true if it had one.
 local function drop_place(gate, id)
   gate.found = nil
   return redis.call('ZREM', gate.held, id) == 1
 end
 
--- The reply that asks for the gates of `places` if the call does not have them all, or names one whose keys hold something else.
+-- Returns the reply that asks for the gates in `places`, if the call lacks one of them.
+-- Also returns the reply for a gate key of a wrong type. Otherwise returns nil.
 local function missing_places(gates, places)
   if places == '' then return nil end
   local names = gate_names(places)
@@ -97,7 +111,8 @@ local function missing_places(gates, places)
   return spoilt_gate(gates, names)
 end
 
--- Of a group how it is shared; `order` only if its members take turns. One whose settings are spoilt is exclusive.
+-- Returns the settings of a group. `order` is set only if its members take turns.
+-- A group with unreadable settings is exclusive.
 local function group_rules(gate)
   local set = redis.call('HMGET', gate.rules, 'mode', 'order', 'gap_ms', 'patience_ms')
   local rules = {gap = whole(set[3], PARKED), patience = whole(set[4], PARKED)}
@@ -109,7 +124,8 @@ local function group_rules(gate)
   return rules
 end
 
--- The place of a job in the order; 0 for one that is none of it: those come last, by due.
+-- Returns the position of a job in the order of turns, or 0 if it is not in it.
+-- Such jobs come last, by due time.
 local function turn_of(order, job)
   for at, name in ipairs(order) do
     if name == job then return at end
@@ -117,29 +133,29 @@ local function turn_of(order, job)
   return 0
 end
 
--- The due time of a run, as its id says it.
+-- Returns the due time of a run, from its id.
 local function due_of(id) return whole(string.match(id, '@(%d+)'), PARKED) end
 
--- Returns the last two words of a run's entries in `by_job` and `by_lane`: its due and its id.
+-- Returns the last two words of a run's entries in `by_job` and `by_lane`: its due time and its id.
 local function dated(id) return string.format('%015.0f ', due_of(id)) .. id end
 
--- The first two entries of an order that begin with these words.
+-- Returns the first two entries of a sorted set that begin with these words.
 local function first_entries(set, words) return redis.call('ZRANGEBYLEX', set, '[' .. words .. ' ', '(' .. words .. '!', 'LIMIT', 0, 2) end
 
--- Until when a stuck lane is passed over; nil for a lane that is not stuck.
+-- Returns the time until which a stuck lane is passed over; nil for a lane that is not stuck.
 local function stuck_until(gate, lane)
   local ends = whole(string.match(redis.call('HGET', gate.state, 'stuck:' .. lane) or '', ' (%d+)$'), PARKED)
   if ends > 0 then return ends end
 end
 
--- Writes into `lanes` that the run of this entry of `by_lane` is the first of its lane.
+-- Records in `lanes` that the run of this `by_lane` entry is the first of its lane.
 local function stand_first(gate, lane, entry)
   local id = string.match(entry, '(%S+)$')
   local ends = stuck_until(gate, lane)
   redis.call('ZADD', gate.lanes, ends and -ends or due_of(id), id .. ' ' .. lane)
 end
 
--- Adds a run to the orders by job and by lane; one that stands there stays.
+-- Adds a run to the orders by job and by lane. A run that is there already stays as it is.
 local function add_to_orders(gate, id, lane)
   local of_job, own = job_of(id) .. ' ' .. lane, lane .. ' ' .. dated(id)
   redis.call('ZADD', gate.by_job, 0, job_of(id) .. ' ' .. own)
@@ -154,7 +170,7 @@ local function add_to_orders(gate, id, lane)
   if of_its_job[2] then redis.call('ZREM', gate.by_lane, string.match(of_its_job[2], '^%S+ (.*)$')) end
 end
 
--- Takes a run out of the orders by job and by lane. Whether it stood there.
+-- Removes a run from the orders by job and by lane. Returns true if it was there.
 local function take_from_orders(gate, id, lane)
   local job, own = job_of(id), lane .. ' ' .. dated(id)
   local has_stood = redis.call('ZREM', gate.by_job, job .. ' ' .. own) == 1
@@ -169,10 +185,11 @@ local function take_from_orders(gate, id, lane)
   return has_stood
 end
 
--- Lanes in which runs of one job are looked for, at most: they stand in more than one only after an edit of the job.
+-- The most lanes searched for the runs of one job. They wait in several lanes only after edits of
+-- the job.
 local LANES_OF_JOB = 100
 
--- The lanes in which runs of one job wait, each with the first of them.
+-- Returns the lanes in which runs of one job wait, each with its first run.
 local function lanes_of_job(gate, job)
   local found, from = {}, '[' .. job .. ' '
   for _ = 1, LANES_OF_JOB do
@@ -185,7 +202,8 @@ local function lanes_of_job(gate, job)
   return found
 end
 
--- Returns the first run of one job that waits in a lane that is not stuck, or in `served`, with its due and its lane.
+-- Returns the first waiting run of one job, its due time and its lane.
+-- Stuck lanes are left out, but not the lane `served`.
 local function first_of_job(gate, job, served)
   local first
   for _, found in ipairs(lanes_of_job(gate, job)) do
@@ -194,34 +212,36 @@ local function first_of_job(gate, job, served)
   if first then return first.id, due_of(first.id), first.lane end
 end
 
--- Returns the first run that waits in a lane that is not stuck, with its due and its lane.
+-- Returns the first run that waits in a lane that is not stuck, its due time and its lane.
 local function first_of_all(gate)
   local first = redis.call('ZRANGEBYSCORE', gate.lanes, 0, '+inf', 'LIMIT', 0, 1)[1]
   local id, lane = string.match(first or '', '^(%S+) (.*)$')
   if id then return id, due_of(id), lane end
 end
 
--- The first that waits in one lane, and its due.
+-- Returns the first run that waits in one lane, and its due time.
 local function first_in_lane(gate, lane)
   local id = string.match(first_entries(gate.by_lane, lane)[1] or '', '(%S+)$')
   if id then return id, due_of(id) end
 end
 
--- Marks a lane as stuck: its runs are passed over until `ends`, or until `id`, which stands in it, leaves it.
+-- Marks a lane as stuck: its runs are passed over until `ends`.
+-- The mark also goes when the run `id` leaves the lane.
 local function mark_stuck(gate, lane, id, ends)
   redis.call('HSET', gate.state, 'stuck:' .. lane, id .. ' ' .. int(ends))
   local first = first_entries(gate.by_lane, lane)[1]
   if first then stand_first(gate, lane, first) end
 end
 
--- Takes the mark off a lane.
+-- Removes the mark of a stuck lane.
 local function unmark_stuck(gate, lane)
   redis.call('HDEL', gate.state, 'stuck:' .. lane)
   local first = first_entries(gate.by_lane, lane)[1]
   if first then stand_first(gate, lane, first) end
 end
 
--- Whether one runs that was claimed before there was the rule this gate is for, so that it has no place here.
+-- Returns true if a run is running that was claimed before this gate's rule existed.
+-- Such a run has no place at the gate. A rule without such runs leaves `shunned_lately`.
 local function has_stranger(gate, k)
   if redis.call('EXISTS', k.shunned_lately) == 0 then return false end
   local rules = redis.call('ZRANGEBYLEX', k.shunned_lately, '[' .. gate.of .. ' ', '(' .. gate.of .. '!', 'LIMIT', 0, 100)
@@ -236,17 +256,20 @@ local function has_stranger(gate, k)
   return false
 end
 
--- The limits of a key: how many at once (0: any number), microseconds between two and how many of those may be taken up beforehand.
+-- Returns the limits of a key: how many runs at once (0: any number), the microseconds between two
+-- starts, and the burst.
 local function limits_in(text)
   local limit, interval, burst = string.match(text or '', '^(%d+) (%d+) (%d+)$')
   return tonumber(limit or '1'), tonumber(interval or '0'), tonumber(burst or '1')
 end
 
--- Rates of one key that are counted beside each other, at most: jobs that share it may name different ones.
+-- The most rates of one key that are counted side by side: jobs that share a key may name different
+-- rates.
 local RATES = 16
 
--- What the rates of a key have taken up: for each `interval:burst` the microsecond up to which. A run that begins counts for those of
--- its own rate: counted for slower ones too, a busy job would keep the runs of another out for ever.
+-- Returns what the rates of a key have used up: for each `interval:burst` a microsecond.
+-- A run counts only for the rate that it names.
+-- If it counted for slower rates too, a busy job could keep the runs of another out for ever.
 local function rates_of(gate)
   local found = {}
   for word in string.gmatch(redis.call('GET', gate.rules) or '', '%S+') do
@@ -256,10 +279,10 @@ local function rates_of(gate)
   return found
 end
 
--- The name a rate has there.
+-- Returns the name of a rate in that table.
 local function rate_name(interval, burst) return int(interval) .. ':' .. int(burst) end
 
--- Keeps them, those that are over left out, and no more than may be.
+-- Stores the rates of a key: those that still matter, and at most RATES of them.
 local function keep_rates(gate, found, micros)
   local names = {}
   for rate, to in pairs(found) do
@@ -272,8 +295,10 @@ local function keep_rates(gate, found, micros)
   redis.call('SET', gate.rules, table.concat(words, ' '), 'PX', int(math.ceil((found[names[1]] - micros) / 1000) + RATE_KEPT))
 end
 
--- The microsecond up to which time is taken up by a rate of a key; with it what all its rates have taken up, and the rate's name there.
--- Never further ahead than it may be: Redis' clock was set back then, and time begins anew.
+-- Returns the microsecond up to which a rate of a key is used up, then all rates of the key, and
+-- the rate's name.
+-- The time is limited to one burst ahead: if it is later, Redis' clock was set back and the count
+-- starts anew.
 local function taken_up(gate, interval, burst, micros)
   local found, rate = rates_of(gate), rate_name(interval, burst)
   local most = micros + interval * burst
@@ -284,7 +309,8 @@ local function taken_up(gate, interval, burst, micros)
   return math.max(micros, found[rate] or 0), found, rate
 end
 
--- When the rate of a key lets one more begin, besides `promised` ones; nil if now.
+-- Returns the time at which the rate of a key admits another run, or nil if that is now.
+-- `promised` runs were let in and have not begun.
 local function rate_opens(gate, limits, promised, now, micros)
   local _, interval, burst = limits_in(limits)
   if interval == 0 then return nil end
@@ -293,7 +319,7 @@ local function rate_opens(gate, limits, promised, now, micros)
   if over > 0 then return now + math.ceil(over / 1000) end
 end
 
--- Notes that a run begins where its rate is counted.
+-- Records the start of a run in the rate of a key.
 local function take_rate(gate, limits, micros)
   local _, interval, burst = limits_in(limits)
   if interval == 0 then return end
@@ -302,8 +328,10 @@ local function take_rate(gate, limits, micros)
   keep_rates(gate, found, micros)
 end
 
--- Whether a run of `job` may have a place now; if not, when time alone lets it, or nil. `limits` are those of a key. What was let in
--- and has not begun will be counted by the rate.
+-- Returns true if a run of `job` may have a place now.
+-- Otherwise returns false, and the time at which time alone admits it, or nil.
+-- `limits` are those of a key. A run that was let in but has not begun counts as promised to the
+-- rate.
 local function may_enter(k, gate, job, limits, now, micros)
   if gate.kind == 'key' then
     local limit = limits_in(limits)
@@ -327,12 +355,13 @@ local function may_enter(k, gate, job, limits, now, micros)
     if state[3] or turn_of(rules.order, job) == 0 or turn ~= job then return false, now end
   end
   local opens = whole(state[2], PARKED) + rules.gap
-  -- One that would open later than its gap lasts was written before the clock was set back.
+  -- A gap that would end later than its own length from now was written before the clock was set
+  -- back.
   if opens > now and opens <= now + rules.gap then return false, opens end
   return true
 end
 
--- Gives a run its place. `lane` is where it goes to begin, nil if it does so now.
+-- Gives a run its place. `lane` is the lane from which it will begin, or nil if it begins now.
 local function enter(gate, id, lane, now)
   hold_place(gate, id, lane and -now or now)
   if lane then redis.call('HSET', gate.state, 'lane:' .. id, lane) end
@@ -343,14 +372,15 @@ local function enter(gate, id, lane, now)
   end
 end
 
--- Has the gate looked at by open_gate.lua at `at`, if nobody does earlier.
+-- Has open_gate.lua visit the gate at `at` (ms), or earlier if that is planned already.
 local function wake_gate(wakes, gate, at)
   if gate.looked_at and gate.looked_at <= at then return end
   gate.looked_at = at
   redis.call('ZADD', wakes, 'LT', at, gate.name)
 end
 
--- Forgets the lane a run was to begin from; nil if none is known. If it kept out others of that lane, the gate is looked at again.
+-- Deletes the lane from which a run was to begin; nil if none is known.
+-- If that run had made the lane stuck, the mark goes and the gate is visited again.
 local function forget_known_lane(wakes, gate, id, lane, now)
   if not lane then return end
   redis.call('HDEL', gate.state, 'lane:' .. id)
@@ -360,14 +390,15 @@ local function forget_known_lane(wakes, gate, id, lane, now)
   end
 end
 
--- Forgets it, if there is one. Whether there was.
+-- Deletes the known lane of a run. Returns true if there was one.
 local function forget_lane(wakes, gate, id, now)
   local lane = redis.call('HGET', gate.state, 'lane:' .. id)
   forget_known_lane(wakes, gate, id, lane, now)
   return lane and true or false
 end
 
--- A run that waited at one gate may begin from `lane` now: those where it has its place already are looked at if it does not.
+-- Records the lane from which a run that waited at one gate may begin now.
+-- Each gate where it has its place already is visited if the run does not begin within MOMENT.
 local function come_loose(gates, names, id, lane, now)
   for _, name in ipairs(names) do
     local gate = gates[name]
@@ -378,7 +409,7 @@ local function come_loose(gates, names, id, lane, now)
   end
 end
 
--- Takes a run out of those that wait at a gate. Whether it did wait.
+-- Removes a run from those that wait at a gate. Returns true if it did wait.
 local function stop_waiting(gate, id)
   if redis.call('ZREM', gate.queued, id) == 0 then return false end
   local lane = redis.call('HGET', gate.state, 'lane:' .. id)
@@ -389,8 +420,9 @@ local function stop_waiting(gate, id)
   return true
 end
 
--- Takes a run away from the gates it stands at. `how` is `ended` if an attempt came to its end: the turn of its group passes then;
--- `left` if none was made.
+-- Removes a run from its gates.
+-- `how` is `ended` after an attempt, which passes the turn of a group on, or `left` without an
+-- attempt.
 local function leave_gates(k, id, names, how, now)
   local is_marked = false
   for _, name in ipairs(names) do
@@ -416,7 +448,8 @@ local function leave_gates(k, id, names, how, now)
   if is_marked then redis.call('PUBLISH', k.nudge, 'due') end
 end
 
--- Has groups looked at where somebody waits: the turn may be that of a job whose runs are planned otherwise from now on.
+-- Has groups with waiting runs visited: the job that has the turn may plan its runs differently
+-- from now on.
 local function wake_groups(k, names, now)
   for _, name in ipairs(names) do
     local gate = k.gates[name]
@@ -427,11 +460,13 @@ local function wake_groups(k, names, now)
   end
 end
 
--- Puts a run among those that wait at a gate; it has its place at those `before`. `opens` is when time alone may open it, or nil;
--- `limits` are those of a key, or nil if they are known. Whether it did not wait there before.
+-- Makes a run wait at a gate; it holds places at the gates `before`. Returns true if it did not
+-- wait there before.
+-- `opens` is when time alone may open the gate, or nil.
+-- `limits` are those of a key, or nil if they are recorded already.
 local function wait_at(k, gate, id, due_ms, lane, before, opens, limits, now)
   local is_new = redis.call('ZADD', gate.queued, due_ms, id) == 1
-  -- One that waited in another lane leaves that.
+  -- A run may have an entry of another lane, which is removed.
   for _, found in ipairs(is_new and {} or lanes_of_job(gate, job_of(id))) do take_from_orders(gate, id, found.lane) end
   add_to_orders(gate, id, lane)
   local facts = {'lane:' .. id, lane}
@@ -447,7 +482,7 @@ local function wait_at(k, gate, id, due_ms, lane, before, opens, limits, now)
   end
   redis.call('HSET', gate.state, unpack(facts))
   if opens then wake_gate(k.gates.wakes, gate, opens) end
-  -- Whoever has a place and does not begin gives it up to this one.
+  -- A run that has a place but does not begin gives it up to this run after MOMENT.
   local found = found_at(gate)
   if not found.is_woken then
     local idle = redis.call('ZREVRANGEBYSCORE', gate.held, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)

@@ -1,6 +1,6 @@
 #!lua flags=no-writes,allow-oom
--- Tells how the keys of one job stand to each other, all at one moment.
--- Guard: its planned run is the one read. It only reads.
+-- Reads the indexes and records of one job at one moment.
+-- Guard: its planned run is the one that was read. The script only reads.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 finished
@@ -16,9 +16,11 @@
 -- KEYS* due: of every lane there is
 -- ARGV 1 job_name
 -- ARGV 2 pending: as read, or ''
--- ARGV 3 gated: how the job is to be listed with its first gate, or ''
--- Reply job: rev, ended, paused, held, score in jobs, score in finished, state of the pending run or '', its score in job_due,
--- in how many due sets it stands, number of open runs, of manual runs that do not wait behind another, of waiting, spread and backfill runs, score in backfills, score in gated; '' for what is not there
+-- ARGV 3 gated: the job's entry with its first gate, or ''
+-- Reply job: rev, ended, paused, held, score in jobs, score in finished, state of the pending run
+--   or '', its score in job_due, the number of due sets that have it, number of open runs, of
+--   manual runs that do not wait behind another, of waiting, spread and backfill runs, score in
+--   backfills, score in gated; '' for a missing value
 -- Reply stale
 -- Reply wrong_type: key, found, wanted
 local types = {KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'zset', KEYS[6], 'zset', KEYS[7], 'zset',

@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
--- Tells where each of some runs stands, all at one moment.
+-- Reads the places of several runs in all indexes at one moment.
 -- Guard: none; it only reads. At most 200 items a call.
 -- KEYS 1 leases
 -- KEYS 2 stops
@@ -8,20 +8,22 @@
 -- KEYS 5 deadlines
 -- KEYS* run
 -- KEYS* job
--- KEYS* open: the list of open regular runs, or of manual ones, as the run is
+-- KEYS* open: the job's list of open regular runs, or of manual runs, by the kind of the run
 -- KEYS* waiting
 -- KEYS* spread
 -- KEYS* job_history
 -- KEYS* job_dead
--- KEYS* due: of one lane; a run is an item for each lane there is
+-- KEYS* due: of one lane; a run is one item for each lane
 -- KEYS* running: in its queue
 -- ARGV* id
--- ARGV* fence: of a lease it was found under, or ''
--- Reply items: one of these for each item
--- Reply run: 1 if there is a record, state, fence, rev of the job, how that ended, 1 if it plans this run, score in the due set, of
--- the lease under the record's fence, of that under the given one, in open, waiting, spread, why it is to stop, score in history,
--- job_history, dead and job_dead, running; '' for what is not there; the record's queue; when it is to have started and ended, 1 if a
--- pause of its job holds it, and 1 if it was skipped first behind a run that is open
+-- ARGV* fence: of a lease under which it was found, or ''
+-- Reply items: one of these replies for each item
+-- Reply run: 1 if there is a record, state, fence, rev of the job, how the job ended, 1 if the job
+--   plans this run, score in the due set, of the lease under the record's fence, of the lease under
+--   the given fence, in open, waiting and spread, the reason to stop it, score in history,
+--   job_history, dead, job_dead and running; '' for a missing value; the record's queue; its start
+--   deadline and its end deadline; 1 if a pause of its job holds it; 1 if it was skipped first
+--   behind a run that is open
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'zset'})
 if bad then return bad end

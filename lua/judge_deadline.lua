@@ -1,8 +1,11 @@
 #!lua flags=allow-oom
--- Looks whether a run has started (was executed, not only claimed), or ended, by the time it was to, and else tells whom its job wants
--- told. What is paused, removed or over is not to start any more; of those skipped behind an open run the first has not started as
--- long as that goes on.
--- Guard: its time has come and is on the list, and is still what the job says; it is taken off in the same step.
+-- Checks whether a run has started or ended by its deadline, and otherwise adds the notice that its
+-- job wants.
+-- A run starts when it executes; its claim alone does not count.
+-- A paused, removed or ended job owes no start.
+-- The first run skipped behind an open run counts as not started while that run goes on.
+-- Guard: the deadline has passed, is in the list and still matches the job; the same step removes
+-- it.
 -- KEYS 1 deadlines
 -- KEYS 2 run
 -- KEYS 3 job
@@ -15,7 +18,7 @@
 -- ARGV 3 kind: start or finish
 -- ARGV 4 due_ms
 -- Reply told
--- Reply met: it has, or is not to any more
+-- Reply met: it has started or ended, or no longer has to
 -- Reply early
 -- Reply gone: another node was first
 -- Reply wrong_type: key, found, wanted
@@ -32,21 +35,21 @@ local run = redis.call('HMGET', k.run, 'state', 'attempt', 'started_at', 'first_
 local job = redis.call('HMGET', k.job, 'pending', 'tells', 'skipped_behind', 'paused', 'ended')
 local is_open = run[1] == 'running' or run[1] == 'scheduled' or not run[1] and job[1] == id
 local behind, skipped = string.match(job[3] or '', '^(%S+) (%S+)$')
--- Its record may be trimmed by now.
+-- The skipped run's record may be deleted by now, so `skipped_behind` decides.
 local is_held_up = kind == 'start' and skipped == id and not is_open and not job[4] and not job[5]
   and redis.call('ZSCORE', KEYS[7], behind)
 local attempt = whole(run[2], COUNT)
 local has_started = has_executed(k.run, attempt)
 if run[1] == 'running' then
-  -- What goes on may be its done_check: whoever hands it back without an attempt has it looked at again. One that was handed back
-  -- before its time came was claimed again too late.
+  -- A running run may only be asking its done_check; whoever hands it back adds the deadline again.
+  -- A run handed back before its deadline was claimed again too late.
   has_started = has_executed(k.run, attempt - 1) or not run[4] or whole(run[3], PARKED) <= tonumber(at)
 end
 local is_missed = is_held_up or is_open and not (kind == 'start' and has_started)
 local tells = job[2] or ''
 local within = tonumber(string.match(tells, kind .. '=(%d+)'))
 if not within then is_missed = false end
--- An edit of the job gave it longer.
+-- An edit of the job extended the deadline.
 if is_missed and tonumber(ARGV[4]) + within > now then
   redis.call('ZADD', KEYS[1], int(tonumber(ARGV[4]) + within), entry)
   return {'early'}

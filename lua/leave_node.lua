@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Takes a node that stops in order off the list.
--- Guard: the name is still this incarnation's.
+-- Removes a node that stops in order from the list.
+-- Guard: this incarnation still holds the name.
 -- KEYS 1 nodes
 -- KEYS 2 node
 -- ARGV 1 node_name

@@ -1,20 +1,23 @@
--- What scripts that write a job's ledger have beside the prelude. A range is a member TO:COUNT:STATE:REASON; its score is FROM.
+-- The functions of scripts that write a job's ledger.
+-- A range is a member TO:COUNT:STATE:REASON; its score is FROM.
 
--- Ranges kept of a job.
+-- The most ranges kept of a job.
 local RANGES = 1000
 
 local function member_of(range)
   return int(range.to) .. ':' .. int(range.count) .. ':' .. range.state .. ':' .. range.reason
 end
 
--- The range that `member` says, or nil if it says none.
+-- Returns the range that `member` encodes, or nil if it encodes none.
 local function range_of(member, from)
   local to, count, state, reason = string.match(member or '', '^(%d+):(%d+):([^:]*):(.*)$')
   if not to then return nil end
   return {from = tonumber(from), to = whole(to, PARKED), count = whole(count, FENCE), state = state, reason = reason}
 end
 
--- Another range with the same end, count, state and reason would be the same member: both are counted in one.
+-- Adds a range.
+-- A range with the same end, count, state and reason would be the same member, so both are merged
+-- into one.
 local function add_range(ledger, totals, range)
   local other = redis.call('ZSCORE', ledger, member_of(range))
   while other do
@@ -27,7 +30,9 @@ local function add_range(ledger, totals, range)
   tally(totals, 'ledger_ranges', 1)
 end
 
--- The narrowest range that holds `due`, but for those that name no end: it tells what became of that occurrence. Of two alike the one that begins first.
+-- Returns the narrowest ended range that contains `due`, which says what became of that occurrence.
+-- Of two equally narrow ranges, the one that begins first wins. Ranges without a final state are
+-- ignored.
 local function range_at(ledger, due)
   local found = redis.call('ZREVRANGEBYSCORE', ledger, int(due), '-inf', 'WITHSCORES', 'LIMIT', 0, RANGES)
   local narrowest
@@ -39,13 +44,13 @@ local function range_at(ledger, due)
   return narrowest
 end
 
--- What a caller that read `range` names it by; '' of none.
+-- Returns the name by which a caller refers to `range`; '' for nil.
 local function name_of(range)
   if not range then return '' end
   return int(range.from) .. ':' .. int(range.to) .. ':' .. int(range.count) .. ':' .. range.state
 end
 
--- Has `range` tell of `left` (FROM:TO:COUNT) only, or go if that is ''.
+-- Reduces `range` to `left` (FROM:TO:COUNT), or removes it if `left` is ''.
 local function shrink_range(ledger, totals, range, left)
   redis.call('ZREM', ledger, member_of(range))
   tally(totals, 'ledger_ranges', -1)

@@ -1,11 +1,11 @@
 #!lua flags=no-writes,allow-oom
--- Tells what is ripe in a lane behind one of its entries: a poll shows the first ones only, and those may all be of one gate that is
--- shut.
+-- Lists the due runs of a lane that come after one of its entries.
+-- A poll lists only the first runs, and those may all wait for one closed gate.
 -- Guard: none; it only reads.
 -- KEYS 1 due
 -- ARGV 1 now
--- ARGV 2 after: the entry, or '' to begin with the first
--- ARGV 3 most: how many are told
+-- ARGV 2 after: the entry, or '' for the start of the lane
+-- ARGV 3 most: the most runs to list
 -- Reply behind: {id, ready, ...} in ready order
 -- Reply gone: the entry is no longer there
 -- Reply wrong_type: key, found, wanted
@@ -19,7 +19,7 @@ if ARGV[2] ~= '' then
   if not rank then return {'gone'} end
   first = rank + 1
 end
--- By rank, for that costs no walk over all those before.
+-- Entries are read by rank, which does not walk over all entries before them.
 local found, ripe = redis.call('ZRANGE', due, first, first + tonumber(ARGV[3]) - 1, 'WITHSCORES'), {}
 for at = 1, #found, 2 do
   if tonumber(found[at + 1]) > now then break end

@@ -1,20 +1,21 @@
 #!lua flags=no-writes,allow-oom
--- Tells which gates the jobs of a lane have to pass first, and the jobs of each that has few: behind a mass of runs of one gate those
--- of others are found so, whatever the mass.
--- Guard: none; it only reads. At most 100 readings of few and one a call.
+-- Lists the first gates of the jobs of a lane, and the jobs of each gate that has few.
+-- Runs of these jobs can then be found behind any number of runs of one gate.
+-- Guard: none; it only reads. At most 100 reads a call, each of few + 1 entries.
 -- KEYS 1 gated
 -- ARGV 1 lane
--- ARGV 2 after: the gate, or '' to begin with the first
--- ARGV 3 most: jobs told
--- ARGV 4 few: of a gate with more jobs none is told
--- Reply gated: the last gate looked at, or '' if there is none behind it; {gate, its jobs, ...}
+-- ARGV 2 after: the gate, or '' for the first
+-- ARGV 3 most: the most jobs to list
+-- ARGV 4 few: a gate with more jobs lists none
+-- Reply gated: the last gate visited, or '' if no gate comes after it; {gate, its jobs, ...}
 -- Reply wrong_type: key, found, wanted
 local gated = KEYS[1]
 local bad = wrong_type({gated, 'zset'})
 if bad then return bad end
 local PAGES = 100
 local row, few, told, found = ARGV[1] .. ' ', tonumber(ARGV[4]), 0, {}
--- The sign behind a space: what a name begins with another name goes on with sorts behind it.
+-- The sign behind a space ends a name exactly: a longer name that begins with this one sorts after
+-- it.
 local from = ARGV[2] == '' and '[' .. row or '(' .. row .. ARGV[2] .. '!'
 local last = ''
 for _ = 1, PAGES do
@@ -32,7 +33,8 @@ for _ = 1, PAGES do
         if of ~= gate then break end
         jobs[#jobs + 1], behind = other, behind + 1
       end
-      -- More of it may stand behind the last that was read: it is read again from its first on.
+      -- More entries of this gate may follow those that were read, so the gate is read again from
+      -- its first entry.
       if at > 1 and behind > #entries and #entries > few then break end
       if #jobs <= few then
         found[#found + 1], found[#found + 2] = gate, table.concat(jobs, ' ')

@@ -1,8 +1,12 @@
 #!lua flags=no-writes,allow-oom
--- Tells for each lane which runs may be claimed now and when the next one may, how many leases there are, and by which marks
--- this is the data it was. Of a queue so many are told that its caller finds what it is to take: those of the greatest
--- priority up to the limit, and the first ones of each lane, for each tenth slot is for the run that is ready longest. While the
--- data settles after a loss nothing is ripe, nor for a moment on a server that nodes have just met.
+-- Lists for each lane the runs that may be claimed now, and the time of the next one.
+-- Also answers the number of leases, and the marks by which a node knows that this is the same
+-- data.
+-- A queue lists enough runs for the caller to choose from: by priority up to the limit, and the
+-- first runs of each lane.
+-- The first runs are needed because each tenth slot goes to the run that has been ready longest.
+-- No run is due while the data settles after a loss, or for a moment on a server that nodes have
+-- just met.
 -- Guard: none; it only reads.
 -- KEYS 1 leases
 -- KEYS 2 epoch
@@ -10,33 +14,38 @@
 -- KEYS 4 settling
 -- KEYS 5 servers
 -- KEYS 6 gate_wakes
--- KEYS* due: the lanes of one queue stand together, the most urgent first
+-- KEYS* due: the lanes of one queue follow each other, the most urgent first
 -- KEYS* running: in that queue
 -- KEYS* queue: its settings
 -- KEYS* queue_state
 -- ARGV 1 now
--- ARGV 2 server: this one, or '' if it does not say which it is
--- ARGV 3 hold_ms: how long nothing is ripe on a server just met
+-- ARGV 2 server: the id of this server, or '' if it does not name itself
+-- ARGV 3 hold_ms: how long no run is due on a server just met
 -- ARGV* queue: of the lane
 -- ARGV* priority: of the lane
--- ARGV* limit: how many ripe runs of the queue are asked for; 0 leaves it out
--- ARGV* more: so many of the lane beyond that, which the caller has to leave where they are
--- Reply ripe: now in microseconds, number of leases, epoch, last fence, when the data has settled or 0, the last fence when
--- this server was met or '' if it was not, or '?' if that cannot be known, until when nothing is ripe because it was met just now or 0,
--- {when the next gate is to be looked at or '', {gates that are now}};
--- then for each lane {next ready or '', {id, ready, ...}, room, why it has none}, or {'wrong_type', key, found, wanted}. Room is ''
--- for any number; a queue without shows no ripe runs, and why only if it has some. Of epoch and fence '' means gone, '?' another type
+-- ARGV* limit: how many due runs of the queue to list; 0 leaves the lane out
+-- ARGV* more: how many more runs of the lane to list, because the caller must leave so many where
+--   they are
+-- Reply ripe: now in microseconds, number of leases, epoch, last fence, when the data has settled
+--   or 0, the last fence when this server was met ('' if it was not, '?' if that is unknown), until
+--   when no run is due because it was met just now or 0, {when the next gate is to be visited or
+--   '', {gates to visit now}};
+-- then for each lane {next ready or '', {id, ready, ...}, room, why there is none}, or
+-- {'wrong_type', key, found, wanted}.
+-- Room is '' for any number; a queue without room lists no due runs, and gives the reason only if
+-- it has some.
+-- For epoch and fence '' means missing, '?' another type
 -- Reply wrong_type
 local now, micros = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'zset'})
 if bad then return bad end
--- A mark that is spoilt must not stop what it only marks.
+-- Reads a key that only marks the data; a wrong type must not stop the poll.
 local function mark(key)
   local found = redis.pcall('GET', key)
   if type(found) == 'table' then return '?' end
   return found or ''
 end
--- Longer than data ever settles: Redis' clock was set back meanwhile.
+-- Data never settles for longer than this (ms): a later end means that Redis' clock was set back.
 local MOST = 60000
 local settled = whole(mark(KEYS[4]), PARKED)
 if settled <= now or settled > now + MOST then settled = 0 end
@@ -47,13 +56,13 @@ if ARGV[2] ~= '' then
     local fence, met_at = string.match(found or ':0', '^(%d*):(%d+)$')
     met = fence or '?'
     held = whole(met_at, PARKED) + tonumber(ARGV[3])
-    -- Met later than now: Redis' clock was set back meanwhile.
+    -- The server was met later than now: Redis' clock was set back.
     if held <= now or held > now + tonumber(ARGV[3]) then held = 0 end
   end
 end
 local closed = math.max(settled, held)
 local reply = {'ripe', micros, redis.call('ZCARD', KEYS[1]), mark(KEYS[2]), mark(KEYS[3]), settled, met, held}
--- Gates told at most.
+-- The most gates in a reply.
 local GATES = 20
 local next_gate, open = '', {}
 if closed == 0 and not wrong_type({KEYS[6], 'zset'}) then
@@ -78,7 +87,7 @@ for item = 1, (#KEYS - 6) / 4 do
     queue_bad = wrong_type({KEYS[at + 1], 'zset', KEYS[at + 2], 'hash', KEYS[at + 3], 'hash'})
     room = not queue_bad and limit > 0 and closed == 0 and room_in(KEYS[at + 2], KEYS[at + 1], KEYS[at + 3], micros)
   end
-  -- Lanes of one priority are told alike: the caller takes from them by age.
+  -- The lanes of one priority get the same limit, because the caller takes runs from them by age.
   if ARGV[arg + 1] ~= priority then priority, left = ARGV[arg + 1], rest end
   local head = redis.pcall('ZRANGE', due, 0, 0, 'WITHSCORES')
   local lane_bad = head.err and (wrong_type({due, 'zset'}) or {'wrong_type', due, 'unknown', 'zset'}) or queue_bad
@@ -90,7 +99,8 @@ for item = 1, (#KEYS - 6) / 4 do
   elseif closed > 0 then
     reply[#reply + 1] = {int(closed), {}, '', ''}
   elseif room.room == 0 then
-    -- What frees a place says so, and a rate tells when it will have one.
+    -- The end of a run wakes the nodes when it frees a place; only a rate has a known time of its
+    -- next start.
     local next_at = math.max(tonumber(first), room.at and math.ceil(room.at / 1000) or 0)
     local is_ripe = tonumber(first) <= now
     reply[#reply + 1] = {next_at > now and int(next_at) or '', {}, 0, is_ripe and room.why or ''}
@@ -100,7 +110,8 @@ for item = 1, (#KEYS - 6) / 4 do
     local most = math.max(left, math.floor(limit / FIRST) + 1)
     local ripe = redis.call('ZRANGE', due, '-inf', now, 'BYSCORE', 'LIMIT', 0, int(math.min(most, limit) + more), 'WITHSCORES')
     rest = math.max(rest - math.max(#ripe / 2 - more, 0), 0)
-    -- Past every instant a run may have: shown so that the caller can quarantine it; it would hide here for ever.
+    -- A score past the range of run times is listed, so that the caller can quarantine the run
+    -- instead of losing it here.
     local beyond = redis.call('ZRANGE', due, PARKED, '+inf', 'BYSCORE', 'LIMIT', 0, 10, 'WITHSCORES')
     for _, item in ipairs(beyond) do ripe[#ripe + 1] = item end
     local head = redis.call('ZRANGE', due, '(' .. int(now), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
--- Writes down when the data was first polled on this Redis server, and what the last fence was then: whoever has seen a higher
--- one knows, however late it comes, that some of the data was lost on the way to this server.
--- Guard: the server is not written down yet; meeting it twice is meeting it once.
+-- Records when the data was first polled on this Redis server, and the last fence at that time.
+-- A node that has seen a higher fence then knows, however late, that the move to this server lost
+-- data.
+-- Guard: the server is not recorded yet; a repeated call changes nothing.
 -- KEYS 1 servers
 -- KEYS 2 epoch
 -- KEYS 3 fence
@@ -13,13 +14,14 @@ local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'hash'})
 if bad then return bad end
 if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then return {'met'} end
--- A mark that is spoilt must not stop what it only marks.
+-- Reads a key that only marks the data; a wrong type must not stop the script.
 local function mark(key)
   local found = redis.pcall('GET', key)
   if type(found) == 'table' then return '' end
   return found or ''
 end
--- Data without a mark is new, or gone whole: nobody knows more of it than there is, and nobody is waited for.
+-- Data without an epoch is new or lost completely: no node knows more than Redis has, so no node is
+-- waited for.
 local at = mark(KEYS[2]) == '' and 0 or now
 redis.call('HSET', KEYS[1], ARGV[2], int(whole(mark(KEYS[3]), FENCE)) .. ':' .. int(at))
 local known = redis.call('HGETALL', KEYS[1])

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- Sets counters to what they count.
--- Guard: each still says what it said when it was counted; the fence only rises. At most 500 jobs a call.
+-- Sets counters to the number of things they count.
+-- Guard: each counter still has the value it had when things were counted; the fence only rises. At
+-- most 500 jobs a call.
 -- KEYS 1 totals
 -- KEYS 2 output_bytes
 -- KEYS 3 fence
@@ -12,11 +13,11 @@
 -- ARGV 5 highest: fence in use, or '' to leave it
 -- ARGV 6 ledger_seen: the counter of ranges, or ''
 -- ARGV 7 ledger: counted, or '' to leave it
--- ARGV* job: of which output_sizes is wrong
+-- ARGV* job: whose output_sizes is wrong
 -- ARGV* size_seen: the counter, or ''
 -- ARGV* size: counted
--- Reply mended: a word for each thing done
--- Reply sound: there was nothing to do
+-- Reply mended: a text for each repair
+-- Reply sound: nothing was wrong
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'string', KEYS[3], 'string', KEYS[4], 'hash'})
 if bad then return bad end
@@ -43,7 +44,7 @@ for at = 8, #ARGV, 3 do
   end
 end
 if sizes > 0 then reply[#reply + 1] = 'bytes of output of ' .. sizes .. ' jobs set' end
--- Without one in use the next claim makes it anew from the clock.
+-- If no fence is in use, the next claim makes a new one from the clock.
 local last = redis.call('GET', KEYS[3])
 if ARGV[5] ~= '' and (whole(last, FENCE) < tonumber(ARGV[5]) or last and whole(last, FENCE) == 0) then
   if tonumber(ARGV[5]) > 0 then redis.call('SET', KEYS[3], ARGV[5]) else redis.call('DEL', KEYS[3]) end

@@ -1,7 +1,11 @@
 #!lua flags=allow-oom
--- Makes one gate agree with the records of runs: who is not to stand there leaves, those that wait stand in the orders by job and by
--- lane, and the gate is looked at anew. A place goes too whose run stands in quarantine and nowhere else: put back, it is judged here again.
--- Guard: everything is looked at anew, of the runs given, at most 1,000 a call; whoever stands there rightly is not touched.
+-- Repairs one gate to match the records of runs.
+-- Runs without a right to a place leave it, and waiting runs are put into the orders by job and by
+-- lane.
+-- A run that is only in quarantine loses its place; when it is restored, the gate judges it again.
+-- The gate is then visited.
+-- Guard: the script checks each given run anew, at most 1,000 a call; a correct place is not
+-- touched.
 -- KEYS 1 totals
 -- KEYS 2 nudge
 -- KEYS 3 quarantine
@@ -9,12 +13,12 @@
 -- KEYS* due: of its lane, as read
 -- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of the gate
 -- ARGV 1 now
--- ARGV 2 gates: the gate, then others at which runs in quarantine stand
+-- ARGV 2 gates: the gate, then other gates that runs in quarantine name
 -- ARGV* id
 -- ARGV* lane: as read
--- Reply mended: how many left
+-- Reply mended: how many runs left
 -- Reply wrong_type: key, found, wanted
--- The last entry of each order that is held against the others.
+-- The last index of each order that is compared with the others.
 local ENTRIES = 9999
 local now = clock(ARGV[1])
 local totals = KEYS[1]
@@ -28,7 +32,7 @@ end
 local bad = wrong_type(types) or spoilt_gate(gates, names)
 if bad then return bad end
 
--- Whether a run that is to run is in quarantine and stands nowhere else.
+-- Returns true if a scheduled run is in quarantine and in no due set or gate queue.
 local function is_aside(run, id, due, lane)
   if run[1] ~= 'scheduled' or (run[3] or '') ~= lane or redis.call('HEXISTS', KEYS[3], id) == 0 then return false end
   if redis.call('ZSCORE', due, id) then return false end
@@ -65,7 +69,7 @@ for at = 4, last, 2 do
     forget_lane(gates.wakes, gate, id, now)
   end
 end
--- What the orders have that is not to stand there.
+-- The loops below remove entries that do not belong into the orders.
 for _, entry in ipairs(redis.call('ZRANGE', gate.by_job, 0, ENTRIES)) do
   if not redis.call('ZSCORE', gate.queued, string.match(entry, '(%S+)$') or '') then redis.call('ZREM', gate.by_job, entry) end
 end

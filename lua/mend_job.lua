@@ -1,11 +1,15 @@
 #!lua flags=allow-oom
--- Makes the places of one job agree with its record: its planned run due, or a new one planted; its place in the indexes; the
--- first of its waiting runs freed if nothing else would free it. A run that was planned too late, by a clock of Redis that was ahead,
--- gives way to the one to plant. `dealt` then keeps up to when occurrences were dealt with: none of those is owed
--- when that time comes.
--- Guard: the job is at the rev and with the planned run read; everything else is looked at anew. What agrees is not touched. A planned
--- run gives way only if it is not ready, has no record and is due later than the one to plant. The run to plant has no record, or is
--- recorded as missed although its time is still to come.
+-- Repairs the indexes of one job to match its record.
+-- It makes the planned run due, or plants a new one; it fixes the job's entries in the indexes.
+-- It also frees the first waiting run if nothing else would.
+-- A run that was planned too late, because Redis' clock was ahead, is replaced by the run to plant.
+-- `dealt` then keeps the time up to which occurrences were handled, so that none of them is owed
+-- again.
+-- Guard: the job's revision and planned run are as read; everything else is checked anew. Correct
+-- data is not touched.
+-- A planned run is replaced only if it is not ready, has no record, and is due later than the run
+-- to plant.
+-- The run to plant has no record, or is recorded as missed although its time is still to come.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 finished
@@ -30,11 +34,12 @@
 -- ARGV 5 planted: the run to plant if none is planned, or ''
 -- ARGV 6 planted_due
 -- ARGV 7 planted_ready
--- ARGV 8 pending_ready: when the planned run may start, should it not be due
--- ARGV 9 gated: how the job is listed with its first gate, or ''
--- ARGV 10 anchor: what `every` counts from once the run to plant stands in the place of one planned too late; '' if that is not to be
--- Reply mended: a word for each thing done
--- Reply sound: there was nothing to do
+-- ARGV 8 pending_ready: when the planned run may start, used if it is not due
+-- ARGV 9 gated: the job's entry with its first gate, or ''
+-- ARGV 10 anchor: the anchor of `every` if the run to plant replaces a run planned too late; '' if
+--   that must not happen
+-- Reply mended: a text for each repair
+-- Reply sound: nothing was wrong
 -- Reply stale: the job changed; read it again
 -- Reply occupied: the run to plant has a record already
 -- Reply wrong_type: key, found, wanted
@@ -49,7 +54,8 @@ for at = 17, #KEYS do
 end
 local bad = wrong_type(types)
 if bad then return bad end
--- Several of those, for the clock may be stepped again before such a time has come: the last ones.
+-- Adds a time to `dealt` and keeps the last DEALT times.
+-- The clock may be stepped again before such a time has come, so there can be several.
 local DEALT = 8
 local function note_dealt(text, at)
   local times = {}
@@ -70,7 +76,7 @@ local function leave_due()
   redis.call('ZREM', k.job_due, pending)
 end
 
--- What waits to be made up for is met by the nodes only if the job is listed.
+-- Nodes look for backfill runs only at jobs in this list.
 local backfill = redis.call('ZCARD', KEYS[11])
 if backfill > 0 and redis.call('ZADD', KEYS[12], 'NX', now, name) > 0 then note('listed among those to be made up for') end
 if backfill == 0 and redis.call('ZREM', KEYS[12], name) > 0 then note('no longer listed among those to be made up for') end
@@ -90,7 +96,7 @@ elseif job[5] then
   if redis.call('ZREM', k.jobs, name) > 0 then note('taken out of the index') end
 else
   local state = pending ~= '' and redis.call('HGET', KEYS[7], 'state')
-  -- Of a job with a delay the end of its open run plants the next.
+  -- The end of an open run plants the next run of a job with a delay.
   if (job[8] or '') ~= '' and redis.call('ZCARD', k.open) + redis.call('ZCARD', k.waiting) > 0 then planted = '' end
   local is_over = state and state ~= 'scheduled'
   local ready = pending ~= '' and redis.call('ZSCORE', k.job_due, pending)
@@ -115,7 +121,7 @@ else
     if redis.call('EXISTS', KEYS[8]) == 1 then
       local told = redis.call('HMGET', KEYS[8], 'state', 'reason', 'fence', 'skipped_count')
       if told[1] ~= 'skipped' or told[2] ~= 'missed' or told[3] or tonumber(ARGV[6]) <= now then return {'occupied', planted} end
-      -- Recorded as missed before its time came, while the clock was ahead.
+      -- The run was recorded as missed while the clock was ahead, before its time came.
       tally(k.totals, 'skipped', -math.max(whole(told[4], COUNT), 1))
       redis.call('ZREM', KEYS[15], planted)
       redis.call('ZREM', KEYS[16], planted)

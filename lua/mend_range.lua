@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Has a range of a job's ledger tell of one occurrence less, which has a record of its own.
--- Guard: it is the range that tells of the occurrence, and as read.
+-- Takes one occurrence out of a range of a job's ledger, because it has a record of its own.
+-- Guard: the range is the one that counts this occurrence, and is as read.
 -- KEYS 1 ledger
 -- KEYS 2 totals
 -- ARGV 1 due_ms: of the occurrence
 -- ARGV 2 range: FROM:TO:COUNT:STATE, as read
--- ARGV 3 left: what is left of it, FROM:TO:COUNT or ''
+-- ARGV 3 left: what remains of the range, FROM:TO:COUNT or ''
 -- Reply mended
--- Reply stale: another tells of it by now, or it tells otherwise
+-- Reply stale: another range counts the occurrence by now, or the range changed
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash'})
 if bad then return bad end

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
--- Makes the places of one run agree with its record: leases, due sets, open, waiting and spread runs, wishes, times
--- it is watched for, history.
--- Guard: everything is looked at anew. What agrees is not touched, nor is what a holder may still be executing.
+-- Repairs the indexes of one run to match its record: leases, due sets, open, waiting and spread
+-- runs, requests to stop, deadlines and history.
+-- Guard: the script checks everything anew. Correct data is not touched, nor a run that a node may
+-- still execute.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 job_due: of the job's lane
@@ -28,13 +29,13 @@
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
 -- ARGV 5 kind: regular or manual
--- ARGV 6 fence: of a lease it was found under, or ''
--- ARGV 7 gates: at which the run stands
--- ARGV 8 ready: when it may start, if it is due later than its job's rules have it wait; or ''
+-- ARGV 6 fence: of a lease under which it was found, or ''
+-- ARGV 7 gates: the gates at which the run has places
+-- ARGV 8 ready: when it may start, if its due score is later than its job's rules allow; or ''
 -- ARGV* queue: of the lane
--- Reply mended: a word for each thing done
--- Reply sound: there was nothing to do
--- Reply places: the gates it stands at; the call does not have them all
+-- Reply mended: a text for each repair
+-- Reply sound: nothing was wrong
+-- Reply places: the gates at which it has places; the call lacks some of them
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], job_due = KEYS[3], open = KEYS[4], waiting = KEYS[5], history = KEYS[6],
@@ -69,7 +70,7 @@ local function leave(key, word)
   if redis.call('ZREM', key, id) > 0 then note(word) end
 end
 
--- Leases first: what is held decides about the rest.
+-- Leases come first: whether the run is held decides about the rest.
 local own = run[2] and id .. '#' .. run[2]
 local stray = ARGV[6] ~= '' and ARGV[6] ~= run[2] and id .. '#' .. ARGV[6]
 local is_stray = stray and redis.call('ZSCORE', k.leases, stray)
@@ -122,8 +123,8 @@ elseif #due_in > 1 then
   for _, due in ipairs(due_in) do
     if due ~= kept then leave(due, 'due in one queue') end
   end
--- The lane read may be the one its job had a moment ago. It runs from there all the same, and nobody runs it twice: a claim takes
--- out what executes or is over, in whichever lane it stands.
+-- The lane that was read may be the job's former lane; the run executes from there all the same.
+-- No run executes twice: a claim removes a run that is running or over from any lane.
 elseif state == 'scheduled' and #due_in == 0 and not is_waiting and not queued_at and job[1] then
   redis.call('ZADD', k.job_due, now, id)
   nudge_if_head(k.nudge, k.job_due, id)
@@ -186,7 +187,7 @@ else
   leave_dead()
 end
 
--- A manual run is on its list from its planting, a regular run is open from its claim.
+-- A manual run is in its list from its planting on; a regular run is open from its claim on.
 local list = is_regular and k.open or k.manual
 if (state == 'running' or state == 'scheduled' and not is_regular) and redis.call('ZADD', list, 'NX', ARGV[4], id) > 0 then
   note('opened')

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- Sets how many occurrences the record of a stretch tells of as skipped, and the last of them.
--- Guard: it tells what the caller read.
--- KEYS 1 run: the first of the stretch
+-- Corrects how many occurrences the record of a skipped range stands for, and the last of them.
+-- Guard: the record has the values that the caller read.
+-- KEYS 1 run: the first of the range
 -- KEYS 2 totals
 -- ARGV 1 last: as read
 -- ARGV 2 count: as read
 -- ARGV 3 new_last
 -- ARGV 4 new_count
 -- Reply mended
--- Reply stale: it tells something else by now
+-- Reply stale: the record changed
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash'})
 if bad then return bad end

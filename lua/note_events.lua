@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- Writes down what befell a node: that it started or stopped, that Redis was out of its reach, that its slots were taken.
--- Guard: none; an event noted twice is one. Of a node the newest 1,000 are kept, as long as it notes any within 30 days.
+-- Records node events: started, stopped, Redis out of reach, slots taken.
+-- Guard: none; an event recorded twice counts once.
+-- The newest 1,000 events of a node are kept for 30 days after its last one.
 -- KEYS 1 events
 -- KEYS 2 noted_nodes
 -- ARGV 1 now

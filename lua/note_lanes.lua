@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Writes down that lanes are in use, so that nodes look there; wakes them if one is new.
--- Guard: none; a lane noted twice is one.
+-- Records that lanes are in use, so that nodes poll them; wakes the nodes if a lane is new.
+-- Guard: none; a lane recorded twice counts once.
 -- KEYS 1 lanes
 -- KEYS 2 nudge
 -- ARGV 1 now
--- ARGV* lane: none of a queue's plain lanes
+-- ARGV* lane: never the plain lane of a queue
 -- Reply noted
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])

@@ -1,31 +1,37 @@
 #!lua flags=allow-oom
--- Gives the places that are free at a gate to those that wait there, in due order or by turns: each goes back to its lane with its
--- place, ready now. One that was let in and does not begin in a moment while others wait gives its place up first: it stays due, and
--- no other run of its lane is let in as long as it stands there. Of a lane that no node serves the first goes back without a place:
--- a node that serves the lane finds it there, and until then the others of the lane are passed over. Then says when to look again.
--- Guard: everything is looked at anew, so that any node may call it at any time. At most 100 a call, the rest is due at once.
+-- Gives the free places at a gate to runs that wait there, in due order or by turns. Then says when
+-- to visit it again.
+-- A run that gets a place returns to its lane, ready now.
+-- A run that was let in but does not begin within MOMENT while others wait loses its place first
+-- and stays due.
+-- As long as it is due, its lane is stuck: no other run of the lane is let in.
+-- If no node serves a lane, its first run returns there without a place, for a node that serves the
+-- lane later.
+-- Until then the other runs of the lane are passed over.
+-- Guard: the script judges everything anew, so any node may call it at any time. At most 100 places
+-- a call; the rest is due at once.
 -- KEYS 1 nudge
 -- KEYS 2 totals
 -- KEYS 3 jobs
 -- KEYS 4 leases
 -- KEYS 5 shunned_lately
--- KEYS* place: the due set of a lane, the job of a member, or its open runs
+-- KEYS* place: the due set of a lane, a member's job, or a member's open runs
 -- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of the gate
 -- ARGV 1 now
 -- ARGV 2 gates: the gate
 -- ARGV* kind: lane, unserved (a lane that no node serves), job or open
 -- ARGV* name
 -- Reply opened: how many were given a place, when to look again or ''
--- Reply lanes: {lane, ...} in which runs wait, were let in or are due; the call does not have them
--- Reply members: of the group; the call does not have all their jobs and open runs
+-- Reply lanes: {lane, ...} in which runs wait, were let in or are due; the call lacks them
+-- Reply members: of the group; the call lacks some of their jobs or open runs
 -- Reply wrong_type: key, found, wanted
 local MOST = 100
--- Lanes asked for at once.
+-- The most lanes asked for at once.
 local ASKED = 20
--- Of a lane that nodes serve, and that is stuck all the same, one run is tried again no sooner than so long after one of another, in
--- ms: however many lanes are stuck, trials take a tenth of the time.
+-- The shortest time between two trials of stuck lanes that nodes serve, in ms.
+-- However many lanes are stuck, trials thus take a tenth of the time.
 local TRIALS = 10 * MOMENT
--- First runs of a job in a lane that are looked at for one that is no member.
+-- The most entries searched for a run of a job that is no member.
 local STRANGERS = 1000
 local now, micros = clock(ARGV[1])
 local nudge, totals, jobs = KEYS[1], KEYS[2], KEYS[3]
@@ -48,11 +54,11 @@ for _, member in ipairs(rules.order or {}) do
 end
 
 local given, sent, next_look, wanted = 0, 0, nil, {}
--- Whether the call has to be made again before it is known who is first.
+-- True if the call must be repeated before the first run is known.
 local is_cut = false
 local function look_at(at) next_look = math.min(next_look or at, at) end
 
--- Whether the call has the due set of a lane; if not, it is asked for.
+-- Returns true if the call has the due set of a lane; otherwise adds the lane to the reply.
 local function has_lane(lane)
   if places.lane[lane] then return true end
   wanted[#wanted + 1] = lane
@@ -60,7 +66,8 @@ local function has_lane(lane)
   return false
 end
 
--- Takes their places from those that were let in, stand in their lane, and have not begun in a moment, if others wait.
+-- Takes the places of runs that were let in, are due, and have not begun within MOMENT, if others
+-- wait.
 local function take_back()
   if redis.call('ZCARD', gate.queued) == 0 then return end
   local idle = redis.call('ZREVRANGEBYSCORE', gate.held, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, MOST)
@@ -76,10 +83,10 @@ local function take_back()
       hold_place(gate, id, -now)
       if ready then look_at(now + MOMENT) end
     elseif not ready and lane and unserved[lane] then
-      -- It waits at a later gate, and nobody would start it there. Its claim passes this gate anew.
+      -- It waits at a later gate where no node would start it. Its claim passes this gate anew.
       drop_place(gate, id)
     elseif not ready then
-      -- It waits at a later gate, which has this one looked at when it lets it in.
+      -- It waits at a later gate. That gate has this gate visited when it lets the run in.
       hold_place(gate, id, -now)
       look_at(now + TRIALS)
     elseif now - ready < MOMENT and not unserved[lane] then
@@ -92,20 +99,20 @@ local function take_back()
   if #idle == 2 * MOST then look_at(now) end
 end
 
--- Takes the mark off the lane whose mark ends first, if that is over: its first run is tried again. The mark of a lane that no node
--- serves lasts as long as the run it names stands there.
+-- Tries stuck lanes again whose marks have ended, the oldest mark first.
+-- The mark of a lane that no node serves lasts as long as the run it names is due there.
 local function try_again()
   for _ = 1, MOST do
     local found = redis.call('ZREVRANGEBYSCORE', gate.lanes, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
     if not found[1] then return end
     local lane, ends = string.match(found[1], ' (.*)$'), -tonumber(found[2])
-    -- Further off than a mark lasts: the clock was set back.
+    -- A mark that ends later than marks last was set before the clock was set back.
     if ends > now and ends <= now + TRY then return look_at(ends) end
     if not has_lane(lane) then return end
     local id = string.match(redis.call('HGET', gate.state, 'stuck:' .. lane) or '', '^%S+')
     if not id or not redis.call('ZSCORE', places.lane[lane], id) then
       unmark_stuck(gate, lane)
-      -- One whose entry is lost in the order by lane.
+      -- The lane's entry in the order by lane is lost.
       if not first_entries(gate.by_lane, lane)[1] then redis.call('ZREM', gate.lanes, found[1]) end
     elseif unserved[lane] then
       mark_stuck(gate, lane, id, now + TRY)
@@ -127,13 +134,13 @@ local function send_ahead(id, lane)
   redis.call('HSET', gate.state, 'lane:' .. id, lane)
   mark_stuck(gate, lane, id, now + TRY)
   look_at(now + TRY)
-  -- It gives up the places it has at earlier gates as well.
+  -- The run also gives up its places at earlier gates.
   for _, name in ipairs(gate_names(before)) do wake_gate(gates.wakes, {name = name}, now) end
   tally(totals, 'waiting', -1)
   sent = sent + 1
 end
 
--- The first that `find` finds in a lane that some node serves; with it that lane.
+-- Returns the first run that `find` finds in a lane that some node serves, and its lane.
 local function first_served(find)
   for _ = 1, MOST do
     local id, _, lane = find()
@@ -152,7 +159,7 @@ local function first_served(find)
   look_at(now)
 end
 
--- The first that waits and is no member, in a lane that is not stuck.
+-- Returns the first waiting run of a job that is no member, in a lane that is not stuck.
 local function first_stranger()
   local id, due, lane
   local lanes = redis.call('ZRANGEBYSCORE', gate.lanes, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, STRANGERS)
@@ -176,13 +183,14 @@ local function first_stranger()
   return id, due, lane
 end
 
--- The first that waits of those whose turn it is; '' are all that are no members.
+-- Returns the first waiting run of the member whose turn it is; '' stands for all jobs that are no
+-- members.
 local function first_of(turn)
   if turn == '' then return first_served(first_stranger) end
   return first_served(function() return first_of_job(gate, turn) end)
 end
 
--- Writes the orders by job and by lane anew from the runs that wait, if both orders are lost.
+-- Rebuilds the orders by job and by lane from the waiting runs, if both orders are lost.
 local function sort_anew()
   if redis.call('ZCARD', gate.queued) == 0 or redis.call('ZCARD', gate.lanes) > 0 then return end
   for _, id in ipairs(redis.call('ZRANGE', gate.queued, 0, MOST - 1)) do
@@ -191,7 +199,9 @@ local function sort_anew()
   look_at(now + 1000)
 end
 
--- Whether a member without a run that waits is worth waiting for: its planned run comes in time, or one that has begun does.
+-- Returns true if a member without a waiting run is worth waiting for.
+-- Its planned run is due within the group's patience, or a run of it that has begun becomes ready
+-- in time.
 local function is_awaited(member)
   if member == '' then return false end
   local job = redis.call('HMGET', places.job[member], 'rev', 'ended', 'paused', 'queue')
@@ -205,7 +215,8 @@ local function is_awaited(member)
   return false
 end
 
--- Whose turn it is, the first of its runs, and when its patience is over if there is none.
+-- Returns the first run of the member whose turn it is, and its lane.
+-- Without such a run, also returns when the patience with the member ends.
 local function judge_turn()
   local state = redis.call('HMGET', gate.state, 'turn', 'since', 'ended', 'last_ended')
   local turn, since = state[1] or rules.order[1], whole(state[2], PARKED)
@@ -218,7 +229,8 @@ local function judge_turn()
     turn = members[at % #members + 1]
   end
   if state[3] then
-    -- Where members did not take turns when it began, the turn was another's; one that is no member takes none of theirs.
+    -- If the last holder is a member, the turn passes on from it.
+    -- A holder that began before members took turns, and is no member, takes no member's turn.
     local is_member = turn_of(rules.order, state[3]) > 0
     if is_member then turn = state[3] end
     if is_member or turn == '' then pass() end
@@ -226,7 +238,8 @@ local function judge_turn()
   end
   local first, lane, opens
   if redis.call('ZCARD', gate.queued) == 0 then
-    -- Nobody is there to pass it to; but those that are none have no turn without one that waits.
+    -- Nobody waits, so the turn stays with its member; but jobs that are no members have no turn
+    -- without a waiting run.
     if turn == '' then pass() end
   else
     for _ = 1, #members + 1 do
@@ -239,7 +252,7 @@ local function judge_turn()
       pass()
       since = now
     end
-    -- Somebody waits whom no turn names: one in a stuck lane, or one whose entry by job or by lane is lost.
+    -- A run waits that no turn names: its lane is stuck, or its entry by job or by lane is lost.
     if not first and not opens and not is_cut and not next_look then opens = now + 1000 end
   end
   if is_cut then return end
@@ -271,7 +284,7 @@ while not is_cut do
   local limits = gate.kind == 'key' and redis.call('HGET', gate.state, 'job:' .. job_of(id)) or nil
   local may, at
   if rules.order then
-    -- Its turn was judged: only the gap is left.
+    -- The turn is judged already; only the gap remains.
     local ends = whole(redis.call('HGET', gate.state, 'last_ended'), PARKED) + rules.gap
     may = not (ends > now and ends <= now + rules.gap)
     at = ends
@@ -286,14 +299,14 @@ while not is_cut do
   redis.call('ZADD', places.lane[lane], now, id)
   stop_waiting(gate, id)
   enter(gate, id, lane, now)
-  -- Where it has its place already others may wait, too.
+  -- Other runs may wait at the gates where this run has its place already.
   for _, name in ipairs(gate_names(before)) do wake_gate(gates.wakes, {name = name}, now + MOMENT) end
   tally(totals, 'waiting', -1)
   given = given + 1
 end
 if given + sent > 0 then redis.call('PUBLISH', nudge, 'due') end
 if wanted[1] then
-  -- Those that come next are asked for as well.
+  -- The lanes of the next runs are asked for in the same reply.
   for _, first in ipairs(redis.call('ZRANGEBYSCORE', gate.lanes, 0, '+inf', 'LIMIT', 0, ASKED)) do
     local lane = string.match(first, ' (.*)$')
     if lane ~= wanted[1] and not places.lane[lane] then wanted[#wanted + 1] = lane end

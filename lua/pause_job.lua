@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
--- Pauses a job: its pending regular run is taken out and held, and so is the run of a one-shot that has come to its gates and has
--- not begun: it gives up its places and is planned again. Retries and manual runs go on. Whoever waits for its turn waits no longer.
--- Guard: the job exists; its pending run is the one read. Pausing twice answers paused twice.
+-- Pauses a job: its pending regular run leaves the due set and is kept for the resume.
+-- A one-shot's run that waits at a gate and has not begun gives up its places and is kept too.
+-- Retries and manual runs go on. Group members that wait for this job's turn wait no longer.
+-- Guard: the job exists; its pending run is the one that was read. Pausing twice answers the same.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 job_due
 -- KEYS 4 deeds
 -- KEYS 5 open
--- KEYS 6 run: of a one-shot, the open one, as read; else the job
+-- KEYS 6 run: the open run of a one-shot, as read; else the job
 -- KEYS 7 run_due: of that run's lane
 -- KEYS 8 totals
 -- KEYS 9 nudge
@@ -16,14 +17,14 @@
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 pending: as read
--- ARGV 4 by: whose wish it is, or ''
+-- ARGV 4 by: who asked for it, or ''
 -- ARGV 5 open_run: of a one-shot, as read, or ''
--- ARGV 6 gates: which runs of the job have to pass, and at which that run stands
+-- ARGV 6 gates: the gates that runs of the job have to pass, and those of the open run
 -- Reply paused
 -- Reply already
 -- Reply unknown
 -- Reply stale
--- Reply places: the gates that run stands at; the call does not have them all
+-- Reply places: the gates at which the open run has places; the call lacks some of them
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {job = KEYS[1], totals = KEYS[8], nudge = KEYS[9], deadlines = KEYS[10], gates = gates_of(ARGV[6])}

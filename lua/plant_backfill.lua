@@ -1,7 +1,9 @@
 #!lua
--- Plants the first occurrence of a job that is to be made up for, unless the one before it is not over. It never touches the
--- job's schedule.
--- Guard: the occurrence is the first that waits, as read; the job is defined, in the lane read. Repeating a call answers busy.
+-- Plants the first waiting backfill run of a job, unless the run before it is not over.
+-- The job's schedule is not touched.
+-- Guard: the occurrence is the first that waits, as read; the job is defined, in the lane that was
+-- read.
+-- A repeated call answers `busy`.
 -- KEYS 1 job
 -- KEYS 2 backfill
 -- KEYS 3 backfills
@@ -15,11 +17,11 @@
 -- ARGV 4 due_ms
 -- ARGV 5 lane: of the job, as read
 -- Reply planted
--- Reply busy: its run, or that of another occurrence, is not over
--- Reply over: its run is, and the next, if there is one, is the first now
+-- Reply busy: its run, or the run of another occurrence, is not over
+-- Reply over: its run is over; the next occurrence, if any, is the first now
 -- Reply empty: nothing waits
 -- Reply unknown: there is no such job any more, and nothing waits
--- Reply stale: another is the first, or the job's lane changed
+-- Reply stale: another occurrence is the first, or the job's lane changed
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'zset', KEYS[4], 'hash', KEYS[5], 'zset', KEYS[7], 'zset'})
@@ -45,7 +47,8 @@ if state then
   return {'over'}
 end
 if job[3] ~= ARGV[5] then return {'stale'} end
--- A later occurrence may be out: this one was asked for meanwhile. Its end plants the first that waits.
+-- A run of a later occurrence may be open, because this occurrence was asked for meanwhile.
+-- The end of that run plants the first that waits.
 for _, other in ipairs(redis.call('ZRANGE', KEYS[7], 0, 999)) do
   if string.find(other, '~backfill', 1, true) then return {'busy'} end
 end

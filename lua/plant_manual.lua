@@ -1,6 +1,6 @@
 #!lua
--- Plants a run a person asked for by hand, ready now. It never touches the job's schedule.
--- Guard: the job is defined. Planting the same id twice answers planted twice.
+-- Plants a run that an operator asked for, ready now. The job's schedule is not touched.
+-- Guard: the job is defined. Planting the same id twice answers `planted` twice.
 -- KEYS 1 job
 -- KEYS 2 run
 -- KEYS 3 job_due
@@ -12,7 +12,7 @@
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
 -- ARGV 5 lane: of the job, as read
--- ARGV 6 by: whose wish it is, or ''
+-- ARGV 6 by: who asked for it, or ''
 -- Reply planted
 -- Reply unknown
 -- Reply stale: the job's lane changed

@@ -1,34 +1,39 @@
 #!lua
--- Makes a run of a notice: of a hidden job, which is written as it is to be by now and stands among those that are over, so that
--- only what is planted so runs. While so many notices of that job are not over, another one is only counted; the next one that is
--- planted tells how many there were, or one of its own that waits until none is open. Refused by Redis itself when memory is full: the notice stays where it is.
--- Guard: the notice is still to be told. Planting the same id twice answers told twice.
+-- Plants the run that delivers a notice. The run belongs to a hidden job, which this call defines
+-- as it must be by now.
+-- The hidden job counts as ended, so that it has no other runs than those planted here.
+-- If `most` notices of that job are not over, the notice is only counted.
+-- The next notice that is planted reports the count, or a notice of its own (`rest`) that waits
+-- until none is open.
+-- Redis itself refuses this script when memory is full; the notice then stays in the list.
+-- Guard: the notice is still in the list. Planting the same id twice answers `told` the second
+-- time.
 -- KEYS 1 notices
--- KEYS 2 job: the hidden one
+-- KEYS 2 job: the hidden job
 -- KEYS 3 run
 -- KEYS 4 due
--- KEYS 5 manual: notices of that job that are not over
+-- KEYS 5 manual: the notices of the hidden job that are not over
 -- KEYS 6 finished
 -- KEYS 7 totals
 -- KEYS 8 nudge
--- KEYS 9 told_job: whose run it tells of
+-- KEYS 9 told_job: the job whose run the notice is about
 -- ARGV 1 now
--- ARGV 2 notice: as it stands there
+-- ARGV 2 notice: its member in the list
 -- ARGV 3 id
 -- ARGV 4 job_name
 -- ARGV 5 due_ms
--- ARGV 6 definition: or '' if nobody is to be told any more
+-- ARGV 6 definition: of the hidden job, or '' if the job wants no such notice any more
 -- ARGV 7 hash
 -- ARGV 8 tz
 -- ARGV 9 lane
--- ARGV 10 most: not over at once
--- ARGV 11 about: the run it tells of
--- ARGV 12 rest: 1 for one that tells of those only counted
+-- ARGV 10 most: how many notices of the job may be open
+-- ARGV 11 about: the run the notice is about
+-- ARGV 12 rest: 1 for a notice that only reports how many were suppressed
 -- Reply planted
--- Reply told: before, or by another
+-- Reply told: it was planted before, or another notice reported the count
 -- Reply suppressed: only counted
--- Reply waits: it tells of those only counted, and others are not over
--- Reply dropped: nobody is to be told any more
+-- Reply waits: it is a `rest` notice, and others are not over
+-- Reply dropped: the job wants no such notice any more
 -- Reply gone: another node was first
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])

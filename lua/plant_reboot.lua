@@ -1,6 +1,8 @@
 #!lua
--- Plants a run for a job's @reboot on one host, ready now, in a due set only nodes of that host poll.
--- Guard: the job is defined and not paused, and was not planted for this boot of the host before. So a call repeated, a restart of the daemon and a second node of the host plant nothing.
+-- Plants a run for a job's @reboot on one host, ready now. Only nodes of that host poll its due
+-- set.
+-- Guard: the job is defined and not paused, and nothing was planted for this boot of the host.
+-- A repeated call, a restart of the daemon and a second node of the host therefore plant nothing.
 -- KEYS 1 job
 -- KEYS 2 run
 -- KEYS 3 due: of the host
@@ -12,9 +14,9 @@
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
 -- ARGV 5 lane: of the host
--- ARGV 6 boot: of which host, and its id
+-- ARGV 6 boot: the host and the id of its boot
 -- Reply planted
--- Reply known: planted for this boot before
+-- Reply known: it was planted for this boot already
 -- Reply unknown
 -- Reply paused
 -- Reply wrong_type: key, found, wanted

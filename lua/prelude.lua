@@ -1,25 +1,30 @@
--- What every script starts with: one reading of the clock, types before writes, and the steps several scripts share.
--- Numbers past 14 digits are written with int(), because Lua 5.1 turns them into text with 14.
+-- The prelude of every script: the clock, the type checks, and the steps that several scripts
+-- share.
+-- A script reads the clock once, and checks the types of its keys before it writes.
+-- Numbers of more than 14 digits are written with int(), because Lua 5.1 would round them to 14.
 
--- The score in `jobs` of a job that has no next due time: the first instant past what a schedule may name.
+-- The score in `jobs` of a job that has no next due time: the first instant (ms) past the range of
+-- schedules.
 local PARKED = 4102444800000
 
--- The most a count may be, so that it is a u32 for whoever reads it; and the last fence.
+-- The largest count, so that Rust can read each count as a u32; and the largest fence.
 local COUNT, FENCE = 2147483646, 9007199254740991
 
--- Entries kept in quarantine at most.
+-- The most entries that the quarantine keeps.
 local QUARANTINE = 10000
 
 local function int(number) return string.format('%.0f', number) end
 
--- The whole number `text` is, 0 if it is none or beyond `most`: a spoilt field must not stop a script between two writes.
+-- Returns `text` as a whole number, or 0 if it is no number or larger than `most`.
+-- A field with a bad value must not stop a script between two writes.
 local function whole(text, most)
   local number = math.floor(tonumber(text or '') or 0)
   if number >= 0 and number <= most then return number end
   return 0
 end
 
--- Milliseconds and microseconds of Redis' own clock, or of the time a test gives. Called once a script.
+-- Returns the time of Redis in milliseconds and in microseconds, or the time `given` by a test.
+-- A script calls this once.
 local function clock(given)
   if given ~= '' then return tonumber(given), tonumber(given) * 1000 end
   local time = redis.call('TIME')
@@ -27,7 +32,9 @@ local function clock(given)
   return math.floor(micros / 1000), micros
 end
 
--- A reply naming the first of `keys` (pairs of key, type) that holds something else; nil if all are well or absent.
+-- Returns the reply for the first key of a wrong type, or nil if every key is absent or has its
+-- type.
+-- `keys` is a list of pairs: key, type.
 local function wrong_type(keys)
   for at = 1, #keys, 2 do
     local found = redis.call('TYPE', keys[at]).ok
@@ -35,24 +42,29 @@ local function wrong_type(keys)
   end
 end
 
--- Wakes the pollers if `id`, just put into `due`, is now its head: something earlier than they sleep for.
+-- Wakes the nodes if `id`, just added to `due`, is the first run there.
+-- They sleep until the time of the former first run, so they would be late.
 local function nudge_if_head(channel, due, id)
   if redis.call('ZRANGE', due, 0, 0)[1] == id then redis.call('PUBLISH', channel, 'due') end
 end
 
--- A lane is in use: nodes look at those written down, and are told of a new one. A queue's plain lane they know by the queue.
+-- Records that a lane is in use, and tells the nodes if the lane is new.
+-- The plain lane of a queue needs no record, because nodes know it by the queue.
 local function note_lane(lanes, channel, lane, now)
   if not string.find(lane, '[!~+]') then return end
   if redis.call('ZADD', lanes, now, lane) == 1 then redis.call('PUBLISH', channel, 'lanes') end
 end
 
--- Counts `by` more of `word`. A counter that is spoilt or lost begins anew: it must not stop what it counts.
+-- Adds `by` to the counter `word`.
+-- A counter with a bad or negative value starts again at `by`: it must not stop the step that it
+-- counts.
 local function tally(totals, word, by)
   local total = redis.pcall('HINCRBY', totals, word, by)
   if type(total) == 'table' or total < 0 then redis.call('HSET', totals, word, math.max(by, 0)) end
 end
 
--- Makes `id` the job's one planted regular run, ready at `ready`; '' leaves the job without one.
+-- Makes `id` the job's one planned regular run, ready at `ready` (ms).
+-- With '' the job has no planned run.
 local function plant_pending(k, job_name, id, due_ms, ready)
   if id == '' then
     redis.call('HSET', k.job, 'pending', '')
@@ -65,25 +77,30 @@ local function plant_pending(k, job_name, id, due_ms, ready)
   nudge_if_head(k.nudge, k.job_due, id)
 end
 
--- Whether a successor may be planted: never over an occurrence that already has a record.
+-- Returns true if the successor `id` already has a record.
+-- A successor must never be planted over such an occurrence.
 local function is_planted_before(id, run_key)
   return id ~= '' and redis.call('EXISTS', run_key) == 1
 end
 
--- The states of a dead letter: a script that can end a run so has the keys `dead` and `job_dead`.
+-- The final states of a dead letter.
+-- A script that can end a run in one of these states has the keys `dead` and `job_dead`.
 local DEAD = {failed = true, timed_out = true, lost = true}
 
--- The states of a run that is over.
+-- The final states of a run.
 local ENDS = {succeeded = true, failed = true, timed_out = true, lost = true, cancelled = true, skipped = true}
 
--- What is kept of a run in a notice of it.
+-- The fields of a run that its notices carry.
 local TOLD = {'state', 'reason', 'attempt', 'due', 'started_at', 'finished_at', 'exit_code', 'signal', 'http_status', 'error', 'node', 'skipped_count', 'waiting_for', 'behind'}
 
--- Notices that wait to be planted, at most.
+-- The most notices that may wait for their runs.
 local NOTICES = 10000
 
--- Counts a notice, of the run `id`, that nobody is told of by itself: the next one of its kind that is planted says how many there
--- were. The first of them leaves one that tells of them when no other is, of which there are as many again at most.
+-- Counts a notice of the run `id` that gets no run of its own.
+-- The next notice of the same kind reports the count.
+-- The first suppressed notice of a kind also leaves a `rest` notice, which reports the count if no
+-- other notice follows.
+-- There may be as many `rest` notices as there may be others (NOTICES).
 local function suppress(k, kind, id, now)
   tally(k.totals, 'suppressed', 1)
   if redis.call('EXISTS', k.job) == 0 then return end
@@ -93,8 +110,11 @@ local function suppress(k, kind, id, now)
   end
 end
 
--- Notes that people are to be told of the run, whose record stands: any node makes a run of it (plant_notice.lua). `stamp` tells two
--- things that befell one run apart. What writes ends is not refused when memory is full, and planting is: so many wait, not more.
+-- Adds a notice of the run `id`, whose record exists; any node then plants its run
+-- (plant_notice.lua).
+-- `stamp` distinguishes two events of one run.
+-- Redis accepts the end of a run when its memory is full, but refuses new runs.
+-- The number of waiting notices is therefore limited.
 local function tell(k, kind, id, stamp, now)
   if redis.call('ZCARD', k.notices) >= NOTICES then return suppress(k, kind, id, now) end
   local found = redis.call('HMGET', k.run, unpack(TOLD))
@@ -106,7 +126,8 @@ local function tell(k, kind, id, stamp, now)
   redis.call('PUBLISH', k.nudge, 'told')
 end
 
--- Has the nodes look at a run when it is to have started, unless it has, and when it is to have ended, as `tells` of its job says.
+-- Adds the deadlines of a run, from the limits in `tells` of its job.
+-- The `start` deadline is left out if the run has started.
 local function watch(deadlines, id, due_ms, tells, has_started)
   for word, ms in string.gmatch(tells or '', '(%l+)=(%d+)') do
     if word == 'finish' or word == 'start' and not has_started then
@@ -115,16 +136,17 @@ local function watch(deadlines, id, due_ms, tells, has_started)
   end
 end
 
--- Stops the nodes from looking whether a run starts and ends in time.
+-- Removes the deadlines of a run.
 local function unwatch(deadlines, id) redis.call('ZREM', deadlines, id .. ' start', id .. ' finish') end
 
--- Stops that for a planned run that gives way. Planned again, the run is watched anew.
+-- Removes the deadlines of a planned run that a change of its job replaced.
+-- If the run is planned again, it gets new deadlines.
 local function unwatch_planned(k, id)
   unwatch(k.deadlines, id)
   if redis.call('HGET', k.job, 'watched') == id then redis.call('HDEL', k.job, 'watched') end
 end
 
--- Stops that for the run that was skipped first behind `id`, which is no longer open.
+-- Removes the deadlines of the run that was skipped first behind `id`, which is no longer open.
 local function unwatch_behind(k, id)
   local behind, skipped = string.match(redis.call('HGET', k.job, 'skipped_behind') or '', '^(%S+) (%S+)$')
   if behind ~= id then return end
@@ -132,9 +154,11 @@ local function unwatch_behind(k, id)
   redis.call('HDEL', k.job, 'skipped_behind')
 end
 
--- Tells of the end of a run whom its job wants told: `tells` names the kinds. A job is failing from its first dead letter on, until
--- a run of it succeeds. Of an end that a journal gave back (`k.given`: from when on such are told) an older one is not told again,
--- and says nothing of a job that ended later.
+-- Adds the notices of the end of a run that its job wants: `tells` names their kinds.
+-- A job is failing from its first dead letter until a run of it succeeds.
+-- If a journal restored the end, `k.given` is the time from which such ends are reported.
+-- An older end causes no notice.
+-- It does not change whether the job is failing if a later run has ended already.
 local function tell_end(k, id, state, reason, now)
   local tells = redis.call('HGET', k.job, 'tells')
   if not tells or tells == '' then return end
@@ -146,7 +170,8 @@ local function tell_end(k, id, state, reason, now)
     if is_latest then redis.call('HSET', k.job, 'judged_at', int(now)) end
   end
   local stamp = redis.call('HGET', k.run, 'fence') or state
-  -- Of one that never began nothing was pinged; one that gave way to the next has that pinged instead.
+  -- A cancelled run sends a ping only if it had begun: a run without a fence sent no start ping.
+  -- A replaced run sends none, because the run that replaced it does.
   local is_cut_short = state == 'cancelled' and stamp ~= state and reason ~= 'replaced'
   if wants('ping') and (DEAD[state] or state == 'succeeded' or is_cut_short) then tell(k, 'ping', id, stamp, now) end
   if DEAD[state] then
@@ -161,7 +186,7 @@ local function tell_end(k, id, state, reason, now)
   end
 end
 
--- Writes a run's final state and puts it into history. `facts` is a list of field, value.
+-- Writes a run's final state and adds it to the history. `facts` is a list of field, value.
 local function end_run(k, id, state, reason, now, facts)
   if DEAD[state] then
     redis.call('ZADD', k.dead, now, id)
@@ -171,18 +196,21 @@ local function end_run(k, id, state, reason, now, facts)
   redis.call('ZADD', k.job_history, now, id)
   redis.call('HSET', k.run, 'state', state, 'reason', reason, 'finished_at', int(now), unpack(facts))
   tally(k.totals, state, 1)
-  -- A time by which it is to have ended may be a year away.
+  -- The deadline to end may lie a year ahead, so it is removed now.
   unwatch(k.deadlines, id)
   unwatch_behind(k, id)
   if k.notices then tell_end(k, id, state, reason, now) end
 end
 
--- What of a job's definition tells which occurrences it has, and the most bytes of that a stretch keeps.
+-- The keys of a definition that decide its occurrences; and the most bytes of them that a skipped
+-- range keeps.
 local TIMING = {'at', 'every', 'delay', 'cron', 'calendar', 'rrule', 'dtstart', 'schedules', 'tz', 'dst', 'anchor', 'start', 'end',
   'exclude', 'only_on'}
 local COUNTED_BY = 1024
 
--- That part of a definition, as a definition whose action is never done; nil if it is too long. No env, header or command is in it.
+-- Returns those keys as a definition with a command that does nothing, or nil if the text is too
+-- long.
+-- No env, header or command of the job is in it.
 local function timing_of(definition)
   local is_read, all = pcall(cjson.decode, definition)
   if not is_read or type(all) ~= 'table' then return nil end
@@ -192,13 +220,17 @@ local function timing_of(definition)
   return #text <= COUNTED_BY and text or nil
 end
 
--- The facts of a stretch of occurrences that is told as skipped in one record, with what it was counted by: one of them whose run a
--- journal gives back is taken out of it. `told` lets whoever gives back see that it came.
+-- Adds to `facts` the fields of a range of skipped occurrences that one record stands for, and
+-- returns `facts`.
+-- The fields include the schedule that counted the range.
+-- If a journal restores the run of one occurrence, the range can then be reduced by it.
+-- The job's `told` counts these records, so that a restore can see that another one was written.
 local function tell_stretch(job_key, last, count, facts)
   facts[#facts + 1], facts[#facts + 2] = 'skipped_to', last
   facts[#facts + 1], facts[#facts + 2] = 'skipped_count', count
   local job = redis.call('HMGET', job_key, 'def', 'tz', 'anchor', 'since', 'dealt')
-  -- Behind its first occurrence a stretch counts none that was dealt with before the job's planned run was moved.
+  -- Occurrences that were handled before the planned run was moved are not counted again.
+  -- Only the first occurrence of the range may lie before such a time.
   for time in string.gmatch(job[5] or '', '%d+') do
     local dealt = whole(time, PARKED)
     if dealt < tonumber(last) and dealt > whole(job[4], PARKED) then job[4] = int(dealt) end
@@ -213,8 +245,10 @@ local function tell_stretch(job_key, last, count, facts)
   return facts
 end
 
--- Notes by which schedule the occurrences of a job came until `last`, before it gets another one or its occurrences count anew: what
--- the ledger holds of them is told apart by that. One that only goes on is noted once. Of so many the newest are kept.
+-- Records the schedule by which a job had its occurrences until `last`.
+-- Scripts call it before a job gets another schedule, or before its occurrences count anew.
+-- The ledger's entries of that time are checked against this schedule.
+-- A schedule that only continues extends its newest entry. The newest ERAS entries are kept.
 local ERAS = 100
 local function note_era(eras, job_key, last, now)
   local job = redis.call('HMGET', job_key, 'def', 'tz', 'anchor', 'since')
@@ -230,15 +264,20 @@ local function note_era(eras, job_key, last, now)
   redis.call('ZREMRANGEBYRANK', eras, 0, -ERAS - 1)
 end
 
--- The lane the job has now, if that is another than `read`, the one its reader saw: what the end of a run brings on lies there.
+-- Returns the job's present lane if it differs from `read`, the lane that the caller read;
+-- otherwise nil.
+-- Runs that the end of a run makes due belong into that lane.
 local function moved_to(k, read)
   local lane = redis.call('HGET', k.job, 'queue')
   if lane and lane ~= read then return lane end
 end
 
--- What the end of `id` means for its job. A one-shot whose run is over, and which has no other planned, is over itself: it
--- leaves `list` and frees its name. A job with a delay is planted anew, so long after this end, if nothing of it is planned or
--- open: it has one pending or one open run, never two.
+-- Applies the end of run `id` to its job.
+-- A one-shot with no other planned, open or waiting run ends too: it leaves `list` and frees its
+-- name.
+-- A job with a `delay` gets its next run, that long after this end, if it has no planned or open
+-- run.
+-- It thus has one pending run or one open run, never both.
 local function settle_job(k, id, job_name, now)
   if redis.call('ZCARD', k.open) > 0 or redis.call('ZCARD', k.waiting) > 0 then return end
   local job = redis.call('HMGET', k.job, 'once', 'pending', 'held', 'ended', 'rev', 'delay', 'paused', 'begun', 'max_runs')
@@ -251,13 +290,14 @@ local function settle_job(k, id, job_name, now)
   end
   local delay = whole(job[6], PARKED)
   if delay == 0 or job[7] or whole(job[8], COUNT) >= (tonumber(job[9]) or math.huge) then return end
-  -- Later than the run that ended, so that no id comes twice, also if that one was cancelled in the moment it was planted.
+  -- The due time is later than that of the run that ended, so that no id comes twice.
+  -- That also holds for a run that was cancelled in the moment it was planted.
   local due = math.max(now + delay, whole(string.match(id, '@(%d+)'), PARKED) + 1)
   if due < PARKED then plant_pending(k, job_name, job_name .. '@' .. int(due), int(due), int(due)) end
 end
 
--- The first of the runs that wait becomes ready. A regular one is open from now on, so that no later run overtakes it and
--- its job is not taken for done.
+-- Makes the first waiting run ready.
+-- A regular run counts as open from now on: no later run may overtake it, and its job is not over.
 local function free_first_waiting(k, now)
   local first = redis.call('ZRANGE', k.waiting, 0, 0, 'WITHSCORES')
   if first[1] then
@@ -269,15 +309,17 @@ local function free_first_waiting(k, now)
   end
 end
 
--- Whether a run whose record names the job's rev `rev` belongs to an earlier job of this name. `since` is the first rev of this job.
+-- Returns true if `rev`, the revision in a run's record, belongs to an earlier job of this name.
+-- `since` is the first revision of the present job.
 local function is_former(rev, since)
   return rev and since and whole(rev, FENCE) < whole(since, FENCE)
 end
 
--- Whether a run was asked for by hand, or planted for a boot, a backfill or a notice: only such ids have a `~`.
+-- Returns true for a run by hand, at boot, by backfill or of a notice: only their ids have a `~`.
 local function is_manual(id) return string.find(id, '~', 1, true) ~= nil end
 
--- How many manual runs of a job are due, execute or wait at a gate: the end of each frees the first run that waits.
+-- Returns how many manual runs of a job are due, running or waiting at a gate.
+-- The end of each makes the first waiting run ready.
 local function manual_runs_out(k)
   local count = redis.call('ZCARD', k.manual)
   if count == 0 then return 0 end
@@ -287,25 +329,27 @@ local function manual_runs_out(k)
   return count
 end
 
--- Takes a run that is over off its job's list of open or manual runs. With no regular run open any more, the first waiting run gets its turn.
+-- Removes an ended run from its job's list of open or manual runs.
+-- If the job has no open run left, its first waiting run becomes ready.
 local function release_blocked(k, id, now)
   redis.call('ZREM', is_manual(id) and k.manual or k.open, id)
   if redis.call('ZCARD', k.open) == 0 then free_first_waiting(k, now) end
 end
 
--- Why a run is asked to stop, as it stands in `stops`: the reason, with whose wish it is behind it where that is known.
+-- Returns the value for `stops`: the reason to stop a run, with who asked for it if that is known.
 local function wish_of(reason, by)
   if by == '' then return reason end
   return reason .. ' by ' .. by
 end
 
--- The reason of such a wish, and whose it is, or ''.
+-- Returns the reason in a value of `stops`, and who asked for it or ''.
 local function parts_of_wish(wish)
   local reason, by = string.match(wish, '^(.-) by (.+)$')
   return reason or wish, by or ''
 end
 
--- Notes what was done to a job and by whom; of so many deeds only the newest ones are kept. `facts` are texts beside.
+-- Adds an entry to a job's audit log. `facts` are further fields. The newest DEEDS entries are
+-- kept.
 local DEEDS = 100
 local function note_deed(deeds, now, what, by, facts)
   facts.at, facts.what = now, what
@@ -314,7 +358,9 @@ local function note_deed(deeds, now, what, by, facts)
   redis.call('ZREMRANGEBYRANK', deeds, 0, -DEEDS - 1)
 end
 
--- Writes down which jobs one is not to run beside. What runs already when such a rule begins holds no place at the gate for it.
+-- Records in `shunned` the jobs that a job must not run beside.
+-- A run that began before such a rule has no place at the rule's gate, so `lately` lists the new
+-- rules.
 local function set_shunned(shunned, lately, job, job_name, text)
   local old = redis.call('HGET', job, 'not_while') or ''
   if old == text then return end
@@ -332,8 +378,8 @@ local function set_shunned(shunned, lately, job, job_name, text)
   redis.call('HSET', job, 'not_while', text)
 end
 
--- Lists a job with the first gate its runs have to pass, as `LANE GATE JOB`, so that it is found behind runs of other gates; '' takes
--- it off.
+-- Lists a job with the first gate that its runs have to pass, as `LANE GATE JOB`; '' removes it.
+-- Its runs can then be found behind runs of other gates.
 local function set_gated(gated, job, text)
   local old = redis.call('HGET', job, 'gated') or ''
   if text ~= '' then
@@ -345,14 +391,15 @@ local function set_gated(gated, job, text)
   if text == '' then redis.call('HDEL', job, 'gated') end
 end
 
--- Keeps an earlier attempt's record beside its run: of so many attempts only the last ones.
+-- Keeps the record of an earlier attempt with its run: of the last PAST attempts.
 local PAST = 20
 local function keep_past(run_key, attempt, record)
   redis.call('HSET', run_key, 'past:' .. attempt, record)
   redis.call('HDEL', run_key, 'past:' .. (attempt - PAST))
 end
 
--- Keeps the record of a start that was cut short beside its run, one a line: the attempt keeps its number, and is made anew.
+-- Keeps the record of a start that was cut short, one a line; the newest PAST lines stay.
+-- The attempt starts again under the same number.
 local function keep_cut(run_key, attempt, record)
   local field = 'cut:' .. attempt
   local lines = {}
@@ -362,24 +409,28 @@ local function keep_cut(run_key, attempt, record)
   redis.call('HDEL', run_key, 'cut:' .. (attempt - PAST))
 end
 
--- Whether a run that is at this attempt now, and is not running, was ever executed: by its claims that cannot be told, for one that
--- was asked about or handed back at once executed nothing.
+-- Returns true if a run with this attempt number, which is not running now, has ever executed.
+-- The number of its claims cannot decide this.
+-- A claim that only asked for an answer, or was returned at once, executed nothing.
 local function has_executed(run_key, attempt)
   return attempt > 0 or redis.call('HEXISTS', run_key, 'cut:1') == 1
 end
 
--- The most a queue's limit, rate or burst may be, and how long its rate may take, in ms.
+-- The largest limit, rate or burst of a queue; and the longest period of its rate, in ms.
 local POOL, LONGEST_RATE = 1000000, 86400000
--- A clock that was set back by more is not waited for, in microseconds.
+-- The largest step back of the clock that a rate waits out, in microseconds.
 local SET_BACK = 60000000
 
--- How many more runs a rate lets begin, and what it stands at: `tat`, the microsecond up to which time is taken up, and the part
--- of the next one in runs' shares. With none it also tells the microsecond from which on there is one. Exact: nothing is rounded
--- that would add up.
+-- Returns how many more runs a rate lets begin, and the state of the rate: `tat` and `part`.
+-- If that number is 0, the second result is the microsecond at which the next run may begin.
+-- `tat` is the microsecond up to which time is used up.
+-- `part` is the used part of the next microsecond, in units of 1/count.
+-- The arithmetic is exact, so no rounding error adds up.
 local function rate_room(state, count, per, burst, micros)
   local stood = redis.call('HMGET', state, 'tat', 'part', 'at')
   local tat, part, at = whole(stood[1], FENCE), whole(stood[2], POOL), whole(stood[3], FENCE)
-  -- After a change of the rate no more is owed than a whole burst of it was when the last run began.
+  -- After a change of the rate, the debt is at most one whole burst of the new rate from the last
+  -- begun run.
   local most = at + math.ceil(burst * per / count)
   if tat > most then tat, part = most, 0 end
   if tat < micros or at > micros + SET_BACK then tat, part = micros, 0 end
@@ -389,8 +440,10 @@ local function rate_room(state, count, per, burst, micros)
   return 0, math.max(tat + math.ceil((part + per - burst * per) / count), micros + 1), tat, part
 end
 
--- How many more runs of a queue may begin: `room`, nil for any number. With none also `why`, and `at`, the microsecond from
--- which on there is one, where time alone tells. `take` notes that so many have begun.
+-- Returns how many more runs of a queue may begin: `room`, or nil for any number.
+-- If `room` is 0, `why` says why, and `at` is the microsecond at which time alone makes room, or
+-- nil.
+-- `take` records that runs have begun.
 local function room_in(queue, running, state, micros)
   local set = redis.call('HMGET', queue, 'paused', 'limit', 'rate_count', 'rate_ms', 'burst')
   local room, why, at = nil, nil, nil
@@ -413,7 +466,8 @@ local function room_in(queue, running, state, micros)
   end}
 end
 
--- `id` no longer runs in its queue. If that was at its limit, the nodes are woken for the place: nobody polls for it.
+-- Removes `id` from the running runs of its queue.
+-- If the queue was at its limit, the nodes are woken: they do not poll for room.
 local function leave_queue(k, id)
   if redis.call('ZREM', k.running, id) == 0 then return end
   local limit = whole(redis.call('HGET', k.queue, 'limit'), POOL)

@@ -1,7 +1,12 @@
 #!lua flags=allow-oom
--- Moves marks of times later than now back to now, in the order they have: Redis' clock was ahead when they were written. Gates are
--- looked at, nodes were seen and, where that is asked for, runs ended now. A mark of a gate that is to be looked at later is written anew when that is done.
--- Guard: everything is looked at anew; what is not later stays, and so does what has no time at all. At most 1,000 of each a call.
+-- Moves scores later than now back to now, in their order: Redis' clock was ahead when they were
+-- written.
+-- Gates are then visited now, nodes were seen now, and runs ended now (if the caller gives those
+-- keys).
+-- A gate that has to be visited later gets its time again by the visit.
+-- Guard: the script checks everything anew. Scores up to now stay, and so does PARKED, which is no
+-- time.
+-- At most 1,000 of each set a call.
 -- KEYS 1 gate_wakes
 -- KEYS 2 nodes
 -- KEYS* history

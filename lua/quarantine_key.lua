@@ -1,18 +1,19 @@
 #!lua flags=allow-oom
--- Moves a key that does not hold what it should, or cannot be read, aside, whole; a job's is taken off the lists of files, so that
--- they define it again.
--- Guard: the key is there, and the place it goes to is free. At most 10,000 entries are kept: one more stays where it is.
+-- Moves a whole key aside that has a wrong type or cannot be read.
+-- A job's name also leaves the lists of its files, so that they define the job again.
+-- Guard: the key exists, and its place in quarantine is free. At most 10,000 entries are kept; a
+-- key beyond them stays.
 -- KEYS 1 key
 -- KEYS 2 aside
--- KEYS 3 quarantine: may be the key itself
--- KEYS* source: lists to take the name off
+-- KEYS 3 quarantine: it may be the key itself
+-- KEYS* source: a list from which the name is removed
 -- ARGV 1 now
 -- ARGV 2 field: the entry's name
 -- ARGV 3 why
--- ARGV 4 job_name: to take off the lists, or ''
+-- ARGV 4 job_name: the name to remove from the lists, or ''
 -- Reply quarantined
 -- Reply gone
--- Reply taken: something is where it would go
+-- Reply taken: its place in quarantine is in use
 -- Reply full
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])

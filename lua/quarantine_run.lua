@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
--- Moves an entry that cannot be understood out of a set, where it would be met again at every poll, to where it is kept. A due run
--- gives up the places it was woken with: others need not wait until a person has put it back.
--- Guard: the entry is still there with the score seen. A run that executes or waits elsewhere keeps its places. At most 10,000 are
--- kept: one more is taken out, counted and told.
+-- Moves an unreadable entry out of a set into quarantine; otherwise each poll would meet it again.
+-- A due run gives up the places it was let in with, so that others need not wait until an operator
+-- restores it.
+-- Guard: the entry still has the score that was seen. A run that executes or waits elsewhere keeps
+-- its places.
+-- At most 10,000 entries are kept; one beyond them is deleted, counted and logged.
 -- KEYS 1 set: due or leases
 -- KEYS 2 quarantine
 -- KEYS 3 totals
@@ -14,11 +16,11 @@
 -- ARGV 3 score
 -- ARGV 4 why
 -- ARGV 5 id: of a due run, or ''
--- ARGV 6 gates: at which that run stands
+-- ARGV 6 gates: the gates at which that run has places
 -- Reply quarantined
--- Reply dropped: there is no room; the caller tells it in its log
+-- Reply dropped: the quarantine is full; the caller logs the entry
 -- Reply gone
--- Reply places: the gates it stands at; the call does not have them all
+-- Reply places: the gates at which it has places; the call lacks some of them
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'hash'})
@@ -27,7 +29,7 @@ local score = redis.call('ZSCORE', KEYS[1], ARGV[2])
 if not score or score ~= ARGV[3] then return {'gone'} end
 local k = {totals = KEYS[3], nudge = KEYS[5], gates = gates_of(ARGV[6])}
 local names = {}
--- A record that holds something else must not keep the entry where it is.
+-- A record of a wrong type must not keep the entry in the set.
 if ARGV[5] ~= '' and redis.call('TYPE', KEYS[4]).ok == 'hash' then
   local run = redis.call('HMGET', KEYS[4], 'state', 'places')
   if run[1] ~= 'running' then
@@ -49,7 +51,7 @@ if redis.call('HLEN', KEYS[2]) >= QUARANTINE then
   return {'dropped'}
 end
 local entry = cjson.encode({key = KEYS[1], score = score, why = ARGV[4], at = int(now)})
--- The same bytes may have stood in another set.
+-- The quarantine may have the same member from another set.
 local field = ARGV[2]
 if redis.call('HEXISTS', KEYS[2], field) == 1 then field = field .. ' ' .. int(now) .. ' ' .. redis.call('HLEN', KEYS[2]) end
 redis.call('HSET', KEYS[2], field, entry)

@@ -1,8 +1,9 @@
 #!lua
--- Takes past occurrences of a job among those that are to be made up for, one after the other. Refused by Redis itself when
--- memory is full: it makes new work.
--- Guard: the job is defined. An occurrence that has its backfill run, or waits for it, is left as it is. At most 100 a call, and
--- 10,000 waiting.
+-- Queues past occurrences of a job for backfill, one run after the other.
+-- Redis itself refuses this script when memory is full, because it makes new work.
+-- Guard: the job is defined. An occurrence that has its backfill run, or waits for it, is left as
+-- it is.
+-- At most 100 a call, and 10,000 waiting.
 -- KEYS 1 job
 -- KEYS 2 backfill
 -- KEYS 3 backfills
@@ -10,11 +11,12 @@
 -- KEYS* run
 -- ARGV 1 now
 -- ARGV 2 job_name
--- ARGV 3 by: who asks; '' in the later calls of one wish, which is one deed
+-- ARGV 3 by: who asked for it; '' in the later calls of one request, which has one entry in the
+--   audit log
 -- ARGV* id
 -- ARGV* due_ms
 -- Reply queued: how many
--- Reply full: how many were queued before no more could be
+-- Reply full: how many were queued before the limit was reached
 -- Reply unknown
 -- Reply wrong_type: key, found, wanted
 local WAITING = 10000

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Takes a run back from a node that stopped renewing: it goes back into the due set, or ends.
--- Guard: the lease ends when the caller saw it end, unchanged all the time it watched, the run has no later fence and is not over,
--- and the job is in the queue read.
+-- Takes a run back from a node that stopped renewing its lease: the run becomes due again or ends.
+-- Guard: the lease has the end that the caller saw all the time it watched.
+-- The run has no later fence and is not over, and the job is in the lane that was read.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
@@ -28,18 +28,18 @@
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 fence
--- ARGV 5 seen: the lease's end as it was watched
+-- ARGV 5 seen: the lease's end while it was watched
 -- ARGV 6 verdict: retry, failed or lost
 -- ARGV 7 reason
 -- ARGV 8 past: the attempt's record as JSON
 -- ARGV 9 job_lane: as read
--- ARGV 10 gates: at which the run stands
+-- ARGV 10 gates: the gates at which the run has places
 -- Reply recovered
 -- Reply ended: state
--- Reply alive: the lease has moved
+-- Reply alive: the lease was renewed
 -- Reply moved: the lane the job has now
--- Reply gone: also of a run that is over; its lease goes
--- Reply places: the gates it stands at; the call does not have them all
+-- Reply gone: there is no such lease; or the run is over, and its lease was removed
+-- Reply places: the gates at which it has places; the call lacks some of them
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
@@ -57,8 +57,9 @@ if not lease_end then return {'gone'} end
 if tonumber(lease_end) ~= tonumber(ARGV[5]) then return {'alive', lease_end} end
 local run = redis.call('HMGET', k.run, 'fence', 'attempt', 'recoveries', 'places', 'state')
 if whole(run[1], FENCE) > tonumber(fence) then
-  -- The run has moved on under a later fence; only this lease was left behind. Without a fence it has not, or it would be open
-  -- for ever with no lease at all.
+  -- The run continued under a later fence, and only this lease was left behind.
+  -- A run without a fence did not: if its lease went, the run would be open for ever without any
+  -- lease.
   redis.call('ZREM', k.leases, member)
   return {'gone'}
 end
@@ -75,7 +76,8 @@ if ENDS[run[5]] then
   return {'gone'}
 end
 tally(k.totals, 'recovered', 1)
--- Its done_check may have been answered meanwhile, so the row of unclear answers is broken too.
+-- Its done_check may have given a clear answer meanwhile, so the count of unclear answers in a row
+-- restarts too.
 redis.call('HSET', k.run, 'recoveries', whole(run[3], COUNT) + 1, 'unclear', 0, 'fence', fence)
 keep_past(k.run, whole(run[2], COUNT), ARGV[8])
 local stop = redis.call('HGET', k.stops, id)

@@ -1,7 +1,11 @@
 #!lua flags=allow-oom
--- Takes a job out: by a person's cancel, or because no file lists it any more. Its definition stays with what is still open. Whoever
--- waits for its turn waits no longer. Where other files still list it and none of them says what is live, they say theirs again.
--- Guard: the job is of the given kind and at the given rev. Removing twice answers removed twice.
+-- Removes a job, because an operator cancelled it or no file lists it any more.
+-- Its definition stays for its open runs. Group members that wait for this job's turn wait no
+-- longer.
+-- If other files still list it and none of them has the definition in force, those files are
+-- applied again.
+-- Guard: the job is of the given kind and at the given revision. Removing twice answers `over` the
+-- second time.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 job_due
@@ -12,17 +16,17 @@
 -- KEYS 8 totals
 -- KEYS 9 open
 -- KEYS 10 stops
--- KEYS 11 source: the source's own list, of a file job
+-- KEYS 11 source: the list of the job's source, for a file job
 -- KEYS 12 nudge
 -- KEYS 13 spread
 -- KEYS 14 waiting
 -- KEYS 15 deeds
--- KEYS 16 unique: who holds the key the job names, as read; the job if it names none
+-- KEYS 16 unique: the holder of the job's unique key, as read; the job if it names none
 -- KEYS 17 uniques
 -- KEYS 18 gated
--- KEYS 19 passed_run: of the first of the stretch that passed behind the pending run, else the job
+-- KEYS 19 passed_run: the first run of the skipped range behind the pending run, else the job
 -- KEYS 20 deadlines
--- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate of the job
+-- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 kind: file or api
@@ -32,13 +36,13 @@
 -- ARGV 7 source_name
 -- ARGV 8 running: stop or leave
 -- ARGV 9 reason
--- ARGV 10 by: whose wish it is, or ''
--- ARGV 11 gates: which runs of the job have to pass
+-- ARGV 10 by: who asked for it, or ''
+-- ARGV 11 gates: the gates that runs of the job have to pass
 -- ARGV 12 unique_key: as read, or ''
--- ARGV 13 passed: first of the stretch that passed behind the pending run, or ''
+-- ARGV 13 passed: the first of the skipped range behind the pending run, or ''
 -- ARGV 14 passed_last
 -- ARGV 15 passed_count
--- ARGV 16 passes_next: when one more will have passed, or ''
+-- ARGV 16 passes_next: the time at which the range gets one occurrence more, or ''
 -- Reply removed: number of running runs asked to stop
 -- Reply over: the word for how it ended
 -- Reply listed: another source still lists it
@@ -77,9 +81,10 @@ if kind == 'file' then
 end
 local planned = job[4] ~= '' and job[4] or job[5] or ''
 local is_going = not is_listed and not job[2]
--- Nothing is unlisted before this: a caller that dies after a stale answer would leave a job that no file lists.
+-- Nothing is unlisted before this check: a caller that dies after a stale answer would leave a job
+-- that no file lists.
 if is_going and (job[1] ~= ARGV[4] or planned ~= pending) then return {'stale'} end
--- One more passed since that was read, which nobody would tell of.
+-- Another occurrence passed since the caller read the range; no record would count it.
 if is_going and ARGV[16] ~= '' and tonumber(ARGV[16]) <= now then return {'stale'} end
 if kind == 'file' then
   redis.call('HDEL', KEYS[11], name)
@@ -87,7 +92,8 @@ if kind == 'file' then
 end
 if is_listed then
   if not is_said and not job[2] then
-    -- The text that was live goes with its file: to the others it is as if they had not said theirs yet.
+    -- The definition in force goes with its file. An empty hash makes the other files apply theirs
+    -- again.
     for _, field in ipairs(others) do redis.call('HSET', k.job, field, '') end
     redis.call('PUBLISH', KEYS[12], 'files')
   end
@@ -100,18 +106,20 @@ if ARGV[8] == 'stop' then
   for _, id in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
     redis.call('HSET', k.stops, id, wish)
     stopped = stopped + 1
-    -- One that waits for its retry is claimed at once and ends there.
+    -- A run that waits for its retry becomes due at once; its claim ends it.
     if redis.call('ZSCORE', k.job_due, id) then redis.call('ZADD', k.job_due, now, id) end
   end
   if stopped > 0 then redis.call('PUBLISH', KEYS[12], 'stop') end
 end
--- What waits is not to run any more, also if it is a dead letter a person has tried again: it ends when its turn comes.
+-- Waiting runs must not start either, not even a retried dead letter: each ends when its turn
+-- comes.
 for _, id in ipairs(redis.call('ZRANGE', KEYS[14], 0, 999)) do redis.call('HSET', k.stops, id, wish) end
--- Nor is what is spread, which need not wait to be told.
+-- Spread runs must not start either, and end without waiting for their time.
 for _, id in ipairs(redis.call('ZRANGE', KEYS[13], 0, 999)) do
   if redis.call('ZSCORE', k.job_due, id) then redis.call('ZADD', k.job_due, now, id) end
 end
--- Nor what waits at a gate and has not begun; one that has goes back to its place there.
+-- Nor may a run that waits at a gate and has not begun. A run that has begun returns to its place
+-- at the gate.
 for _, gate_name in ipairs(gate_names(ARGV[11])) do
   local gate = k.gates[gate_name]
   for _, id in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
@@ -127,20 +135,21 @@ end
 redis.call('ZADD', KEYS[5], now, name)
 redis.call('HSET', k.job, 'ended', ARGV[9], 'ended_at', int(now), 'pending', '')
 redis.call('HDEL', k.job, 'held')
--- What is taken back keeps nobody else out, however long its key was to be held.
+-- A removed job gives its unique key free, however long the key was to be held.
 if ARGV[12] ~= '' and redis.call('HGET', KEYS[16], 'job') == name then
   redis.call('DEL', KEYS[16])
   redis.call('ZREM', KEYS[17], ARGV[12])
 end
 note_deed(KEYS[15], now, 'removed', ARGV[10], {})
--- What was promised once, or was already due, is accounted for; of what would have come later nothing is owed.
+-- A one-shot's run, or a run that was already due, gets a record. Later occurrences are no longer
+-- owed.
 local is_owed = pending ~= '' and (job[6] == '1' or tonumber(ARGV[6]) <= now)
--- One whose record tells of an end has that.
+-- A run whose record has a final state keeps it.
 if is_owed and (redis.call('HGET', k.run, 'state') or 'scheduled') == 'scheduled' then
   end_run(k, pending, 'cancelled', ARGV[9], now, {'job', name, 'due', ARGV[6], 'queue', job[7] or '', 'kind', 'regular',
     'by', ARGV[10]})
 end
--- What passed behind it was not started either, and nobody would tell of it later.
+-- The occurrences behind it did not start either, and no later step would record them.
 if ARGV[13] ~= '' and redis.call('EXISTS', KEYS[19]) == 0 then
   local facts = tell_stretch(k.job, ARGV[14], ARGV[15],
     {'job', name, 'due', string.match(ARGV[13], '@(%d+)'), 'queue', job[7] or '', 'kind', 'regular', 'rev', job[1]})

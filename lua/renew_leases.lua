@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Moves the end of this node's leases later, and tells which runs are asked to stop.
+-- Extends this node's leases, and answers which runs are asked to stop.
 -- Guard: each lease is still in the set under its fence.
 -- KEYS 1 leases
 -- KEYS 2 stops
@@ -7,7 +7,8 @@
 -- ARGV 2 lease_ms
 -- ARGV* id
 -- ARGV* fence
--- Reply renewed: now, then a word for each run: held, lost, or stop and the reason as 'stop:REASON'
+-- Reply renewed: now, then a word for each run: held (the lease is extended), lost, or
+--   'stop:REASON'
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash'})

@@ -1,11 +1,13 @@
 #!lua flags=allow-oom
--- Records what one node knew of a loss: what its journal gave back, and which jobs it misses. Fences go on above what it saw.
--- Guard: the data still has the mark the loss gave it. Reporting the same twice reports it once.
+-- Records what one node knows of a data loss: what its journal restored, and which jobs are
+-- missing.
+-- It also raises the fence above the highest that this node has seen.
+-- Guard: the data still has the epoch of the loss. The same report twice is recorded once.
 -- KEYS 1 epoch
 -- KEYS 2 losses
 -- KEYS 3 fence
 -- ARGV 1 now
--- ARGV 2 read: the epoch the report is of
+-- ARGV 2 read: the epoch of the report
 -- ARGV 3 report: as JSON
 -- ARGV 4 highest: the highest fence this node has seen
 -- Reply reported: the last fence now

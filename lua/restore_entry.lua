@@ -1,7 +1,11 @@
 #!lua flags=allow-oom
--- Puts an entry back from quarantine into the set it stood in. A lease counts in its queue again, and its run has the places its record
--- names, until it is taken back as one that is over. A due run is judged at its gates by its claim.
--- Guard: the entry is still what was read; the set does not have it, nor is the run over or, for a lease, executed by another.
+-- Puts an entry back from quarantine into its set.
+-- The run of a lease counts in its queue again, and has the places that its record names, until it
+-- is taken back.
+-- A due run is judged at its gates by its claim.
+-- Guard: the entry is still what was read, and the set does not have it. The run of a due entry is
+-- not over.
+-- The run of a lease still executes under that fence.
 -- KEYS 1 quarantine
 -- KEYS 2 set: due or leases
 -- KEYS 3 run
@@ -17,12 +21,12 @@
 -- ARGV 6 fence: of a lease, or '' for a due run
 -- ARGV 7 id
 -- ARGV 8 lane: of a lease's run, as read
--- ARGV 9 gates: at which a lease's run stands
+-- ARGV 9 gates: the gates at which the run of a lease has places
 -- Reply restored
--- Reply gone: it is no longer there, or another
--- Reply taken: the set has it
+-- Reply gone: the entry is missing or changed
+-- Reply taken: the set has the entry already
 -- Reply refused: why
--- Reply places: the gates the run of a lease stands at; the call does not have them all
+-- Reply places: the gates at which the run of a lease has places; the call lacks some of them
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local gates = gates_of(ARGV[9])

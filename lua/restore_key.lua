@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
--- Puts a key back that was moved aside.
--- Guard: the entry is still what was read, the key holds the type its name says, and its name is free.
+-- Puts a key back that was moved into quarantine.
+-- Guard: the entry is still what was read, the key has the type of its family, and its name is
+-- free.
 -- KEYS 1 quarantine
 -- KEYS 2 aside
 -- KEYS 3 key
 -- ARGV 1 field: the entry's name
 -- ARGV 2 entry: as read
--- ARGV 3 kind: what its name says it holds
+-- ARGV 3 kind: the type of its family
 -- Reply restored
--- Reply gone: it is no longer there, or another
+-- Reply gone: the entry is missing or changed
 -- Reply taken: its name is in use
 -- Reply refused: why
 -- Reply wrong_type: key, found, wanted

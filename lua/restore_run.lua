@@ -1,10 +1,14 @@
 #!lua flags=allow-oom
--- Writes back how a run ended, from the journal of the node that ended it, after Redis lost that: it is taken out wherever it
--- stands, also out of a stretch that was told as skipped or a range of the ledger that counts it so, and its job's next is planted
--- if it was the planned one. The job's rev rises: whoever is about to tell a stretch looks again at what has an end of its own. Of
--- what is older than the ledger nobody knows in which count it is: Redis told it otherwise, so it is one less that was skipped.
--- Guard: the data still has the mark the loss gave it; Redis knows neither this end, nor another, nor a later claim; rev as
--- given if the run is the planned one; told, the stretch, the range of the ledger and the job's lane as read.
+-- Restores the end of a run from the journal of the node that ended it, after Redis lost that end.
+-- The run leaves all indexes. A skipped range or a ledger range that counts it is reduced by it.
+-- If it was the job's planned run, the next run is planted.
+-- The job's revision rises, so that a caller about to record a skipped range reads again.
+-- An occurrence older than the ledger was counted there as some end. It is assumed to be skipped,
+-- so that count falls by one.
+-- Guard: the data still has the epoch of the loss. Redis knows neither this end, nor another, nor a
+-- later claim.
+-- The revision is as given if the run is the planned one.
+-- `told`, the skipped range, the ledger's range and the job's lane are as read.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
@@ -27,49 +31,50 @@
 -- KEYS 20 successor_run
 -- KEYS 21 spread
 -- KEYS 22 epoch
--- KEYS 23 stretch_run: the record of the stretch that tells of the run, else the run
--- KEYS 24 rest_run: the record of what is left of that stretch, else the run
+-- KEYS 23 stretch_run: the record of the skipped range that counts the run, else the run
+-- KEYS 24 rest_run: the record for the rest of that range, else the run
 -- KEYS 25 ledger
 -- KEYS 26 ledger_before
 -- KEYS 27 manual
 -- KEYS 28 deadlines
 -- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
--- ARGV 2 read: the epoch this is done under
+-- ARGV 2 read: the epoch under which this is done
 -- ARGV 3 id
 -- ARGV 4 job_name
 -- ARGV 5 due_ms
 -- ARGV 6 lane
--- ARGV 7 known: ended, or claimed (it may not start again, and how it ended is not known)
+-- ARGV 7 known: ended, or claimed (it must not start again, and its end is unknown)
 -- ARGV 8 state
 -- ARGV 9 reason
 -- ARGV 10 finished_at
 -- ARGV 11 fence
--- ARGV 12 rev: of the job as read, or '' if the run is not its planned one
+-- ARGV 12 rev: of the job as read, or '' if the run is not its planned run
 -- ARGV 13 successor: id or ''
 -- ARGV 14 successor_due
 -- ARGV 15 successor_ready
--- ARGV 16 gates: at which the run stands
--- ARGV 17 told: how many stretches of the job had been told of, as read
--- ARGV 18 stretch_to: its last occurrence, as read, or '' if no stretch tells of the run
+-- ARGV 16 gates: the gates at which the run has places
+-- ARGV 17 told: the job's count of recorded skipped ranges, as read
+-- ARGV 18 stretch_to: the last occurrence of the range, as read, or '' if no range counts the run
 -- ARGV 19 stretch_count: as read
--- ARGV 20 rest: id of what is left of it, or ''
+-- ARGV 20 rest: the id of the first run in the rest of the range, or ''
 -- ARGV 21 rest_due
 -- ARGV 22 rest_to
 -- ARGV 23 rest_count
--- ARGV 24 job_lane: of the job as read, or '' of one that was not
--- ARGV 25 told_from: an end before that was told of before the loss
--- ARGV 26 range: FROM:TO:COUNT:STATE of the range of the ledger that holds the run, as read, or ''
--- ARGV 27 left: what is left of that without the run, FROM:TO:COUNT or ''; all, if it does not tell of the run; known, if it does and
--- knows its end
+-- ARGV 24 job_lane: of the job as read, or '' if the job was not read
+-- ARGV 25 told_from: an end before this time was reported before the loss
+-- ARGV 26 range: FROM:TO:COUNT:STATE of the ledger's range that contains the run, as read, or ''
+-- ARGV 27 left: the rest of that range without the run, FROM:TO:COUNT or ''; all, if the range does
+--   not count the run;
+-- known, if it counts the run with its end
 -- ARGV* field: facts of the run
 -- ARGV* value
 -- Reply restored
 -- Reply known: Redis knows this end, or what came after it
--- Reply stale: the job, or what tells of the run as skipped, was read otherwise
+-- Reply stale: the job, or the range that counts the run as skipped, has changed
 -- Reply occupied: the successor's id already has a record
 -- Reply moved: epoch
--- Reply places: the gates it stands at; the call does not have them all
+-- Reply places: the gates at which it has places; the call lacks some of them
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
@@ -87,9 +92,10 @@ local id, fence = ARGV[3], tonumber(ARGV[11])
 local run = redis.call('HMGET', k.run, 'state', 'fence', 'settled', 'places')
 local last = whole(run[2], FENCE)
 local is_regular = not is_manual(id)
--- An occurrence that was skipped unclaimed ran before Redis lost that. A run by hand is none, and no stretch tells of it.
+-- The occurrence was recorded as skipped without a claim, but ran before Redis lost its data.
+-- A manual run is no occurrence, so no range counts it.
 local is_skipped = is_regular and run[1] == 'skipped' and not run[2]
--- One that Redis knew to be settled and that is to run again was asked for again by somebody.
+-- A run that Redis knew as settled and that is scheduled again was retried by an operator.
 if run[1] and run[1] ~= 'scheduled' and run[1] ~= 'running' and not is_skipped then return {'known'} end
 if last > fence or run[3] == ARGV[11] then return {'known'} end
 local member = id .. '#' .. ARGV[11]
@@ -102,11 +108,11 @@ if is_pending or is_held then
 end
 local is_told, rest = ARGV[18] ~= '', ARGV[20]
 local is_first = is_told and KEYS[23] == k.run
--- What its end brings on lies in the lane of the job. An entry of its own in another lane, which the job had once, starts nothing:
--- a claim takes out what is over.
+-- Runs that this end makes due belong into the job's lane.
+-- An entry of this run in a former lane starts nothing, because a claim removes a run that is over.
 if ARGV[24] ~= '' and moved_to(k, ARGV[24]) then return {'stale'} end
 if is_regular and whole(job[6], COUNT) ~= tonumber(ARGV[17]) then return {'stale'} end
--- The history of the job names it no more, so that nobody can read it as a stretch.
+-- The job's history no longer has this record, so nobody can read it as a skipped range.
 if is_skipped and not is_told and not redis.call('ZSCORE', k.job_history, id) then return {'known'} end
 if is_skipped ~= is_first then return {'stale'} end
 if is_told then
@@ -114,7 +120,8 @@ if is_told then
   if kept[1] ~= 'skipped' or (kept[2] or ARGV[5]) ~= ARGV[18] or (kept[3] or '1') ~= ARGV[19] then return {'stale'} end
   if is_first and rest ~= '' and redis.call('EXISTS', KEYS[24]) == 1 then return {'stale'} end
 end
--- What has neither a record nor is planned was told of, or is not known. A ledger that is spoilt tells nothing.
+-- An occurrence without a record that is not planned was counted in the ledger, or is unknown.
+-- A ledger of a wrong type counts nothing.
 local ledger, before = KEYS[25], KEYS[26]
 local is_trimmed = is_regular and not run[1] and not is_pending and not is_held
   and not wrong_type({ledger, 'zset', before, 'hash'})
@@ -152,7 +159,7 @@ elseif is_trimmed and not is_told and not range and whole(redis.call('HGET', bef
 end
 k.given = tonumber(ARGV[25])
 end_run(k, id, ARGV[8], ARGV[9], math.min(tonumber(ARGV[10]), now), facts)
--- A beginning that Redis lost too counts for max_runs.
+-- The start that Redis lost counts for max_runs too.
 local begun = whole(job[4], COUNT)
 if last == 0 and job[1] and is_regular then
   begun = begun + 1

@@ -1,10 +1,12 @@
 #!lua flags=allow-oom
--- Resumes a paused job: the occurrences that passed meanwhile are one skipped record, and the first after now is planted.
--- Guard: rev and the held run are those read; no record that tells of an end is written over. Resuming twice answers already.
+-- Resumes a paused job. The occurrences that passed during the pause get one skipped record.
+-- The first occurrence after now is planted.
+-- Guard: the revision and the held run are as read; a record with a final state is not overwritten.
+-- Resuming twice answers `already`.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 job_due
--- KEYS 4 run: the first of the skipped stretch, else the held run
+-- KEYS 4 run: the first of the skipped range, else the held run
 -- KEYS 5 history
 -- KEYS 6 job_history
 -- KEYS 7 totals
@@ -18,14 +20,14 @@
 -- ARGV 2 job_name
 -- ARGV 3 rev
 -- ARGV 4 held: id or ''
--- ARGV 5 first: of the skipped stretch: id
+-- ARGV 5 first: id of the first run of the skipped range
 -- ARGV 6 first_due
--- ARGV 7 last_due: of the skipped stretch, or '' when nothing was skipped
+-- ARGV 7 last_due: of the skipped range, or '' if nothing was skipped
 -- ARGV 8 count
 -- ARGV 9 planted: id or ''
 -- ARGV 10 planted_due
 -- ARGV 11 planted_ready
--- ARGV 12 by: whose wish it is, or ''
+-- ARGV 12 by: who asked for it, or ''
 -- Reply resumed
 -- Reply already
 -- Reply unknown
@@ -49,10 +51,11 @@ if is_told and (redis.call('HGET', k.run, 'state') or 'scheduled') == 'scheduled
     {'job', ARGV[2], 'due', ARGV[6], 'queue', job[5] or '', 'kind', 'regular', 'rev', job[1]}))
   if tonumber(ARGV[8]) > 1 then tally(k.totals, 'skipped', tonumber(ARGV[8]) - 1) end
 end
--- Of a job with a delay the end of its open run plants the next.
+-- The end of an open run plants the next run of a job with a delay.
 local has_own_end = (job[6] or '') ~= '' and redis.call('ZCARD', KEYS[11]) > 0
 plant_pending(k, ARGV[2], has_own_end and '' or ARGV[9], ARGV[10], ARGV[11])
--- What was planted from an earlier reading of the clock belongs to the schedule too, which holds all after this.
+-- The schedule covers all occurrences after `since`.
+-- A run that was planted from an earlier reading of the clock belongs to it too.
 local since = ARGV[9] ~= '' and math.min(now, tonumber(ARGV[10]) - 1) or now
 note_era(KEYS[12], k.job, since, now)
 redis.call('HSET', k.job, 'since', int(since))

@@ -1,9 +1,10 @@
 #!lua
--- Gives a dead letter a new retry budget and makes it ready now, or has it wait for an open run of its job. Refused by Redis
--- itself when memory is full: it makes new work.
--- Guard: the run's state is failed, timed_out or lost, its last fence is the one read, and its job is defined or a one-shot
--- that came to its end, at the rev read, with a definition the run may begin with. Repeating a call answers already: the run has left
--- that state, or its fence has moved.
+-- Gives a dead letter a new retry budget. It becomes ready now, or waits for an open run of its
+-- job.
+-- Redis itself refuses this script when memory is full, because it makes new work.
+-- Guard: the run is failed, timed_out or lost, and its last fence is the one that was read.
+-- Its job is live or a finished one-shot, at the revision read, and its definition fits the run.
+-- Repeating a call answers `already`: the run has left that state, or its fence has changed.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 job_due
@@ -29,11 +30,11 @@
 -- ARGV 8 lane: of the job
 -- ARGV 9 overlap: allow, or wait
 -- ARGV 10 past: the last attempt's record as JSON
--- ARGV 11 by: whose wish it is, or ''
+-- ARGV 11 by: who asked for it, or ''
 -- Reply retried
 -- Reply waiting: behind an open run of its job
--- Reply already: state; it has been retried, or never was dead
--- Reply over: state, finished_at
+-- Reply already: state; it was retried already
+-- Reply over: state, finished_at; it is no dead letter
 -- Reply unknown
 -- Reply gone: how its job ended, or ''
 -- Reply former: the run belongs to an earlier job of this name
@@ -57,7 +58,7 @@ if not job[1] or job[2] and job[2] ~= 'finished' then return {'gone', job[2] or 
 if job[1] ~= ARGV[7] then return {'stale'} end
 if is_former(run[5], job[4]) then return {'former'} end
 
--- Its definition is not forgotten before the run ends: it counts as one that ended just now.
+-- The job counts as ended just now, so that its definition is kept until the run ends.
 if job[2] then redis.call('ZADD', k.finished, now, ARGV[3]) end
 local waits = ARGV[9] == 'wait' and redis.call('ZCARD', k.open) > 0
 if is_manual(id) then redis.call('ZADD', KEYS[15], ARGV[4], id) end
@@ -68,7 +69,8 @@ else
   if ARGV[5] == 'regular' then redis.call('ZADD', k.open, ARGV[4], id) end
   redis.call('ZADD', k.job_due, now, id)
 end
--- It is to have ended by the same time as before; one that has passed says nothing of a run a person asks for.
+-- The deadline of its end still applies. A deadline that has passed says nothing about a run that
+-- an operator asks for.
 local within = ARGV[5] == 'regular' and tonumber(string.match(job[3] or '', 'finish=(%d+)'))
 if within and tonumber(ARGV[4]) + within > now then
   redis.call('ZADD', KEYS[14], int(tonumber(ARGV[4]) + within), id .. ' finish')

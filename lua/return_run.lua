@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Puts a run back that was going on when Redis lost all it knew of it; its holder has stopped it, and it is tried again.
--- Guard: the data has another mark than at its claim, knows nothing of the run, and has its job.
+-- Makes a run due again that was running when Redis lost all data of it. Its holder has stopped it.
+-- Guard: the data has another epoch than at its claim, no record of the run, and its job.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 due: of the run's lane
@@ -22,7 +22,7 @@
 -- ARGV 8 fence
 -- ARGV 9 reason
 -- Reply returned
--- Reply same: the data has the mark it had at the claim, or none yet
+-- Reply same: the data has the epoch of the claim, or none yet
 -- Reply known: Redis has a record of the run, or it is planted
 -- Reply unknown: no such job
 -- Reply wrong_type: key, found, wanted
@@ -40,7 +40,8 @@ redis.call('HSET', KEYS[1], 'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[6], 'k
   'scheduled', 'ready', int(now), 'attempt', ARGV[7], 'fence', ARGV[8], 'reason', ARGV[9])
 redis.call('ZADD', KEYS[3], now, id)
 redis.call('ZADD', is_by_hand and KEYS[10] or KEYS[4], ARGV[5], id)
--- Of a job with a delay its end plants the next: what was planned anew since the loss gives way to it.
+-- The end of the run plants the next run of a job with a delay, so a run planted since the loss is
+-- removed.
 if not is_by_hand and (job[3] or '') ~= '' and (job[4] or '') ~= '' and job[5] == ARGV[6] then
   redis.call('ZREM', KEYS[3], job[4])
   plant_pending({job = KEYS[2], jobs = KEYS[7]}, ARGV[4], '')

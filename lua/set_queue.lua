@@ -1,16 +1,17 @@
 #!lua
--- Sets what holds for a queue by hand: it stays so until somebody edits the queue's section in a file.
--- Guard: the queue is one that was declared, or needs no declaration. Setting the same twice changes nothing more.
+-- Sets a queue by hand. The settings stay until somebody edits the queue's section in a file.
+-- Guard: the queue was declared, or needs no declaration. Setting the same twice changes nothing
+-- more.
 -- KEYS 1 queue: its settings
 -- KEYS 2 queues
 -- KEYS 3 nudge
 -- ARGV 1 now
 -- ARGV 2 queue_name
--- ARGV 3 rule: declared (it has to be known), or always (it is there in any case)
--- ARGV 4 plain: the concurrency where none is set
--- ARGV 5 by: whose wish it is, or ''
+-- ARGV 3 rule: declared (the queue must be declared), or always (it exists in any case)
+-- ARGV 4 plain: the concurrency if none is set
+-- ARGV 5 by: who asked for it, or ''
 -- ARGV* field
--- ARGV* value: '' takes it away
+-- ARGV* value: '' removes the setting
 -- Reply set
 -- Reply unknown
 -- Reply wrong_type: key, found, wanted
@@ -24,11 +25,11 @@ end
 for at = 6, #ARGV, 2 do
   local field, value = ARGV[at], ARGV[at + 1]
   local is_by_hand = value ~= ''
-  -- Left to the files, it is shown as the last of them said.
+  -- Without a value by hand, the queue shows the value of the last file that gave one.
   if field == 'concurrency' and not is_by_hand then value = redis.call('HGET', KEYS[1], 'concurrency_of_file') or '' end
   if value == '' then redis.call('HDEL', KEYS[1], field) else redis.call('HSET', KEYS[1], field, value) end
   if field == 'concurrency' then
-    -- On each node, whatever its own file says.
+    -- A value by hand holds on each node, whatever the node's own file says.
     redis.call('HSET', KEYS[1], 'concurrency_by', is_by_hand and 'hand' or 'file')
     redis.call('HSET', KEYS[2], ARGV[2], value == '' and ARGV[4] or value)
   end

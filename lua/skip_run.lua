@@ -1,6 +1,8 @@
 #!lua flags=allow-oom
--- Takes a planned regular run out without running it, with the stretch of occurrences behind it, and plants the job's next.
--- Guard: the run is the job's pending one and in the due set; rev as given; its record, if it has one, says that it is to run.
+-- Skips a planned regular run and the range of occurrences behind it, and plants the job's next
+-- run.
+-- Guard: the run is the job's pending run and in the due set; the job is at the given revision.
+-- A record of the run, if there is one, says that it is scheduled.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
@@ -22,14 +24,14 @@
 -- ARGV 5 rev
 -- ARGV 6 lane
 -- ARGV 7 reason
--- ARGV 8 last_due_ms: of the stretch
--- ARGV 9 count: occurrences in the stretch
+-- ARGV 8 last_due_ms: of the range
+-- ARGV 9 count: occurrences in the range
 -- ARGV 10 successor: id or ''
 -- ARGV 11 successor_due
 -- ARGV 12 successor_ready
 -- Reply skipped
 -- Reply gone
--- Reply over: its record says otherwise, or nothing that can be read; a claim passes over it
+-- Reply over: its record has a final or unreadable state; a claim removes it
 -- Reply stale
 -- Reply occupied: the successor's id already has a record
 -- Reply wrong_type: key, found, wanted
@@ -43,7 +45,8 @@ local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.job_due,
 if bad then return bad end
 local id, count = ARGV[2], tonumber(ARGV[9])
 local job = redis.call('HMGET', k.job, 'rev', 'pending')
--- First whether the job is another by now: its planned run may stand in another lane then, and is no less planned.
+-- The revision is checked first: after an edit the planned run may be in another lane and is not
+-- gone.
 if job[1] ~= ARGV[5] then return {'stale'} end
 if not redis.call('ZSCORE', k.job_due, id) or job[2] ~= id then return {'gone'} end
 if (redis.call('HGET', k.run, 'state') or 'scheduled') ~= 'scheduled' then return {'over'} end

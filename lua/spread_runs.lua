@@ -1,8 +1,11 @@
 #!lua
--- Gives missed runs of a job ready times of their own instead of having them start at once, and plants what comes after them.
--- Each is owed from then on: it stands in the due set and in the job's list of spread runs until it is claimed or cancelled.
--- Guard: the first is the job's pending run and in the due set; rev and the window are those read. One that has a record
--- already is left as it is. At most 100 a call.
+-- Gives missed runs of a job ready times of their own instead of starting them all at once, and
+-- plants the run after them.
+-- Each run is owed from then on: it is in the due set and in the job's list of spread runs until it
+-- is claimed or cancelled.
+-- Guard: the first is the job's pending run and in the due set; the revision and the window are as
+-- read.
+-- A run that has a record is left as it is. At most 100 a call.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 job_due
@@ -15,7 +18,7 @@
 -- ARGV 3 rev
 -- ARGV 4 lane
 -- ARGV 5 window: as read, or ''
--- ARGV 6 next_window: what is left of it for the successor and those behind, or ''
+-- ARGV 6 next_window: what remains of the window for the successor and the runs after it, or ''
 -- ARGV 7 successor: id or ''
 -- ARGV 8 successor_due
 -- ARGV 9 successor_ready
@@ -38,7 +41,8 @@ local bad = wrong_type(types)
 if bad then return bad end
 local name, first = ARGV[2], ARGV[10]
 local job = redis.call('HMGET', k.job, 'rev', 'pending', 'window')
--- First whether the job is another by now: its planned run may stand in another lane then, and is no less planned.
+-- The revision is checked first: after an edit the planned run may be in another lane and is not
+-- gone.
 if job[1] ~= ARGV[3] then return {'stale'} end
 if not redis.call('ZSCORE', k.job_due, first) or job[2] ~= first then return {'gone'} end
 if (job[3] or '') ~= ARGV[5] then return {'stale'} end

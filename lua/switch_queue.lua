@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Keeps the runs of a queue from starting, or lets them start again. What executes goes on, and what is due stays due.
--- Guard: the queue is one that was declared, or needs no declaration. Asked twice it answers already.
+-- Pauses a queue or resumes it. Running runs go on, and due runs stay due.
+-- Guard: the queue was declared, or needs no declaration. A repeated call answers `already`.
 -- KEYS 1 queue: its settings
 -- KEYS 2 queues
 -- KEYS 3 nudge
@@ -8,7 +8,7 @@
 -- ARGV 2 queue_name
 -- ARGV 3 undeclared: the concurrency of a queue that needs no declaration, or ''
 -- ARGV 4 wish: pause or resume
--- ARGV 5 by: whose wish it is, or ''
+-- ARGV 5 by: who asked for it, or ''
 -- Reply paused
 -- Reply resumed
 -- Reply already
@@ -29,7 +29,7 @@ if ARGV[4] == 'resume' then
   return {'resumed'}
 end
 if paused[1] then
-  -- A pause of a file that is asked for by hand too outlives the file's next edit.
+  -- A file's pause that is also asked for by hand outlives the file's next edit.
   redis.call('HSET', KEYS[1], 'paused_in', 'hand')
   return {'already'}
 end

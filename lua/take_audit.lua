@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
--- Gives a node its turn to check a slice of the books: one of all nodes has it at a time.
--- Guard: the last turn began as long ago as the caller says, or the clock was set back.
+-- Gives a node its turn at the consistency check: only one node checks a slice at a time.
+-- Guard: the last turn began at least `every_ms` ago, or the clock was set back.
 -- KEYS 1 audit
 -- ARGV 1 now
 -- ARGV 2 node
 -- ARGV 3 every_ms
--- Reply turn: now, the place to go on from or '', the findings as JSON or '', when the last round ended or ''
+-- Reply turn: now, the place to continue from or '', the findings as JSON or '', when the last
+--   round ended or ''
 -- Reply later
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Takes jobs off the list of those with gates that have no planned run any more, nor one to come.
--- Guard: the job has ended, or its one run has been claimed, or it is not there. At most 1,000 a call.
+-- Removes jobs from the list of jobs with gates that have no planned run any more and get no other.
+-- Guard: the job has ended, its only run was claimed, or it does not exist. At most 1,000 a call.
 -- KEYS 1 gated
 -- KEYS* job
--- ARGV* gated: how the job is listed
+-- ARGV* gated: the job's entry in the list
 -- Reply unlisted: how many
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'zset'})

@@ -1,14 +1,14 @@
 #!lua
--- Has the nodes look at a job's planned run when it is to have started and ended, if its job says when: it was due, and nobody has
+-- Adds the deadlines of a job's planned run, if its job has any: the run was due, and nobody has
 -- claimed it.
--- Guard: the run is the job's pending one. Watching it twice changes nothing.
+-- Guard: the run is the job's pending run. A repeated call changes nothing.
 -- KEYS 1 job
 -- KEYS 2 deadlines
 -- ARGV 1 id
 -- ARGV 2 due_ms
 -- Reply watched
--- Reply known: it was before
--- Reply gone: it is planned no more
+-- Reply known: it had its deadlines already
+-- Reply gone: it is no longer planned
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset'})
 if bad then return bad end

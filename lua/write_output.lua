@@ -1,6 +1,8 @@
 #!lua
--- Keeps what an attempt has printed so far. Refused by Redis itself when memory is full: the run goes on without.
--- Guard: the run's fence is this one, so that a stale holder cannot write over its successor's.
+-- Stores what an attempt has printed so far.
+-- Redis itself refuses this script when memory is full; the run goes on without stored output.
+-- Guard: the run still has this fence, so that a stale holder cannot overwrite its successor's
+-- output.
 -- KEYS 1 run
 -- KEYS 2 output
 -- KEYS 3 outputs

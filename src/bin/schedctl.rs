@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line tool.
 
 fn main() -> std::process::ExitCode {
     schedd::cli::main()

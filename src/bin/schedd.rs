@@ -1,4 +1,4 @@
-//! The daemon. Started with the keeper's own argument it is the keeper instead.
+//! The daemon. With the keeper's argument it runs as the keeper instead.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
-//! What may be written on the command line, and the texts of `--help`, which are the manual.
+//! The grammar of the command line and the texts of `--help`, which are the manual.
 //!
-//! Only the form is judged here; what a value means is judged where files are judged too, so that a flag obeys the same
-//! rules as the key of the same name.
+//! Only the form of arguments is checked here. Their values are checked by the code that checks
+//! files, so a flag obeys the same rules as the key of the same name.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -51,25 +51,27 @@ pub(super) struct Args {
     pub(super) verb: Verb,
 }
 
-/// What every verb takes.
+/// The flags that every verb takes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Global {
-    /// Address of the Redis, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock (also SCHEDD_REDIS_URL)
+    /// Address of the Redis, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock (also
+    /// SCHEDD_REDIS_URL)
     #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
     pub(super) redis: Option<String>,
     /// Prefix of all keys in that Redis (also SCHEDD_NAMESPACE) [default: schedd]
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
     pub(super) namespace: Option<String>,
-    /// The jobs file (also SCHEDD_JOBS) [default: ./jobs.toml, which only root and you may change, then /etc/schedd/jobs.toml]
+    /// The jobs file (also SCHEDD_JOBS) [default: ./jobs.toml, which only root and you may change,
+    /// then /etc/schedd/jobs.toml]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(super) jobs: Option<PathBuf>,
     /// Print one JSON document instead of text
     #[arg(long, global = true, help_heading = "Global options")]
     pub(super) json: bool,
-    /// Leave out the first line of tables
+    /// Leave out the header line of tables
     #[arg(long, global = true, help_heading = "Global options")]
     pub(super) no_headers: bool,
-    /// Say nothing beside the result and what went wrong
+    /// Print only the result and errors
     #[arg(long, short, global = true, help_heading = "Global options")]
     pub(super) quiet: bool,
 }
@@ -78,74 +80,74 @@ pub(super) struct Global {
 pub(super) enum Verb {
     /// Add a job and print its name
     Add(Box<AddArgs>),
-    /// List jobs by the time they run next
+    /// List jobs by their next run
     List(List),
-    /// Stop a run, or take a job added by schedctl out
+    /// Cancel a run, or remove a job that schedctl added
     Cancel(Cancel),
-    /// Show all that is known of a job or a run
+    /// Show everything known about a job or a run
     Show(Show),
-    /// List runs, the newest first
+    /// List runs, newest first
     History(History),
-    /// Tell why a run did or did not start
+    /// Explain why a run did or did not start
     Explain(ExplainArgs),
-    /// Print what a run wrote
+    /// Print the output of a run
     Logs(Logs),
     /// Print the next times of a job, of a file's jobs or of a cron expression
     Next(NextArgs),
-    /// Tell in words when a job runs or what a cron expression means
+    /// Describe in words when a job runs or what a cron expression means
     Describe(DescribeArgs),
-    /// Run a job now, beside its schedule
+    /// Run a job now, in addition to its schedule
     Run(RunArgs),
-    /// Do the work of a run that ended anew, as a run of its own
+    /// Repeat an ended run, as a new run
     Rerun(RerunArgs),
-    /// Make up for past occurrences of a job
+    /// Run past occurrences of a job
     Backfill(BackfillArgs),
-    /// Try runs again that failed, timed out or were lost
+    /// Retry runs that failed, timed out or were lost
     Retry(RetryArgs),
-    /// Forget runs that failed, timed out or were lost
+    /// Delete dead letters: runs that failed, timed out or were lost
     Purge(PurgeArgs),
-    /// Keep jobs from running until they are resumed
+    /// Pause jobs until they are resumed
     Pause(Jobs),
-    /// Let paused jobs run again
+    /// Resume paused jobs
     Resume(Jobs),
-    /// Change what holds for a queue, pause or resume it
+    /// Change the settings of a queue, pause or resume it
     #[command(subcommand, after_help = "Examples:\n  schedctl queue set mail limit=5 rate=100/1m\n  schedctl queue pause mail")]
     Queue(QueueVerb),
     /// List the queues: how full they are, how long their runs wait and take
     #[command(after_help = QUEUES_HELP)]
     Queues,
-    /// Check a jobs file without using it
+    /// Check a jobs file without applying it
     Check(Check),
     /// Show what applying a jobs file would change
     Diff(DiffArgs),
-    /// Make what is live as a jobs file says, without a node that reads it
+    /// Apply a jobs file without a node that reads it
     Apply(ApplyArgs),
     /// Print jobs as a jobs file
     Export(ExportArgs),
-    /// Print the state of the whole in numbers
+    /// Print counts of jobs, runs, nodes and stored data
     #[command(after_help = "Example:\n  schedctl stats --json")]
     Stats,
-    /// Watch what is due, runs and ended, and act on it
+    /// Watch due, running and ended runs, and act on them
     #[command(after_help = super::top::HELP)]
     Top,
-    /// List the schedd processes
+    /// List the nodes (schedd processes)
     #[command(
         after_help = "Example:\n  schedctl nodes\n\nA node that was not seen for 15 seconds is shown as gone. Where the files of nodes have one job\notherwise, the last change holds, and both nodes say so."
     )]
     Nodes,
-    /// List the groups: whose turn it is, who runs and who waits
+    /// List the groups: whose turn it is, which runs run and which wait
     #[command(
-        after_help = "Example:\n  schedctl groups\n\nTURN and SINCE: of a group whose members take turns. RUNNING: who has its place, from the moment it\nis to start. NEXT: when time alone opens it: its gap is over, or its patience with a member that has\nnothing due."
+        after_help = "Example:\n  schedctl groups\n\nTURN and SINCE: only for a group whose members take turns. RUNNING: the run that holds the group,\nfrom its claim on. NEXT: the time at which the group opens by itself, because its gap is over or its\npatience with a member without a due run ends."
     )]
     Groups,
-    /// Check Redis, the nodes, their files and all that is kept, and mend what is safe
+    /// Check Redis, the nodes, their files and all stored data, and repair what is safe
     Doctor(DoctorArgs),
-    /// List the times Redis lost data, and what became of it
+    /// List each data loss of Redis and what was restored
     #[command(
-        after_help = "Example:\n  schedctl losses\n\nRESTORED: ended runs that the journals of nodes gave back. LOST: at-most-once runs whose end nobody\nknows. JOBS GONE: jobs added by schedctl, which no file brings back."
+        after_help = "Example:\n  schedctl losses\n\nRESTORED: ended runs restored from the journals of nodes. LOST: at-most-once runs whose end is not\nknown. JOBS GONE: jobs added by schedctl, which no file restores."
     )]
     Losses,
-    /// Print what has a shell complete the words of schedctl, the names of jobs among them
+    /// Print a shell completion script
     Completions(CompletionsArgs),
 }
 
@@ -156,11 +158,11 @@ Examples:
   schedctl cancel backup@1790000000000
   schedctl cancel backup --backfill
 
-A run ends cancelled and its job goes on. A job is taken out with its planned run; a one-shot's
-running run is stopped with it, a recurring job's only with --stop. A job of a file is taken out by
-editing the file.";
+A cancelled run ends, and its job goes on. A job is removed together with its planned run. The
+running run of a one-shot is stopped too, that of a recurring job only with --stop. To remove a job
+declared in a file, edit the file.";
 
-/// Stops runs (JOB@DUE_MS), or takes jobs added by schedctl out.
+/// Stops runs (JOB@DUE_MS), or removes jobs that schedctl added.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CANCEL_EXAMPLES)]
 pub(super) struct Cancel {
@@ -170,12 +172,13 @@ pub(super) struct Cancel {
     /// Also stop the running run of a recurring job
     #[arg(long)]
     pub(super) stop: bool,
-    /// Of each JOB only give up what schedctl backfill planted and has not ended
+    /// For each JOB, cancel only the backfill runs that have not ended
     #[arg(long, conflicts_with = "stop")]
     pub(super) backfill: bool,
 }
 
-/// Shows all that is known of a job (its definition, state, next and last runs) or of a run (its attempts).
+/// Shows everything known about a job (its definition, state, next and last runs) or a run (its
+/// attempts).
 #[derive(Debug, clap::Args)]
 #[command(after_help = SHOW_EXAMPLES)]
 pub(super) struct Show {
@@ -190,8 +193,9 @@ Examples:
   schedctl show backup@1790000000000 --json
   schedctl show backup/on_failure
 
-JOB/on_failure (on_success, on_late, on_recovered, ping) is what tells people of JOB: its runs are
-the notices, shown as JOB says now. Under a job, untold are those that told nobody, or not yet.";
+JOB/on_failure (on_success, on_late, on_recovered, ping) is the hidden job whose runs deliver the
+notices of JOB. It is shown as JOB defines it now. The lines untold under a job are its notices that
+failed for good, or are being retried.";
 
 const HISTORY_EXAMPLES: &str = "\
 Examples:
@@ -201,14 +205,14 @@ Examples:
   schedctl history backup --state failed,timed_out
 
 Dead letters are runs that ended failed, timed_out or lost; schedctl retry tries them again. --since
-and --until go by when runs ended and take what add --at takes, or a duration: so long ago; a time
-of day or a weekday alone is its last coming.
+and --until compare with the end of a run. They take a time as add --at does, or a duration, which
+means that long ago. A time of day or a weekday alone means the last past one.
 
-With a JOB its open runs come first: running, waiting for a retry, and of those asked for by hand
-(the last 100) also what has yet to begin. Without one the runs of notices (JOB/on_failure,
-JOB/ping) are left out but for dead ones; --notices has them all.";
+With a JOB its open runs come first: those running or waiting for a retry, and the last 100 manual
+runs, also before they start. Without a JOB the runs of notices (JOB/on_failure, JOB/ping) are left
+out unless --dead is given; --notices lists them too.";
 
-/// Lists runs that ended, the newest first; also those of jobs that are no longer defined.
+/// Lists ended runs, newest first, also those of jobs that are no longer defined.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HISTORY_EXAMPLES)]
 pub(super) struct History {
@@ -218,15 +222,15 @@ pub(super) struct History {
     /// Only dead letters: runs that ended failed, timed_out or lost
     #[arg(long)]
     pub(super) dead: bool,
-    /// Also the runs that told people of others, as history JOB/on_failure shows those of one job
+    /// Include the runs of notices, as history JOB/on_failure shows them for one job
     #[arg(long, conflicts_with_all = ["job", "dead"])]
     pub(super) notices: bool,
     #[command(flatten)]
     pub(super) which: Which,
-    /// At most so many; 0 = all
+    /// Show at most N runs; 0 = all
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub(super) limit: usize,
-    /// Leave out so many at the beginning
+    /// Skip the first N runs
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) offset: usize,
 }
@@ -237,27 +241,27 @@ Examples:
   schedctl logs backup --attempt 1
   schedctl logs backup -f
 
-Of a JOB its newest run that wrote something is taken. What went to standard error comes out there.
-On a terminal control characters are shown escaped.
+For a JOB the newest run with output is used. Output that a job wrote to standard error goes to
+standard error. On a terminal control characters are shown escaped.
 
-With -f what comes is printed as it comes, a second or so later, through all attempts, until the run
-is over (0) or Ctrl-C (130). Of a JOB the run that executes is followed, else the next one. --json
-prints an object a line; state is null in all but the last.";
+With -f output is printed about a second after it is written, through all attempts, until the run
+ends (exit code 0) or Ctrl-C (130). For a JOB the running run is followed, else the next one. --json
+prints one object a line; state is null in all but the last.";
 
-/// Prints what the last attempt of a run wrote, or with -f what it writes.
+/// Prints the output of the last attempt of a run, or with -f follows it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = LOGS_EXAMPLES)]
 pub(super) struct Logs {
     /// Id of a run or name of a job
     #[arg(value_name = "RUN|JOB", add = complete::jobs_and_runs())]
     pub(super) target: String,
-    /// This attempt instead of the last
+    /// Print this attempt instead of the last
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) attempt: Option<u32>,
-    /// Go on printing what comes until the run is over
+    /// Keep printing new output until the run ends
     #[arg(long, short, conflicts_with = "attempt")]
     pub(super) follow: bool,
-    /// Write control characters as they are, also on a terminal
+    /// Write control characters unescaped, also on a terminal
     #[arg(long)]
     pub(super) raw: bool,
 }
@@ -267,20 +271,20 @@ Examples:
   schedctl pause backup report
   schedctl resume backup report
 
-Retries and manual runs of a paused job go on. What it misses is skipped; a one-shot that came due
-meanwhile runs when it is resumed.";
+Retries and manual runs of a paused job go on. Occurrences during the pause are skipped. A one-shot
+that became due during the pause runs when it is resumed.";
 
 const QUEUES_HELP: &str = "\
 Example:
   schedctl queues
 
-STATE: open, paused, full (as many run as LIMIT says) or rate (as many began as RATE lets, for now).
-DEPTH: runs that are ready; OLDEST: for how long the first of them is; SCHEDULED: those to come.
-CONCURRENCY is what each node runs at once, LIMIT what all together do; UTIL is what runs of what
-may. WAIT (from ready to start, of runs tried once) and RUN are the median and the 95th percentile
-of those of its runs that are among the last 1,000 that ended in all queues.";
+STATE: open, paused, full (LIMIT is reached) or rate (RATE is used up for now). DEPTH: ready runs;
+OLDEST: how long the first of them has been ready; SCHEDULED: runs that are due later. CONCURRENCY:
+how many runs each node runs at once; LIMIT: how many all nodes together run; UTIL: running runs as
+a share of what may run. WAIT (from ready to start, of runs with one attempt) and RUN are the median
+and the 95th percentile, taken from the last 1,000 ended runs of all queues.";
 
-/// Keeps jobs from running, or lets them run again.
+/// Pauses or resumes jobs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = SWITCH_EXAMPLES)]
 pub(super) struct Jobs {
@@ -289,13 +293,14 @@ pub(super) struct Jobs {
     pub(super) names: Vec<String>,
 }
 
-/// Checks a jobs file and tells every problem with its line; nothing is changed and no Redis is needed.
+/// Checks a jobs file and reports every problem with its line; nothing is changed and no Redis is
+/// needed.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  schedctl check /etc/schedd/jobs.toml\n\nExit codes: 0 no problems; 78 problems, or no such file."
 )]
 pub(super) struct Check {
-    /// The file [default: the one that would be used]
+    /// The jobs file [default: the one that would be used]
     pub(super) file: Option<PathBuf>,
 }
 

@@ -1,7 +1,7 @@
-//! `backfill`: past occurrences of a job made up for, one after the other.
+//! `backfill`: runs for past occurrences of a job, one after the other.
 //!
-//! Invariant: what the window, the limit and history let through is planted once, however often it is asked for; the job's
-//! schedule is not touched.
+//! Invariant: each selected occurrence is planted once, however often the command is repeated. The
+//! window, the limit and the history select them. The job's schedule is not touched.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -28,15 +28,16 @@ Examples:
   schedctl backfill report --from 3d --dry-run
   schedctl cancel report --backfill
 
-Each occurrence gets a run of its own, JOB@DUE_MS~backfill, with the occurrence's due time
-(SCHEDD_DUE), by the job's schedule and definition as they are now. They run one after the other,
-the oldest first; each waits for an open run of the job unless its overlap is allow. Left out are
-occurrences known to have succeeded, those still to come or not over, and those made up for before,
-however that ended: rerun or retry do those again. Times are read as add --at is, in the job's zone,
-but that a time of day or a weekday alone is its last coming; or as a duration: so long ago. --from
-counts, --to does not.";
+Each occurrence gets a run JOB@DUE_MS~backfill with the occurrence's due time (SCHEDD_DUE), by the
+job's schedule and definition as they are now. The runs start one after the other, oldest first.
+Each waits for an open run of the job, unless its overlap is allow.
 
-/// Plants runs for the occurrences of a job in a window of time that is past.
+Left out are occurrences that are known to have succeeded, that are still to come or not over, or
+that were backfilled before, whatever the result: use rerun or retry for those. --from and --to take
+a time as add --at does, in the job's zone, or a duration, which means that long ago. A time of day
+or a weekday alone means the last past one. --from is included, --to is not.";
+
+/// Plants runs for the past occurrences of a job in a window of time.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct BackfillArgs {
@@ -49,15 +50,15 @@ pub(super) struct BackfillArgs {
     /// The end of the window [default: now]
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// At most so many runs, the oldest
+    /// Plant at most N runs, oldest first
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     max: u32,
-    /// Only print the times
+    /// Only print the times, plant nothing
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Makes up for past occurrences.
+/// Plants backfill runs, or prints their times for `--dry-run`.
 pub(super) async fn backfill(global: &Global, args: &BackfillArgs, console: &mut Console) -> Result<u8, Failure> {
     let name = job_name(&args.job)?;
     let store = connect(global, console).await?;
@@ -68,17 +69,17 @@ pub(super) async fn backfill(global: &Global, args: &BackfillArgs, console: &mut
     let definition = definition_of(record)?;
     if definition.spec.schedule == Schedule::Manual {
         return Err(Failure::Invalid(format!(
-            "job {name} has no schedule, so nothing of it was missed: schedctl run {name} runs it"
+            "job {name} has no schedule, so it has no past occurrences: schedctl run {name} runs it"
         )));
     }
     if let Schedule::Delay(_) = definition.spec.schedule {
         return Err(Failure::Invalid(format!(
-            "job {name} runs so long after the end of each run, so no time of it was missed: schedctl run {name} runs it"
+            "job {name} runs a delay after the end of each run, so it has no past occurrences: schedctl run {name} runs it"
         )));
     }
     if definition.spec.schedule.is_at_boot() && definition.timetable.next_after(UnixMillis::EPOCH).is_none() {
         return Err(Failure::Invalid(format!(
-            "job {name} runs at each boot (@reboot) and at no time, so no time of it was missed: schedctl run {name} runs it"
+            "job {name} runs only at each boot (@reboot), so it has no past occurrences: schedctl run {name} runs it"
         )));
     }
     let zone = definition.timetable.zone().clone();
@@ -89,7 +90,7 @@ pub(super) async fn backfill(global: &Global, args: &BackfillArgs, console: &mut
     tell(args, &name, &plan, planted, &zone, console);
     if plan.runs.is_empty() && plan.cut_at.is_none() {
         let (from, to) = (shown(window.from, &zone), shown(window.to, &zone));
-        console.note(&format!("nothing of {name} is to be made up for between {from} and {to}"));
+        console.note(&format!("no occurrences of {name} to backfill between {from} and {to}"));
     }
     Ok(0)
 }
@@ -105,7 +106,7 @@ fn window(args: &BackfillArgs, now: UnixMillis, zone: &Zone) -> Result<Window, F
         if at > now {
             let found = shown(at, zone);
             return Err(Failure::Invalid(format!(
-                "{flag}: found {found}, wanted a time that is past: what is to come runs by itself"
+                "{flag}: found {found}, wanted a past time: future occurrences run by themselves"
             )));
         }
         Ok(at)
@@ -119,7 +120,7 @@ fn window(args: &BackfillArgs, now: UnixMillis, zone: &Zone) -> Result<Window, F
     Ok(Window { from, to })
 }
 
-/// Queues the runs and plants the first; how many were queued.
+/// Queues the runs and plants the first. Returns how many were queued.
 async fn plant(store: &Store, name: &JobName, runs: &[RunId]) -> Result<u64, Failure> {
     let reply = store.queue_backfill(name, runs).await?;
     if reply != BackfillReply::Unknown {
@@ -128,7 +129,7 @@ async fn plant(store: &Store, name: &JobName, runs: &[RunId]) -> Result<u64, Fai
     match reply {
         BackfillReply::Queued(count) => Ok(count),
         BackfillReply::Full(count) => Err(Failure::Conflict(format!(
-            "{count} runs of {name} planted, and the others not: 10,000 wait already; backfill again when some have run"
+            "{count} runs of {name} planted, the rest not: 10,000 are waiting; backfill again when some have run"
         ))),
         BackfillReply::Unknown => Err(not_defined(store, name).await),
     }
@@ -153,7 +154,7 @@ fn tell(args: &BackfillArgs, name: &JobName, plan: &BackfillPlan, planted: u64, 
     }
     for (count, why) in [
         (plan.succeeded, "succeeded"),
-        (plan.repeated, "made up for before, or waiting to be"),
+        (plan.repeated, "backfilled before, or waiting to be"),
         (plan.owed, "still to come, or not over"),
     ] {
         if count > 0 {

@@ -1,4 +1,5 @@
-//! `cancel`: stops runs and takes jobs out; every one named is tried, the worst code is given.
+//! `cancel`: stops runs and removes jobs. Every named target is tried, and the worst exit code is
+//! returned.
 
 use std::fmt::Write as _;
 
@@ -17,18 +18,18 @@ use crate::domain::zone::Zone;
 use crate::engine::person;
 use crate::store::{CancelReply, JobRecord, RemoveReply, SourceKind, StopRunning, Store};
 
-/// What ends a run that goes on although its job is removed.
+/// The end of a message about a run that goes on although its job is removed.
 const NO_RETRY: &str = "; a job added under this name with another definition ends its retries";
-/// Why, as it stands in history.
+/// The reason that history shows for a cancelled run.
 const REASON: &str = "cancelled";
 
-/// What became of one target.
+/// The outcome for one target.
 struct Done {
     result: &'static str,
     sentence: String,
 }
 
-/// Cancels jobs and runs.
+/// Cancels jobs and runs. Returns the worst exit code of all targets.
 pub(super) async fn cancel(global: &Global, args: &Cancel, console: &mut Console) -> Result<u8, Failure> {
     let targets: Vec<Target> = args.targets.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
     let running = if args.stop { StopRunning::Yes } else { StopRunning::No };
@@ -45,7 +46,7 @@ pub(super) async fn cancel(global: &Global, args: &Cancel, console: &mut Console
     Ok(outcomes.end())
 }
 
-/// Cancels one run; what became of it, as a sentence.
+/// Cancels one run. Returns a sentence with the outcome.
 pub(super) async fn cancel_run(store: &Store, run: &RunId) -> Result<String, Failure> {
     stop_run(store, run).await.map(|done| done.sentence)
 }
@@ -70,7 +71,8 @@ async fn cancel_job(store: &Store, name: &JobName, running: StopRunning) -> Resu
     }
     match person::cancel_job(store, name, running, REASON).await? {
         RemoveReply::Removed(count) => {
-            // Manual runs are not among the open runs, which the removal asks to stop.
+            // The removal stops only the runs that it lists as open, and manual runs are not
+            // listed.
             let by_name = if running == StopRunning::Yes { stop_open(store, name).await? } else { 0 };
             let open = match by_name.max(usize::try_from(count).unwrap_or(usize::MAX)) {
                 0 => going_on(store, name).await?,
@@ -88,7 +90,8 @@ async fn cancel_job(store: &Store, name: &JobName, running: StopRunning) -> Resu
     }
 }
 
-/// Gives up what is to be made up for of a job, and stops the run of it that is out.
+/// Cancels the waiting backfill runs of a job, and stops its backfill run that is planted or
+/// running.
 async fn cancel_backfill(store: &Store, name: &JobName) -> Result<Done, Failure> {
     if store.read_job(name).await?.is_none() {
         return Err(no_such_job(store, name).await);
@@ -96,18 +99,18 @@ async fn cancel_backfill(store: &Store, name: &JobName) -> Result<Done, Failure>
     let first = store.list_backfill(name, 1).await?;
     let mut given_up = store.drop_backfill(name).await?;
     for run in first {
-        // Its own end has its place in history; one that was only queued has none.
+        // A run that had ended is in history and is not counted. A queued run leaves no record.
         if let CancelReply::Over { .. } = person::cancel_run(store, &run, REASON).await? {
             given_up = given_up.saturating_sub(1);
         }
     }
     Ok(match given_up {
-        0 => Done { result: "already", sentence: format!("nothing of {name} is to be made up for") },
-        count => Done { result: "cancelled", sentence: format!("{count} backfill runs of {name} given up") },
+        0 => Done { result: "already", sentence: format!("{name} has no backfill runs to cancel") },
+        count => Done { result: "cancelled", sentence: format!("{count} backfill runs of {name} cancelled") },
     })
 }
 
-/// Stops all open runs of a job that was taken out. Gives how many.
+/// Stops all open runs of a removed job. Returns how many were stopped.
 async fn stop_open(store: &Store, name: &JobName) -> Result<usize, Failure> {
     let mut stopped = 0;
     for run in open_runs(store, name).await? {
@@ -117,7 +120,8 @@ async fn stop_open(store: &Store, name: &JobName) -> Result<usize, Failure> {
     Ok(stopped)
 }
 
-/// Which runs of a removed job go on, and what ends them; empty if none do. A run that never began ends with its job.
+/// Returns a sentence about runs of a removed job that go on, and how to stop them; empty if none
+/// do. A run that never started ends with its job.
 async fn going_on(store: &Store, name: &JobName) -> Result<String, Failure> {
     let mut open = open_runs(store, name).await?;
     open.retain(|run| run.fence.is_some());
@@ -128,7 +132,8 @@ async fn going_on(store: &Store, name: &JobName) -> Result<String, Failure> {
     })
 }
 
-/// What is still told of how runs of a removed job ended, and how to keep it from that; empty if nothing is.
+/// Returns a sentence about notices that are still sent for a removed job, and how to cancel them;
+/// empty if there are none.
 async fn still_told(store: &Store, name: &JobName) -> Result<String, Failure> {
     let (mut count, mut cancelled_by) = (0, String::new());
     for kind in NoticeKind::ALL {
@@ -141,8 +146,8 @@ async fn still_told(store: &Store, name: &JobName) -> Result<String, Failure> {
     }
     Ok(match count {
         0 => String::new(),
-        1 => format!("; a notice of it is still sent (schedctl cancel{cancelled_by} gives it up)"),
-        _ => format!("; {count} notices of it are still sent (schedctl cancel{cancelled_by} gives them up)"),
+        1 => format!("; a notice of it is still sent (schedctl cancel{cancelled_by} cancels it)"),
+        _ => format!("; {count} notices of it are still sent (schedctl cancel{cancelled_by} cancels them)"),
     })
 }
 
@@ -150,11 +155,11 @@ fn being_stopped(count: usize) -> String {
     if count == 1 { "its run is being stopped".to_owned() } else { format!("its {count} runs are being stopped") }
 }
 
-/// A job that was taken out before stays so, and what still runs of it can be stopped; one that came to its own end is past
-/// cancelling.
+/// Handles a job that is over. If it was removed, its running runs can still be stopped. If it
+/// ended by itself, there is nothing to cancel, which is a conflict.
 async fn over(store: &Store, job: &JobRecord, running: StopRunning) -> Result<Done, Failure> {
     let name = &job.name;
-    // A hidden job is always over: what is to be cancelled of it are the notices that are not.
+    // A hidden job is always over, so only its open notices can be cancelled.
     let has_notices = name.told_of().is_some();
     if running == StopRunning::Yes || has_notices {
         let stopped = stop_open(store, name).await?;
@@ -172,7 +177,7 @@ async fn over(store: &Store, job: &JobRecord, running: StopRunning) -> Result<Do
     }
     let last = store.read_history(Some(name), 0, 1).await?.runs.into_iter().next();
     match last {
-        // Its only run was cancelled: what was wanted is so.
+        // Its only run was cancelled, so nothing is left to do.
         Some(run) if run.state.as_str() == "cancelled" => {
             Ok(Done { result: "already", sentence: format!("{name} was cancelled before") })
         }
@@ -191,7 +196,7 @@ fn of_file(job: &JobRecord) -> Failure {
     let name = &job.name;
     let then = if is_applied(job) { "apply it with --prune" } else { "reload schedd" };
     Failure::Conflict(format!(
-        "job {name} is declared in {}: take [jobs.{name}] out there and {then}, or keep it from running by schedctl pause {name}",
+        "job {name} is declared in {}: remove [jobs.{name}] there and {then}, or stop its runs with schedctl pause {name}",
         declared_in(job)
     ))
 }

@@ -1,4 +1,4 @@
-//! `check`: every problem of a jobs file, without using it.
+//! `check`: reports every problem of a jobs file without applying it.
 
 use std::io::IsTerminal;
 
@@ -17,15 +17,15 @@ use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::secrets;
 
-/// The code for a file that cannot be used.
+/// The exit code for a file that cannot be used.
 const BAD_FILE: u8 = 78;
 
-/// Checks a file.
+/// Checks a jobs file and prints its problems and warnings. Returns the exit code.
 pub(super) fn check(global: &Global, args: &Check, console: &mut Console) -> Result<u8, Failure> {
     let named = args.file.clone().map(FilePlace::named);
-    let place = named
-        .or_else(|| jobs_file(global))
-        .ok_or_else(|| Failure::Config(vec![format!("no jobs file to check: {} are not there; name one", FilePlace::usual())]))?;
+    let place = named.or_else(|| jobs_file(global)).ok_or_else(|| {
+        Failure::Config(vec![format!("no jobs file to check: {} do not exist; name a file", FilePlace::usual())])
+    })?;
     let file = one_line(&place.path().display().to_string());
     match config::read_file(&place, &Zone::of_host()) {
         Ok(config) => {
@@ -49,7 +49,7 @@ pub(super) fn check(global: &Global, args: &Check, console: &mut Console) -> Res
         Err(error) => {
             let is_terminal = std::io::stderr().is_terminal();
             let shown = error.rendered(if is_terminal { Rendering::Carets } else { Rendering::Lines });
-            // Their own form, FILE:LINE:COLUMN, is what editors find the place by.
+            // The problems keep the form FILE:LINE:COLUMN, by which editors find the place.
             shown.lines().for_each(|line| console.aside(&one_line(line)));
             if console.is_json() {
                 let problem = |(problem, place): (&config::Problem, Option<(usize, usize)>)| {
@@ -64,7 +64,7 @@ pub(super) fn check(global: &Global, args: &Check, console: &mut Console) -> Res
     }
 }
 
-/// Of each job whose schedule has no time after `now`: which was its last.
+/// Returns a warning for each job whose schedule has no time after `now`, with its last time.
 fn without_a_time_to_come(config: &Config, now: UnixMillis) -> Vec<String> {
     let told = |(name, spec): (&JobName, &JobSpec)| {
         if matches!(spec.schedule, Schedule::Manual | Schedule::Delay(_)) || spec.schedule.is_at_boot() {
@@ -82,18 +82,19 @@ fn without_a_time_to_come(config: &Config, now: UnixMillis) -> Vec<String> {
     config.jobs.iter().filter_map(told).collect()
 }
 
-/// Of each job it is not to run beside that this file does not have: it may be meant otherwise, or be somebody else's.
+/// Returns a warning for each job in `not_while` that this file lacks: it may be mistyped, or
+/// declared elsewhere.
 fn strangers(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
     let others = spec.not_while.iter().filter(|other| !config.jobs.contains_key(other));
     let told = others.map(|other| {
         let meant = config::nearest(other.as_str(), config.jobs.keys().map(JobName::as_str));
         let meant = meant.map_or_else(String::new, |meant| format!(", did you mean {meant:?}?"));
-        format!("jobs.{name}.not_while: this file has no job {other}{meant}; unless another file or schedctl add has it, it keeps nothing apart")
+        format!("jobs.{name}.not_while: this file has no job {other}{meant}; unless another file or schedctl add defines it, this name has no effect")
     });
     told.collect()
 }
 
-/// What would keep each run of a job from starting on a node like this one that reads the file.
+/// Returns the problems that would keep each run of a job from starting on a node on this host.
 fn cannot_start(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
     let user = spec.process.user.as_ref().map(RunAs::user);
     let faults = spec.env_files.iter().filter_map(|file| secrets::fault_of(file, user));

@@ -1,6 +1,7 @@
-//! What a shell may offer for a word: names of jobs and ids of runs, from the Redis that is meant.
+//! Shell completion of a word: names of jobs and ids of runs, read from the chosen Redis.
 //!
-//! Invariant: a person who waits for a word waits no longer than [`PATIENCE`], and is told nothing: a Redis that is away offers nothing.
+//! Invariant: a lookup takes at most [`PATIENCE`] and prints no errors. If Redis is out of reach,
+//! no words are offered.
 
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
@@ -15,14 +16,14 @@ use super::target::runs_beginning;
 use crate::domain::ids::JobName;
 use crate::store::Store;
 
-/// The variable by which a shell asks for words.
+/// The environment variable by which a shell asks for completions.
 pub(super) const ASKED_BY: &str = "SCHEDCTL_COMPLETE";
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Jobs read at a time.
+/// Jobs read in one call.
 const PAGE: usize = 2_000;
-/// Words offered at most.
+/// Maximum words offered.
 const MOST: usize = 200;
-/// Runs that ended of which one is offered.
+/// Ended runs that are looked through for ids.
 const NEWEST_RUNS: usize = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,17 +33,17 @@ enum Of {
     JobsAndRuns,
 }
 
-/// Offers the names of jobs.
+/// Completes the names of jobs.
 pub(super) fn jobs() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| offered(word, Of::Jobs))
 }
 
-/// Offers the ids of runs that ended lately, and behind the `@` of a job all of its runs.
+/// Completes the ids of runs that ended lately; after `JOB@` the ids of all runs of that job.
 pub(super) fn runs() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| offered(word, Of::Runs))
 }
 
-/// Offers the names of jobs, and behind the `@` of one its runs.
+/// Completes the names of jobs; after `JOB@` the ids of the runs of that job.
 pub(super) fn jobs_and_runs() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| offered(word, Of::JobsAndRuns))
 }
@@ -51,7 +52,7 @@ fn offered(word: &OsStr, of: Of) -> Vec<CompletionCandidate> {
     let Some(begin) = word.to_str() else { return Vec::new() };
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
     let found = runtime.block_on(async { tokio::time::timeout(PATIENCE, find(begin, of)).await });
-    // A name still being looked up is not waited for.
+    // A name lookup still in progress is not waited for.
     runtime.shutdown_background();
     found.ok().and_then(Result::ok).unwrap_or_default().into_iter().map(CompletionCandidate::new).collect()
 }
@@ -89,7 +90,8 @@ async fn jobs_beginning(store: &Store, begin: &str) -> Result<Vec<String>, Failu
     Ok(found)
 }
 
-/// Which Redis the line that is being written means; the rest of it may be anything yet.
+/// Reads the flags that choose a Redis from an unfinished command line. The rest of the line is
+/// ignored.
 fn global(line: impl Iterator<Item = OsString>) -> Global {
     let mut global = Global { redis: None, namespace: None, jobs: None, json: false, no_headers: false, quiet: true };
     let mut words = line.filter_map(|word| word.into_string().ok());

@@ -1,4 +1,4 @@
-//! `completions`: what has a shell ask schedctl for the words that may come next.
+//! `completions`: a script by which a shell asks schedctl for the words that may come next.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -16,15 +16,15 @@ Examples:
   schedctl completions fish > ~/.config/fish/completions/schedctl.fish
   schedctl completions zsh > ~/.zfunc/_schedctl
 
-The package installs them. Where a job or a run is wanted the shell offers those there are, from the
-Redis the line means; of one that does not answer within half a second none. For zsh put the
-directory on fpath before compinit: fpath+=~/.zfunc";
+The package installs these scripts. For a job or a run the shell offers the existing ones, read from
+the Redis that the command line names. If that Redis does not answer within half a second, nothing
+is offered. For zsh put the directory on fpath before compinit: fpath+=~/.zfunc";
 
-/// Prints what has a shell complete the words of schedctl: verbs, flags, names of jobs, ids of runs.
+/// Prints a shell completion script for verbs, flags, names of jobs and ids of runs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct CompletionsArgs {
-    /// The shell
+    /// The shell to print the script for
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }
@@ -36,8 +36,11 @@ enum Shell {
     Fish,
 }
 
-/// Bash takes a line apart at @, : and = too, which are part of ids, times and flags: its pieces are put together for schedctl, and
-/// what comes before the piece that is being written is taken off what it offers.
+/// The completion script for Bash.
+///
+/// Bash also splits a line at `@`, `:` and `=`, which are part of ids, times and flags. The script
+/// joins these pieces for schedctl. It removes the part before the current piece from each offered
+/// word.
 const BASH: &str = r#"_schedctl() {
     local -a words=()
     local i piece index=0 glue= breaks="${COMP_WORDBREAKS//[^@:=]/}"
@@ -68,10 +71,10 @@ complete -o bashdefault -o nosort -F _schedctl schedctl 2>/dev/null || complete 
 const FISH: &str = r#"complete --keep-order --exclusive --command schedctl --arguments "(VARIABLE=fish schedctl -- (commandline --current-process --tokenize --cut-at-cursor) (commandline --current-token) 2>/dev/null)"
 "#;
 
-/// Prints them.
+/// Prints the completion script of a shell.
 pub(super) fn completions(args: &CompletionsArgs, console: &mut Console) -> Result<u8, Failure> {
     if console.is_json() {
-        return Err(Failure::Invalid("completions prints a script for a shell, which is no JSON: leave out --json".to_owned()));
+        return Err(Failure::Invalid("completions prints a shell script, not JSON: remove --json".to_owned()));
     }
     let script = match args.shell {
         Shell::Bash => BASH.replace("VARIABLE", ASKED_BY),

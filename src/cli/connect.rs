@@ -1,7 +1,8 @@
-//! Which Redis is meant: flags, then the environment, then the jobs file, then the socket of a schedd that keeps its own.
+//! The choice of a Redis: flags, then the environment, then the jobs file, then the socket of a
+//! schedd with a private Redis.
 //!
-//! Invariant: whatever comes first decides alone; a file is read only when nothing before it named a Redis. A file somebody
-//! is in the midst of editing does not keep anybody from looking, as long as it is sure which Redis it means.
+//! Invariant: the first source that names a Redis decides alone. The file is read only if no source
+//! before it named a Redis. A file with errors can still be used, as long as its Redis is certain.
 
 use std::env;
 use std::io::ErrorKind;
@@ -17,10 +18,10 @@ use crate::domain::zone::Zone;
 use crate::secrets::{Credentials, RedisUrl, SecretError};
 use crate::store::{Address, DEFAULT_NAMESPACE, Eviction, Findings, Keys, Store, StoreError, private_server};
 
-/// Characters kept of who does something.
+/// Maximum characters in the name that signs changes.
 const MOST_OF_WHO: usize = 128;
 
-/// Connects to the Redis that is meant and looks whether it can be worked with.
+/// Connects to the chosen Redis and checks that it can be used.
 pub(super) async fn connect(global: &Global, console: &mut Console) -> Result<Store, Failure> {
     let meant = meant(global, console)?;
     let is_private = meant.is_private;
@@ -35,17 +36,18 @@ pub(super) async fn connect(global: &Global, console: &mut Console) -> Result<St
     Ok(store)
 }
 
-/// The Redis that is meant.
+/// The Redis to use, with the settings it was chosen by.
 pub(super) struct Meant {
     pub(super) store: Store,
     address: Address,
     keys: Keys,
-    /// Whether it is the one a schedd keeps for itself.
+    /// True if the Redis belongs to a schedd that runs it privately.
     pub(super) is_private: bool,
 }
 
 impl Meant {
-    /// Looks whether it can be worked with. One that evicts keys is taken if the jobs file lets it.
+    /// Checks that the Redis can be used. A Redis that evicts keys is accepted if the jobs file
+    /// allows it.
     pub(super) async fn try_out(self, global: &Global) -> Result<(Store, Result<Findings, StoreError>), Failure> {
         match self.store.findings().await {
             Err(StoreError::Unfit { .. }) if allows_eviction(global) => {
@@ -58,7 +60,8 @@ impl Meant {
     }
 }
 
-/// What there is to say of a Redis that cannot be worked with.
+/// Returns the failure for a Redis that cannot be used. For a private Redis it says how to start
+/// schedd.
 pub(super) fn unusable(error: StoreError, is_private: bool) -> Failure {
     match error {
         StoreError::Unavailable { address, why } if is_private => Failure::Unreachable(private_hint(&address, &why)),
@@ -66,7 +69,7 @@ pub(super) fn unusable(error: StoreError, is_private: bool) -> Failure {
     }
 }
 
-/// Finds out which Redis is meant; nothing is connected yet.
+/// Chooses the Redis to use. Does not connect.
 pub(super) fn meant(global: &Global, console: &mut Console) -> Result<Meant, Failure> {
     let namespace = global.namespace.clone().or_else(|| variable("SCHEDD_NAMESPACE"));
     let keys =
@@ -84,7 +87,7 @@ pub(super) fn meant(global: &Global, console: &mut Console) -> Result<Meant, Fai
     Ok(Meant { store: Store::new(&address, keys.clone())?.signed(&who()), address, keys, is_private })
 }
 
-/// Who runs this, as it stands beside what is done: the user's name and the host's.
+/// Returns `USER@HOST` of this process, which is recorded with each change.
 fn who() -> String {
     let uid = rustix::process::getuid().as_raw();
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -92,7 +95,7 @@ fn who() -> String {
     text.chars().filter(|c| !c.is_control() && !c.is_whitespace()).take(MOST_OF_WHO).collect()
 }
 
-/// The jobs file that would be used: the one named, else the first of the usual ones that is there.
+/// The jobs file that would be used: the named one, else the first default that exists.
 pub(super) fn jobs_file(global: &Global) -> Option<FilePlace> {
     FilePlace::of(global.jobs.clone().or_else(|| variable("SCHEDD_JOBS").map(PathBuf::from)))
 }
@@ -115,7 +118,7 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, Fail
     if let Some(error) = error {
         let (shown, count) = (path.display(), error.problems().len());
         let problems = if count == 1 { "a problem".to_owned() } else { format!("{count} problems") };
-        console.warn(&format!("{shown} has {problems} and is not taken as it is: see schedctl check {shown}"));
+        console.warn(&format!("{shown} has {problems} and is not applied as it is: see schedctl check {shown}"));
     }
     let at = match redis {
         RedisConfig { url: Some(url), .. } => RedisUrl::Text(url),
@@ -131,14 +134,15 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, Fail
     })
 }
 
-/// The address written there, whose password is looked at anew at each connection.
+/// Returns the address in `at`. Its password is read again at each connection.
 fn address_at(at: RedisUrl) -> Result<Address, Failure> {
     let credentials = Credentials::of_this_process();
     let url = at.read(&credentials).map_err(|error| Failure::Config(vec![unreadable(&error)]))?;
     Ok(Address::parse(&url)?.read_anew_by(Arc::new(move || at.read(&credentials).ok())))
 }
 
-/// What a person can do about an address that cannot be read: what systemd gives its service is not for them.
+/// Returns the message for an address that cannot be read. systemd gives credentials to its service
+/// only, so the message names other ways.
 fn unreadable(error: &SecretError) -> String {
     match error {
         SecretError::NoDirectory { name } => format!(
@@ -149,8 +153,8 @@ fn unreadable(error: &SecretError) -> String {
     }
 }
 
-/// Whether the jobs file lets a server be used that evicts keys. Asked only when one was refused: whoever names a Redis
-/// otherwise need not have a file.
+/// Returns true if the jobs file allows a Redis that evicts keys. This is asked only after such a
+/// Redis was refused, because a named Redis needs no jobs file.
 fn allows_eviction(global: &Global) -> bool {
     let read = jobs_file(global).and_then(|place| config::read_redis(&place, &Zone::of_host()).ok());
     read.is_some_and(|read| read.redis.allow_eviction)
@@ -168,7 +172,7 @@ fn nothing_found() -> Failure {
     ))
 }
 
-/// What is to be said of a socket that may be there, in a directory this user may not enter.
+/// Returns a message if `socket` may exist in a directory that this user may not enter.
 fn forbidden(socket: &Path) -> Option<String> {
     let is_hidden = socket.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
     let directory = socket.parent().filter(|_| is_hidden)?;
@@ -183,7 +187,8 @@ fn forbidden(socket: &Path) -> Option<String> {
     ))
 }
 
-/// The name of a user or a group of this host by the lines of that file, else its number.
+/// Returns the name of user or group `id` from `file` (`/etc/passwd`, `/etc/group`), else the
+/// number.
 fn name_of(id: u32, file: &str) -> String {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let named = text.lines().find_map(|line| {

@@ -22,29 +22,30 @@ Examples:
   schedctl describe 'H H * * *' --name backup
   schedctl describe backup
 
-What is no valid name of a job is taken as a cron expression, else as one of OnCalendar, and needs
-no Redis. A job has a line for each of its schedules, and for each rule that shapes them.";
+A text that is no valid job name is read as a cron expression, else as an OnCalendar expression, and
+needs no Redis. A job gets a line for each of its schedules and for each rule that modifies them.";
 
 #[allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
-/// Tells in words when a job runs or what a cron expression means.
+/// Describes in words when a job runs or what a cron expression means.
 #[derive(Debug, clap::Args)]
 #[command(after_help = DESCRIBE_EXAMPLES)]
 pub(in crate::cli) struct DescribeArgs {
     /// Name of a job, or a cron expression in quotes
     #[arg(value_name = "JOB|EXPR", add = super::complete::jobs())]
     what: String,
-    /// Zone of an expression; of a job, which has its own, only the zone a single time is shown in
+    /// Zone of an expression; for a job, which has its own zone, only the zone in which a single
+    /// time is shown
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
-    /// Take the expression as an iCalendar rule that is counted from here, by the wall clock: 2026-01-05T09:00
+    /// Read the expression as an iCalendar rule that starts at this local time: 2026-01-05T09:00
     #[arg(long, value_name = "LOCAL TIME")]
     dtstart: Option<String>,
-    /// Take the expression as that of a job of this name, which decides what H stands for
+    /// Read the expression for a job of this name, which decides the value of H
     #[arg(long, value_name = "JOB")]
     name: Option<String>,
 }
 
-/// Tells an expression, or when a job runs.
+/// Describes an expression, or when a job runs.
 pub(super) async fn describe(global: &Global, args: &DescribeArgs, console: &mut Console) -> Result<u8, Failure> {
     let asked = args.tz.as_deref().map(zone_of).transpose()?;
     let (job, schedule, shape, zone) = match args.what.parse::<JobName>() {
@@ -66,7 +67,7 @@ pub(super) async fn describe(global: &Global, args: &DescribeArgs, console: &mut
             (name, schedule_of(&args.what, args.dtstart.as_deref())?, Shape::default(), asked.clone())
         }
     };
-    // A moment is shown in the zone asked for; the zone an expression is read in is the job's own.
+    // A moment is shown in the requested zone. An expression is read in the job's own zone.
     let shown_in = asked.or_else(|| zone.clone()).unwrap_or_else(Zone::utc);
     let told = in_words(&schedule, Of { zone: &shown_in, job: job.as_ref(), anchor: shape.anchor });
     let shape = shape_in_words(&shape, &shown_in);

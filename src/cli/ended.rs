@@ -1,4 +1,5 @@
-//! Which of the runs that ended are meant: the filters of `history`, `retry` and `purge`, and reading what they let through.
+//! The filters of `history`, `retry` and `purge` for ended runs, and a reader for the runs they
+//! select.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -12,25 +13,25 @@ use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::store::{Ended, Letters, Notices, RunRecord, Store};
 
-/// Runs read in one go.
+/// Runs read in one call.
 const PAGE: usize = 500;
 
-/// Filters by how and when a run ended.
+/// Filters by the state and the end time of a run.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct Which {
-    /// Only runs in this state; several with commas between them
+    /// Only runs in this state; separate several by commas
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     pub(super) state: Vec<RunState>,
-    /// Only runs that ended then or later
+    /// Only runs that ended at this time or later
     #[arg(long, value_name = "TIME")]
     pub(super) since: Option<String>,
-    /// Only runs that ended before
+    /// Only runs that ended before this time
     #[arg(long, value_name = "TIME")]
     pub(super) until: Option<String>,
 }
 
 impl Which {
-    /// Refuses states no run of `letters` is in.
+    /// Refuses states that no run of `letters` can have.
     pub(super) fn check(&self, letters: Letters) -> Result<(), Failure> {
         match self.state.iter().find(|state| letters == Letters::Dead && !state.is_dead()) {
             Some(state) => Err(Failure::Invalid(format!(
@@ -40,17 +41,17 @@ impl Which {
         }
     }
 
-    /// Whether a run in this state is wanted.
+    /// Returns true if the filters select runs in `state`.
     pub(super) fn takes(&self, state: RunState) -> bool {
         self.state.is_empty() || self.state.contains(&state)
     }
 
-    /// Whether only runs that ended within some time are wanted.
+    /// Returns true if the filters limit the end time of runs.
     pub(super) fn has_bounds(&self) -> bool {
         self.since.is_some() || self.until.is_some()
     }
 
-    /// The runs that may be meant, by what Redis has an order of.
+    /// Returns the query for the part of the filters that Redis can answer by its indexes.
     pub(super) async fn ended(&self, store: &Store, letters: Letters, job: Option<&str>) -> Result<Ended, Failure> {
         let job = job.map(job_name).transpose()?;
         let (mut since, mut until) = (None, None);
@@ -60,9 +61,7 @@ impl Which {
             until = self.until.as_deref().map(|text| instant("--until", text, now)).transpose()?;
             if let Some(since) = since.filter(|since| *since > now) {
                 let found = shown(since, &Zone::of_host());
-                return Err(Failure::Invalid(format!(
-                    "--since: found {found}, wanted a time that is past: no run has ended after it"
-                )));
+                return Err(Failure::Invalid(format!("--since: found {found}, wanted a past time: no run has ended after it")));
             }
         }
         if let (Some(from), Some(to)) = (since, until)
@@ -71,18 +70,18 @@ impl Which {
             let local = Zone::of_host();
             let (from, to) = (shown(from, &local), shown(to, &local));
             return Err(Failure::Invalid(format!(
-                "--since is {from} and --until {to}: no run ends between, wanted --until behind"
+                "--since {from} is not before --until {to}: no run can match; wanted a later --until"
             )));
         }
         Ok(Ended { letters, job, since, until, notices: Notices::With })
     }
 }
 
-/// An instant as `explain --at` has it, in this host's zone, or a duration: so long ago.
+/// Parses an instant as `explain --at` does, in this host's zone. A duration means that long ago.
 fn instant(flag: &str, text: &str, now: UnixMillis) -> Result<UnixMillis, Failure> {
     match parse_duration(text) {
         Ok(ago) => return Ok(now.saturating_sub(ago)),
-        // Digits alone are a length without its unit, unless there are enough of them for seconds since 1970.
+        // Digits alone lack a unit, unless there are enough of them for seconds since 1970.
         Err(error) if text.len() < 10 && text.bytes().all(|b| b.is_ascii_digit()) => {
             return Err(Failure::Invalid(format!("{flag}: {error}")));
         }
@@ -92,12 +91,12 @@ fn instant(flag: &str, text: &str, now: UnixMillis) -> Result<UnixMillis, Failur
     read.map(|read| read.at).map_err(|error| Failure::Invalid(format!("{flag}: {error}; or how long ago, as in 24h")))
 }
 
-/// Whether nothing Redis has an order of is filtered out.
+/// Returns true if every indexed entry is selected, so that Redis itself can skip entries.
 fn takes_all(ended: &Ended, which: &Which) -> bool {
     which.state.is_empty() && ended.notices == Notices::With
 }
 
-/// Reads page by page, newest first, what the filters let through.
+/// Reads the runs that the filters select, newest first, page by page.
 pub(super) struct Reader<'s> {
     store: &'s Store,
     ended: Ended,
@@ -108,14 +107,14 @@ pub(super) struct Reader<'s> {
 }
 
 impl<'s> Reader<'s> {
-    /// From the `offset`-th run that is let through on, at most `limit`.
+    /// Creates a reader of at most `limit` runs that skips the first `offset` selected runs.
     pub(super) fn new(store: &'s Store, ended: Ended, which: &'s Which, offset: usize, limit: usize) -> Self {
-        // Where all are wanted Redis itself leaves out those at the beginning.
+        // If all runs are selected, Redis itself skips the first ones.
         let (position, to_skip) = if takes_all(&ended, which) { (offset, 0) } else { (0, offset) };
         Self { store, ended, which, position, to_skip, left: limit }
     }
 
-    /// The next page, none after the last.
+    /// Returns the next page, or `None` after the last.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<RunRecord>>, Failure> {
         if self.left == 0 {
             return Ok(None);
@@ -136,7 +135,7 @@ impl<'s> Reader<'s> {
         Ok(Some(runs))
     }
 
-    /// All that is left of them.
+    /// Reads all remaining pages.
     pub(super) async fn all(mut self) -> Result<Vec<RunRecord>, Failure> {
         let mut all = Vec::new();
         while let Some(runs) = self.next().await? {

@@ -1,6 +1,6 @@
-//! `export`: jobs, with the queues and groups they are in, as a jobs file.
+//! `export`: prints jobs, with their queues and groups, as a jobs file.
 //!
-//! Invariant: what is printed is a file that `check` takes, and that says the same jobs wherever it is read.
+//! Invariant: `check` accepts the printed file, and it defines the same jobs on every host.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -30,13 +30,12 @@ Examples:
   schedctl export backup report
   schedctl export --all --json
 
-Jobs of files are left out unless --all asks for them. A job that goes by a clock and names no zone
-gets the zone that is kept with it. A one-shot whose time is past stands as a comment, and so does a
-unique key, which only a job that is added can have. All else is written as it is, also values of
-env, headers and bodies and a webhook_secret, which show hides: keep the file to yourself if they
-are secret.";
+Jobs of files are left out unless --all is given. A job with a clock schedule and no zone gets the
+zone that is stored with it. A one-shot whose time is past is written as a comment. So is a unique
+key, which a jobs file cannot have. Everything else is written as it is, also values of env,
+headers, bodies and webhook_secret, which show hides: keep the file to yourself if they are secret.";
 
-/// Jobs read in one go.
+/// Jobs read in one call.
 const PAGE: usize = 500;
 
 /// Prints the jobs added by schedctl as a jobs file.
@@ -46,12 +45,12 @@ pub(super) struct ExportArgs {
     /// Names of jobs [default: all]
     #[arg(value_name = "JOB", add = super::complete::jobs())]
     names: Vec<String>,
-    /// Also the jobs of files
+    /// Include the jobs of files
     #[arg(long)]
     all: bool,
 }
 
-/// A job that is exported.
+/// A job to export.
 struct Exported {
     name: JobName,
     spec: JobSpec,
@@ -59,7 +58,7 @@ struct Exported {
     form: TableForm,
 }
 
-/// Prints jobs as a file.
+/// Prints jobs as a jobs file.
 pub(super) async fn export(global: &Global, args: &ExportArgs, console: &mut Console) -> Result<u8, Failure> {
     let names: Vec<JobName> = args.names.iter().map(|name| job_name(name)).collect::<Result<_, _>>()?;
     let store = connect(global, console).await?;
@@ -73,7 +72,7 @@ pub(super) async fn export(global: &Global, args: &ExportArgs, console: &mut Con
         }
     }
     jobs.sort_by(|left, right| left.name.cmp(&right.name));
-    // One that stands as a comment is in no queue.
+    // A job printed as a comment needs no queue.
     let specs = || jobs.iter().filter(|job| job.form == TableForm::Table).map(|job| &job.spec);
     let queues = queues_of(&store, specs().map(|spec| spec.queue.clone()).collect()).await?;
     let mut groups = store.read_groups().await?;
@@ -99,7 +98,7 @@ pub(super) async fn export(global: &Global, args: &ExportArgs, console: &mut Con
     let tables: Vec<String> = queues.chain(groups).chain(jobs).collect();
     console.bytes(tables.join("\n").as_bytes());
     if tables.is_empty() {
-        console.note("no jobs were added by schedctl; --all exports those of files too");
+        console.note("no jobs were added by schedctl; --all exports jobs of files too");
     }
     Ok(code)
 }
@@ -126,7 +125,7 @@ async fn named_jobs(store: &Store, names: &[JobName], args: &ExportArgs) -> Resu
     for name in names {
         let record = find_job(store, name).await?;
         if !record.is_live() {
-            return Err(Failure::NotFound(format!("job {name} is over: there is nothing of it to export")));
+            return Err(Failure::NotFound(format!("job {name} is over, so it cannot be exported")));
         }
         if record.kind == SourceKind::File && !args.all {
             let place = declared_in(&record);
@@ -147,7 +146,8 @@ fn exported(record: JobRecord, now: UnixMillis) -> Result<Exported, Failure> {
     Ok(Exported { name, spec, kept_zone, form: if is_over { TableForm::Comment } else { TableForm::Table } })
 }
 
-/// The settings of the queues jobs are in, but for `default` where that is as it is without a word.
+/// Returns the settings of the queues that the jobs use. The `default` queue is left out if it has
+/// default settings.
 async fn queues_of(store: &Store, names: BTreeSet<QueueName>) -> Result<Vec<(QueueName, QueueSettings)>, Failure> {
     let names: Vec<QueueName> = names.into_iter().collect();
     let settings = store.read_queue_settings(&names).await?;

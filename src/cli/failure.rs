@@ -1,7 +1,7 @@
-//! What can go wrong, as one line and a code.
+//! The failures of a verb, each with one line of text and an exit code.
 //!
-//! Invariant: a failure is told in one line on the standard error (a configuration file in one line a problem), without a
-//! password and without control characters.
+//! Invariant: a failure is one line on standard error; a configuration file has one line for each
+//! problem. No line contains a password or a control character.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -20,27 +20,27 @@ use crate::engine::person::WishError;
 use crate::engine::planting::PlantingError;
 use crate::store::{AddressError, StoreError};
 
-/// Why a verb did not do what was asked.
+/// The reason why a verb did not do what was asked.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// It went wrong, or the data is not as it should be.
+    /// An operation failed, or stored data is wrong.
     Failed(String),
-    /// The input cannot be used; nothing was changed.
+    /// The input cannot be used. Nothing was changed.
     Invalid(String),
-    /// As `Invalid`, of a text that cannot be read from the byte `offset` on.
+    /// The text of an argument cannot be read from the byte `offset` on. Otherwise like `Invalid`.
     Pointed { line: String, text: String, offset: usize },
-    /// There is no such job or run.
+    /// The named job or run does not exist.
     NotFound(String),
-    /// It contradicts what is there.
+    /// The request contradicts the current state.
     Conflict(String),
-    /// No Redis that can be used.
+    /// No Redis can be used.
     Unreachable(String),
-    /// A configuration file has problems, a line each.
+    /// A configuration file has problems, one line each.
     Config(Vec<String>),
 }
 
 impl Failure {
-    /// The code this process ends with.
+    /// Returns the exit code of this process.
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
@@ -52,7 +52,7 @@ impl Failure {
         }
     }
 
-    /// What is to be told, a line each.
+    /// Returns the lines for standard error.
     pub(super) fn lines(&self) -> Vec<String> {
         match self {
             Self::Failed(line) | Self::Invalid(line) | Self::NotFound(line) | Self::Conflict(line) | Self::Unreachable(line) => {
@@ -63,12 +63,12 @@ impl Failure {
         }
     }
 
-    /// A time given by `flag` that cannot be read.
+    /// Returns the failure for a time in `flag` that cannot be read.
     pub(super) fn at_time(flag: &str, text: &str, error: &InstantError) -> Self {
         Self::Pointed { line: format!("{flag}: {error}"), text: text.to_owned(), offset: error.offset }
     }
 
-    /// For a terminal: the text that cannot be read, and a caret under the place.
+    /// Returns the unreadable text and a caret under the place of the error, for a terminal.
     pub(super) fn pointer(&self) -> Option<[String; 2]> {
         const SHOWN: usize = 100;
         let Self::Pointed { text, offset, .. } = self else { return None };
@@ -79,8 +79,8 @@ impl Failure {
     }
 }
 
-/// An error of the system with its context, as in `signals cannot be waited for: Permission denied`. An error with a code of its own never
-/// becomes an [`anyhow::Error`].
+/// Converts an error of the system with its context, as in `cannot listen for signals: Permission
+/// denied`. An error with an exit code of its own never becomes an [`anyhow::Error`].
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self::Failed(format!("{error:#}"))
@@ -119,11 +119,11 @@ impl From<WishError> for Failure {
     }
 }
 
-/// Tells what the reader of the command line has to say: a help text, or what is wrong in one line.
+/// Prints a help text, or a usage error as one line. Returns the exit code.
 pub(super) fn tell_usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            // A reader that has gone does not miss it.
+            // A failed write needs no report: the reader has gone.
             let _ = error.print();
         }
         _ => {
@@ -133,7 +133,8 @@ pub(super) fn tell_usage(error: &clap::Error) -> ExitCode {
                 return ExitCode::from(2);
             }
             let line = reworded(error, verb.as_deref()).unwrap_or_else(|| condensed(&error.to_string(), verb.as_deref()));
-            // The commonest slips of add: clap, which knows only that a word is missing or one too many, cannot say it.
+            // clap cannot name the most common mistakes with `add`: it only knows that a word is
+            // missing or unexpected.
             let hint = match error.kind() {
                 _ if !line.contains("schedctl add") => "",
                 ErrorKind::UnknownArgument if !line.contains("argument '-") => "; a command goes after --",
@@ -148,7 +149,7 @@ pub(super) fn tell_usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Why an expression that begins with `-`, and so was taken as a flag, is none.
+/// Returns the error of an expression that begins with `-` and was therefore taken as a flag.
 fn refused_expression(verb: &str) -> Option<String> {
     let takes_one = matches!(verb, "next" | "describe");
     let is_expression = |word: &String| word.starts_with('-') && word.contains(char::is_whitespace);
@@ -156,13 +157,13 @@ fn refused_expression(verb: &str) -> Option<String> {
     Schedule::of_cron(&word).err().map(|error| error.to_string())
 }
 
-/// The verb on the command line, whatever else is wrong there.
+/// Returns the verb on the command line, whatever else is wrong there.
 fn named_verb() -> Option<String> {
     let command = Args::command();
     std::env::args().skip(1).find(|word| command.find_subcommand(word).is_some())
 }
 
-/// What is wrong, found and wanted in the words of this program; none where those of clap say it well.
+/// Returns a usage error as subject, found and wanted, or `None` where the text of clap is clear.
 fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -190,7 +191,7 @@ fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
             let lacks = |word: &str| list(ContextKind::InvalidArg).iter().any(|arg| arg.starts_with(word));
             match verb? {
                 verb @ ("retry" | "purge") if lacks("<RUN>") => {
-                    format!("no run is named, wanted ids of runs, or --dead for those its filters let through, as in schedctl {verb} --dead --job backup")
+                    format!("no run is named, wanted ids of runs, or --dead for all dead letters that the filters select, as in schedctl {verb} --dead --job backup")
                 }
                 "add" if lacks("--on-late") => {
                     "--must-start-within and --must-finish-within: nobody would be told, wanted them together with --on-late LINE or URL".to_owned()
@@ -204,12 +205,12 @@ fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
     Some(format!("{}; see schedctl{of} --help", one_line(&what)))
 }
 
-/// The flag or value of a usage text: `--limit` of `--limit <N>`, `SHELL` of `<SHELL>`.
+/// Returns the flag or value in a usage text: `--limit` in `--limit <N>`, `SHELL` in `<SHELL>`.
 fn flag_of(usage: &str) -> &str {
     usage.split_whitespace().next().unwrap_or(usage).trim_matches(['<', '>', '[', ']', '.'])
 }
 
-/// The paragraphs of a usage error as one line; `verb` is the one that was used, if the text does not say.
+/// Returns the paragraphs of a usage error as one line. `verb` is used if the text names no verb.
 fn condensed(text: &str, verb: Option<&str>) -> String {
     let mut said = String::new();
     let mut usage = "";
@@ -218,7 +219,7 @@ fn condensed(text: &str, verb: Option<&str>) -> String {
             usage = words;
             break;
         }
-        // What follows -- is the command of a job: nothing to put a mistyped flag behind.
+        // Text after `--` is the command of a job, so this tip cannot help with a mistyped flag.
         if line.starts_with("tip: to pass ") {
             continue;
         }
@@ -228,7 +229,7 @@ fn condensed(text: &str, verb: Option<&str>) -> String {
         }
         said.push_str(line);
     }
-    // The words before the first flag or value are the verb whose help says more.
+    // The words before the first flag or value name the verb whose help applies.
     let words: Vec<&str> = usage.split(' ').take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase())).collect();
     let words = match (words.as_slice(), verb) {
         ([], None) => "schedctl".to_owned(),

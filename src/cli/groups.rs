@@ -1,4 +1,4 @@
-//! `groups`: whose turn it is in each group, since when, who runs and who waits.
+//! `groups`: whose turn it is in each group, since when, which runs run and which wait.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::domain::zone::Zone;
 use crate::engine::Definition;
 use crate::store::{GroupStanding, JobRecord, Store, StoreError};
 
-/// Runs named of those that have a place in a group, or wait for one.
+/// The number of running or waiting runs named for each group.
 const SHOWN: usize = 3;
 /// Jobs read in one call.
 const PAGE: usize = 500;
@@ -58,18 +58,19 @@ pub(super) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
     for ((name, settings), (standing, gave_up)) in groups {
         let mut row = group_row(name, settings, standing, gave_up, Relative { now }, &local);
         if undeclared.contains_key(name) {
-            row[1] = Cell::new(format!("{} (by default: no file has it)", settings.mode()));
+            row[1] = Cell::new(format!("{} (by default: no file declares it)", settings.mode()));
         }
         rows.push(row);
     }
     Table::new(["GROUP", "MODE", "TURN", "SINCE", "RUNNING", "WAITING", "NEXT"]).page(&rows, console);
     if rows.is_empty() && console.is_terminal() {
-        console.note("no groups: none is declared in the jobs file of any node, and no job names one");
+        console.note("no groups: no jobs file of a node declares one, and no job names one");
     }
     Ok(0)
 }
 
-/// The groups that no file has any more and jobs still name, each with those: their runs exclude each other as before, without turns.
+/// Returns the groups that jobs still name and no file declares any more, each with those jobs.
+/// Their runs still exclude each other, without turns.
 pub(super) async fn undeclared(
     store: &Store,
     declared: &BTreeMap<GroupName, GroupSettings>,
@@ -91,8 +92,8 @@ pub(super) async fn undeclared(
     Ok(found)
 }
 
-/// Of a group where nobody runs or waits, whose turn it will be found to be: that of a member that is gone or paused is passed on
-/// when somebody comes.
+/// Sets the turn that the next run will find in a group where no run runs or waits. Redis passes
+/// the turn of a removed or paused member on only when a run comes.
 async fn pass_turn(store: &Store, settings: &GroupSettings, standing: &mut GroupStanding) -> Result<(), Failure> {
     let (GroupSettings::Alternate(turns), Some((turn, since))) = (settings, standing.turn.clone()) else { return Ok(()) };
     if standing.waiting > 0 || !standing.held.is_empty() || !standing.let_in.is_empty() {
@@ -108,7 +109,7 @@ async fn pass_turn(store: &Store, settings: &GroupSettings, standing: &mut Group
     Ok(())
 }
 
-/// A look that comes within the gap lets nobody in.
+/// Moves the next opening of the gate behind the gap, in which no run is let in.
 fn mind_gap(settings: &GroupSettings, standing: &mut GroupStanding, now: UnixMillis) {
     let GroupSettings::Alternate(turns) = settings else { return };
     if standing.waiting > 0 && standing.held.is_empty() && standing.let_in.is_empty() {
@@ -116,7 +117,8 @@ fn mind_gap(settings: &GroupSettings, standing: &mut GroupStanding, now: UnixMil
     }
 }
 
-/// Of a group nobody has: the runs that were let in, did not begin and gave their places up, and now keep those of their lanes out.
+/// Returns the runs that keep others out of a group without a holder. They were let in, did not
+/// start, gave up their places, and now block their lanes.
 async fn stuck(store: &Store, group: &GroupName, standing: &GroupStanding, now: UnixMillis) -> Result<Vec<RunId>, StoreError> {
     if !standing.held.is_empty() || !standing.let_in.is_empty() {
         return Ok(Vec::new());
@@ -130,7 +132,7 @@ async fn stuck(store: &Store, group: &GroupName, standing: &GroupStanding, now: 
     Ok(found)
 }
 
-/// Whose turn it is, where there are turns.
+/// Returns the member whose turn it is and since when, if the group alternates.
 fn turn<'a>(settings: &GroupSettings, standing: &'a GroupStanding) -> Option<(&'a str, UnixMillis)> {
     let is_alternate = matches!(settings, GroupSettings::Alternate(_));
     standing.turn.as_ref().filter(|_| is_alternate).map(|(job, since)| (job.as_str(), *since))
@@ -180,9 +182,9 @@ fn group_row(
         }
     };
     let texts = |runs: &[RunId]| runs.iter().map(ToString::to_string).collect::<Vec<_>>();
-    // Who was let in and has not begun waits for its queue.
+    // A run that was let in and has not started waits for its queue.
     let let_in = standing.let_in.iter().map(|run| format!("{run} (let in)"));
-    let gave_up = gave_up.iter().map(|run| format!("{run} (gave its place up)"));
+    let gave_up = gave_up.iter().map(|run| format!("{run} (gave up its place)"));
     let before: Vec<String> = let_in.chain(gave_up).collect();
     let count = standing.waiting.saturating_add(before.len() as u64);
     let waiting: Vec<String> = before.into_iter().chain(texts(&standing.first_waiting)).collect();

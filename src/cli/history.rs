@@ -1,4 +1,4 @@
-//! `history`: runs, newest first, read and written page by page.
+//! `history`: runs, newest first, read and printed page by page.
 
 use std::collections::HashSet;
 
@@ -65,23 +65,25 @@ pub(super) async fn history(global: &Global, args: &History, console: &mut Conso
     Ok(0)
 }
 
-/// Whether nothing is kept of a job of this name: neither itself nor a run.
+/// Returns true if neither the job nor any of its runs is stored.
 async fn is_stranger(store: &Store, job: &JobName) -> Result<bool, Failure> {
-    // A job that tells of another is made with the first it has to tell.
+    // The hidden job of notices is created with its first notice, so the job it belongs to is
+    // looked up.
     let known = job.told_of().map_or_else(|| job.clone(), |(told, _)| told);
     Ok(store.read_job(&known).await?.is_none() && store.read_history(Some(job), 0, 1).await?.entries == 0)
 }
 
-/// What was looked for, where there is none.
+/// Returns the message for an empty result, with what was searched.
 fn none_of(args: &History, letters: Letters) -> String {
     let what = if letters == Letters::Dead { "no dead letters" } else { "no runs" };
     let of = args.job.as_ref().map(|job| format!(" of {job}")).unwrap_or_default();
     let is_narrowed = args.which.has_bounds() || !args.which.state.is_empty() || args.offset > 0;
-    let which = if is_narrowed { " that the filters let through" } else { "" };
+    let which = if is_narrowed { " that the filters select" } else { "" };
     format!("{what}{of}{which}")
 }
 
-/// The runs of a job that are not over, newest due first: open, manual, waiting for another run, and missed runs still to start.
+/// Returns the runs of a job that have not ended, newest due first. They are open, manual, waiting
+/// for another run, or missed and still to start.
 pub(super) async fn open_runs(store: &Store, job: &JobName) -> Result<Vec<RunRecord>, Failure> {
     let mut ids: Vec<RunId> = store.list_open(job).await?;
     ids.extend(store.list_waiting(job).await?);
@@ -98,7 +100,7 @@ struct Sheet {
     array: JsonArray,
     zones: Zones,
     count: usize,
-    /// Those told: one that ends while they are read comes again further on.
+    /// Runs already printed. A run that ends during the reading comes again on a later page.
     told: HashSet<RunId>,
 }
 

@@ -1,4 +1,5 @@
-//! `losses`: the times Redis lost data, as the nodes noticed them: what was given back, and which jobs are gone.
+//! `losses`: each data loss of Redis that the nodes noticed, with what was restored and which jobs
+//! are gone.
 
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ use crate::domain::ids::JobName;
 use crate::domain::zone::Zone;
 use crate::store::{LossKind, LossRecord};
 
-/// Lists the losses, the newest first.
+/// Lists the data losses, newest first.
 pub(super) async fn losses(global: &Global, console: &mut Console) -> Result<u8, Failure> {
     let store = connect(global, console).await?;
     let losses = store.read_losses().await?;
@@ -22,9 +23,9 @@ pub(super) async fn losses(global: &Global, console: &mut Console) -> Result<u8,
     let rows: Vec<[Cell; 6]> = losses.iter().map(|record| row(record, &local)).collect();
     Table::new(["NOTICED", "BY", "WHAT", "RESTORED", "LOST", "JOBS GONE"]).page(&rows, console);
     if rows.is_empty() && console.is_terminal() {
-        console.note("no losses: the data in Redis was always what the nodes knew");
+        console.note("no losses: the nodes never found data missing in Redis");
     }
-    // Those of the last loss are what somebody has to do something about.
+    // The user may have to act on the jobs lost in the last data loss.
     for (job, schedule) in losses.first().map(LossRecord::jobs_gone).unwrap_or_default() {
         console.note(&format!("gone at the last loss: job {job} ({schedule}); add it again if it is wanted"));
     }
@@ -43,7 +44,7 @@ pub(super) fn sum(record: &LossRecord, count: impl Fn(&crate::store::LossReport)
     record.reports.iter().map(count).sum()
 }
 
-/// How many jobs are gone: the nodes know the same ones, and name no more than some.
+/// Returns how many jobs are gone. All nodes know the same jobs, and the list of names is bounded.
 pub(super) fn gone(record: &LossRecord) -> u64 {
     let most = record.reports.iter().map(|report| report.jobs_gone).max().unwrap_or(0);
     most.max(record.jobs_gone().len() as u64)

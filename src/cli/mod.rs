@@ -1,13 +1,18 @@
 //! Layer 4: the verbs of `schedctl`.
 //!
-//! [`main`] reads the words of the command line, runs one verb and makes of its answer what a shell sees: a code, one
-//! document or some lines on the standard output, and one line on the standard error for each thing that went wrong.
+//! [`main`] parses the command line, runs one verb and reports its result to the shell. The result
+//! is an exit code, and one JSON document or some lines on standard output. Each error is one line
+//! on standard error.
 //!
-//! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
-//!   `ended` which of the runs that ended; `past` what a time means where one looks back; `sight` looking at a run again and again
-//! - one file a verb: `add` `list` `show` `history` `explain` `logs` `next` `describe` `run` `rerun` `backfill` `cancel` `dead`
-//!   `switch` `queue` `check` `declared` `export` `stats` `top` `nodes` `groups` `losses` `doctor` `completions`
-//! - `asking` whether all there is of something is meant; `complete` what a shell may offer for a word; `render` how things are shown; `failure` what can go wrong, and with which code
+//! - `args`: the grammar of the command line and the texts of `--help`
+//! - `connect`: which Redis to use; `target`: which job or run is named
+//! - `ended`: the filters for ended runs; `past`: time texts that look back; `sight`: polling a run
+//! - one file a verb: `add` `list` `show` `history` `explain` `logs` `next` `describe` `run`
+//!   `rerun` `backfill` `cancel` `dead` `switch` `queue` `check` `declared` `export` `stats` `top`
+//!   `nodes` `groups` `losses` `doctor` `completions`
+//! - `asking`: a confirmation before all data of a kind is deleted; `complete`: words for shell
+//!   completion
+//! - `render`: output on the terminal and as JSON; `failure`: errors and their exit codes
 
 mod add;
 mod args;
@@ -56,7 +61,7 @@ use args::{Args, Verb};
 use failure::Failure;
 use render::Console;
 
-/// Runs `schedctl` with the words of this process' command line. Never panics and never shows a password.
+/// Runs `schedctl` with the arguments of this process. Never panics and never shows a password.
 pub fn main() -> ExitCode {
     let words = CompleteEnv::with_factory(Args::command).var(complete::ASKED_BY);
     if matches!(words.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()), Ok(true)) {
@@ -68,7 +73,7 @@ pub fn main() -> ExitCode {
     };
     let mut console = Console::new(&args.global);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let answer = match runtime.context("this process cannot wait for anything") {
+    let answer = match runtime.context("cannot start the async runtime") {
         Ok(runtime) => runtime.block_on(dispatch(args, &mut console)),
         Err(error) => Err(error.into()),
     };
@@ -76,12 +81,12 @@ pub fn main() -> ExitCode {
     ExitCode::from(console.close(code))
 }
 
-/// What may be written on the command line, for the manual.
+/// Returns the grammar of the command line, from which the manual pages are built.
 pub fn command() -> clap::Command {
     Args::command()
 }
 
-/// Runs one verb; its code.
+/// Runs one verb. Returns the exit code.
 async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
     let global = &args.global;
     match args.verb {

@@ -1,4 +1,4 @@
-//! `nodes`: the schedd processes, the one last seen first, with what is wrong in their files or between them.
+//! `nodes`: the nodes, last seen first, with problems in their files or differences between them.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::domain::zone::Zone;
 use crate::engine::GONE_AFTER;
 use crate::store::{NodeRecord, Store};
 
-/// Jobs named of a node whose file differs from another's.
+/// Jobs named for a node whose file differs from another file.
 const DIFFERENCES_SHOWN: usize = 3;
 
-/// Of each file the jobs it has otherwise than others, with the names of those.
+/// The jobs that each file defines differently from other files, with the names of those files.
 pub(super) type Differences = BTreeMap<String, BTreeMap<JobName, Vec<String>>>;
 
 /// Lists the nodes.
@@ -46,7 +46,7 @@ pub(super) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, 
     Ok(0)
 }
 
-/// Whether a node was seen lately.
+/// Returns true if the node was seen lately.
 pub(super) fn is_present(node: &NodeRecord, now: UnixMillis) -> bool {
     node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER)
 }
@@ -55,7 +55,7 @@ fn state(node: &NodeRecord, now: UnixMillis) -> &str {
     if is_present(node, now) { &node.state } else { "gone" }
 }
 
-/// The queues it serves; none = all.
+/// Returns the queues that the node serves; `None` means all.
 fn queues(node: &NodeRecord) -> Option<String> {
     let queues = node.serving.queues.as_ref()?;
     Some(queues.iter().map(QueueName::as_str).collect::<Vec<_>>().join(", "))
@@ -65,22 +65,23 @@ fn labels(node: &NodeRecord) -> String {
     node.serving.labels.iter().map(Label::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Why it claims nothing, and since when; one that is gone is not held.
+/// Returns why a present node claims nothing, and since when.
 fn held(node: &NodeRecord, now: UnixMillis) -> Option<&(String, UnixMillis)> {
     node.held.as_ref().filter(|_| is_present(node, now))
 }
 
-/// What the nodes that were seen lately serve.
+/// Returns what each present node serves.
 pub(super) fn serving(nodes: &[NodeRecord], now: UnixMillis) -> Vec<Serving> {
     nodes.iter().filter(|node| is_present(node, now)).map(|node| node.serving.clone()).collect()
 }
 
-/// What the files of nodes are known by.
+/// Returns the source names of the nodes' jobs files.
 pub(super) fn sources(nodes: &[NodeRecord]) -> Vec<SourceName> {
     nodes.iter().filter_map(|node| node.name.parse().ok()).collect()
 }
 
-/// The last push of a job wins, so files that differ are no error; but whoever keeps them should know.
+/// Returns the jobs that files define differently. The last change of a job wins, so a difference
+/// is no error, but the owners of the files should know.
 pub(super) async fn differences(store: &Store, sources: &[SourceName]) -> Result<Differences, Failure> {
     let mut texts: BTreeMap<JobName, Vec<(&str, String)>> = BTreeMap::new();
     for source in sources {
@@ -101,7 +102,7 @@ pub(super) async fn differences(store: &Store, sources: &[SourceName]) -> Result
     Ok(differences)
 }
 
-/// What is wrong with a node's file, in words.
+/// Returns the problems of a node's file in words.
 fn trouble(node: &NodeRecord, differences: &Differences) -> Option<String> {
     let mut told: Vec<String> = node.config_error.iter().cloned().collect();
     let jobs = differences.get(&node.name);

@@ -1,4 +1,5 @@
-//! What `show` tells of notices: those of a run, those nobody was told by yet, and what a hidden job does.
+//! The notices that `show` prints: the notices of a run, undelivered notices, and the current
+//! action of a hidden job.
 
 use serde_json::{Map, Value, json};
 
@@ -10,15 +11,15 @@ use crate::domain::zone::Zone;
 use crate::engine::said_now;
 use crate::store::{RunRecord, Store, Untold};
 
-/// Notices of a job nobody was told by.
+/// The notices of a job that were not delivered.
 pub(super) struct OfJob {
-    /// Those that failed for good, and why the last of each kind did.
+    /// Notices that failed for good, with the reason of the last one of each kind.
     failed: Vec<(Untold, Option<String>)>,
-    /// Those that were tried in vain and are tried again, the first tried first.
+    /// Notices that failed and will be retried, the next attempt first.
     retried: Vec<RunRecord>,
 }
 
-/// The notices of a job nobody was told by.
+/// Reads the notices of a job that were not delivered.
 pub(super) async fn untold(store: &Store, name: &JobName) -> Result<OfJob, Failure> {
     let telling = NoticeKind::ALL.map(|kind| JobName::of_notice(name, kind));
     let failed = store.read_untold(&telling).await?;
@@ -29,7 +30,7 @@ pub(super) async fn untold(store: &Store, name: &JobName) -> Result<OfJob, Failu
 }
 
 impl OfJob {
-    /// In words: the next that is tried again, and of each kind those that failed for good.
+    /// Returns a line for the next retry, and a line for each kind that failed for good.
     pub(super) fn lines(&self, when: Relative) -> Vec<String> {
         let mut lines: Vec<String> =
             self.retried.first().map(|next| retried_words(next, self.retried.len(), when)).into_iter().collect();
@@ -41,7 +42,7 @@ impl OfJob {
         lines
     }
 
-    /// As fields of `show JOB --json`.
+    /// Returns the fields for `show JOB --json`.
     pub(super) fn json(&self) -> Map<String, Value> {
         let failed = self.failed.iter().map(untold_json).collect();
         let retried = self.retried.iter().map(retried_json).collect();
@@ -54,7 +55,7 @@ fn untold_json((untold, why): &(Untold, Option<String>)) -> Value {
     json!({"job": untold.job.as_str(), "count": untold.count, "last": run.to_string(), "at": at.to_string(), "reason": why})
 }
 
-/// Of a notice that was tried in vain, the next of so many: when it is tried again, and why it told nobody yet.
+/// Describes the next of `count` notices to be retried: its time, and why the last attempt failed.
 fn retried_words(next: &RunRecord, count: usize, when: Relative) -> String {
     let at = next.ready.map(|at| format!(" {} ({})", shown(at, &Zone::of_host()), when.either(at))).unwrap_or_default();
     let why = facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
@@ -67,10 +68,11 @@ fn retried_json(notice: &RunRecord) -> Value {
     json!({"run_id": notice.run.to_string(), "attempt": notice.attempt, "retry_at": ready, "reason": facts_in_words(notice)})
 }
 
-/// Has a hidden job tell what its runs would do now: as the job they tell of says, which is written into it with its next run only.
+/// Replaces the definition of a hidden job by what its main job says now. Redis gets it only with
+/// the next notice.
 pub(super) async fn do_as_said_now(store: &Store, job: &mut JobView) -> Result<(), Failure> {
     let (Some((told, kind)), Ok(definition)) = (job.record.name.told_of(), &mut job.definition) else { return Ok(()) };
-    // A job that cannot be read says nothing, to its runs either.
+    // If the main job cannot be read, its notices keep the stored definition.
     let told = store.read_jobs(std::slice::from_ref(&told)).await?.into_iter().flatten().flatten().next();
     if let Some(spec) = said_now(told, kind) {
         definition.spec = spec;
@@ -78,7 +80,7 @@ pub(super) async fn do_as_said_now(store: &Store, job: &mut JobView) -> Result<(
     Ok(())
 }
 
-/// The notices of a run, of its last attempt and of what became of it before.
+/// Returns the notices of a run: those of its last attempt and of its deadlines.
 pub(super) async fn notices_of(store: &Store, record: &RunRecord) -> Result<Vec<RunRecord>, Failure> {
     if record.run.job().is_hidden() {
         return Ok(Vec::new());
@@ -92,12 +94,12 @@ pub(super) async fn notices_of(store: &Store, record: &RunRecord) -> Result<Vec<
     Ok(store.read_runs(&ids).await?.into_iter().filter_map(|notice| notice.ok().flatten()).collect())
 }
 
-/// The word for why people are told by it.
+/// Returns the kind of a notice, such as `on_failure`.
 pub(super) fn kind_of(notice: &RunRecord) -> &'static str {
     notice.run.job().told_of().map_or("", |(_, kind)| kind.as_str())
 }
 
-/// A notice in the JSON of its run.
+/// Returns a notice as part of the JSON of its run.
 pub(super) fn notice_json(notice: &RunRecord) -> Value {
     json!({"kind": kind_of(notice), "run_id": notice.run.to_string(), "state": notice.state.as_str()})
 }

@@ -1,4 +1,5 @@
-//! What a time means where one looks back: a time of day, a weekday or a date without a year is its last coming, not its next.
+//! Times that look back: a time of day, a weekday or a date without a year means the last one, not
+//! the next.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
-/// The instant `text` means.
+/// Parses the instant that `text` means.
 pub(super) fn parse_past(text: &str, now: UnixMillis, zone: &Zone) -> Result<Instant, InstantError> {
     let read = parse_instant(text, now, zone)?;
     let back = match says_its_day(text) {
@@ -29,7 +30,7 @@ enum Day {
     Said,
     Unsaid,
     Weekday,
-    /// A month and a day of it, without a year.
+    /// A month and a day without a year.
     Date,
 }
 

@@ -1,4 +1,4 @@
-//! `rerun`: the work of a run that ended, done anew by a run of its own with the same due time.
+//! `rerun`: repeats the work of an ended run, as a new run with the same due time.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -17,11 +17,11 @@ Examples:
   schedctl rerun backup@1790000000000
   schedctl rerun backup@1790000000000 --wait
 
-The new run has the due time of the old one (SCHEDD_DUE) and an id of its own; it is made by the
-job's definition as it is now. The old run stays as it is, however it ended; retry goes on with a
-run that failed, under its own id. Exit codes with --wait are those of run --wait.";
+The new run has the due time of the old run (SCHEDD_DUE) and its own id, and uses the job's current
+definition. The old run is not changed, whatever its result. To continue a failed run under its own
+id use retry. Exit codes with --wait are those of run --wait.";
 
-/// Does the work of a run that ended anew and prints the id of the new run.
+/// Repeats the work of an ended run and prints the id of the new run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RerunArgs {
@@ -32,7 +32,7 @@ pub(super) struct RerunArgs {
     waiting: WaitArgs,
 }
 
-/// Runs the work of a run again.
+/// Repeats an ended run.
 pub(super) async fn rerun(global: &Global, args: &RerunArgs, console: &mut Console) -> Result<u8, Failure> {
     let run: RunId = args.run.parse().map_err(|error: crate::domain::ids::IdError| Failure::Invalid(error.to_string()))?;
     let waiting = args.waiting.prepare()?;

@@ -1,7 +1,7 @@
-//! `run`: a run by hand, and waiting for its end.
+//! `run`: a manual run, and waiting for its end.
 //!
-//! Invariant: nothing that happens to the waiting (Ctrl-C, its time limit, a Redis that is away) happens to the run, and
-//! whoever gives up says the run's id.
+//! Invariant: ending the wait does not end the run, whether by Ctrl-C, its timeout or an outage.
+//! The message then names the id of the run.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -54,21 +54,22 @@ pub(super) struct RunArgs {
     waiting: WaitArgs,
 }
 
-/// Whether the end of a run is waited for.
+/// The flags for waiting for the end of a run.
 #[derive(Debug, clap::Args)]
 pub(super) struct WaitArgs {
-    /// Wait for the end and exit as the job does
+    /// Wait for the end and exit with the job's exit code
     #[arg(long)]
     wait: bool,
-    /// Wait no longer than this; the run goes on
+    /// Wait at most this long; the run goes on
     #[arg(long, value_name = "DURATION", requires = "wait")]
     timeout: Option<String>,
 }
 
-/// How the end of a run is waited for, once there is one.
+/// A wait for the end of a run that is planted later.
 pub(super) struct Waiting {
     limit: Option<Duration>,
-    /// Listened to before anything is started: an interrupt in between must not lose the run's id. None = nothing is waited for.
+    /// Signals received since before the run was planted, so that an interrupt cannot lose the
+    /// run's id. `None` means no wait.
     interrupts: Option<Signals>,
 }
 
@@ -77,7 +78,7 @@ impl WaitArgs {
     pub(super) fn prepare(&self) -> Result<Waiting, Failure> {
         let limit = self.timeout.as_deref().map(parse_duration).transpose();
         let limit = limit.map_err(|error| Failure::Invalid(format!("--timeout: {error}")))?;
-        let interrupts = self.wait.then(|| Signals::new([SIGINT])).transpose().context("signals cannot be waited for")?;
+        let interrupts = self.wait.then(|| Signals::new([SIGINT])).transpose().context("cannot listen for signals")?;
         Ok(Waiting { limit, interrupts })
     }
 }
@@ -92,7 +93,7 @@ pub(super) async fn run(global: &Global, args: &RunArgs, console: &mut Console) 
     follow(&store, &run, waiting, console).await
 }
 
-/// Says the id of a run just planted, and waits for its end if that is wanted; its code.
+/// Prints the id of a planted run and waits for its end if asked. Returns the exit code.
 pub(super) async fn follow(store: &Store, run: &RunId, waiting: Waiting, console: &mut Console) -> Result<u8, Failure> {
     let Some(interrupts) = waiting.interrupts else {
         if console.is_json() {
@@ -115,12 +116,12 @@ pub(super) async fn follow(store: &Store, run: &RunId, waiting: Waiting, console
     wait(store, run, waiting.limit, interrupts, console).await
 }
 
-/// Refuses a job no node can run: its run would never begin.
+/// Refuses a job with an unusable definition, because its run would never start.
 pub(super) async fn refuse_damaged(store: &Store, name: &JobName) -> Result<(), Failure> {
     store.read_job(name).await?.map(definition_of).transpose().map(drop)
 }
 
-/// Waits for the end of a run; its code.
+/// Waits for the end of a run. Returns the exit code.
 async fn wait(
     store: &Store,
     run: &RunId,
@@ -152,7 +153,7 @@ async fn wait(
     }
 }
 
-/// Says how a run ended; its code.
+/// Prints how a run ended. Returns the exit code.
 async fn told(store: &Store, record: RunRecord, console: &mut Console) -> Result<u8, Failure> {
     let code = code_of(&record);
     for view in view_runs(store, &mut Zones::default(), vec![record]).await? {
@@ -165,7 +166,7 @@ async fn told(store: &Store, record: RunRecord, console: &mut Console) -> Result
     Ok(code)
 }
 
-/// How a run ended, with where to read what a failed one wrote.
+/// Returns how a run ended, and where to read the output of a failed run.
 fn sentence(view: &RunView) -> String {
     let has_failed = matches!(view.record.state, RunState::Failed | RunState::TimedOut);
     let has_started = !view.record.error.as_deref().is_some_and(|error| error.starts_with("cannot start"));
@@ -177,7 +178,7 @@ fn sentence(view: &RunView) -> String {
     format!("{}{more}", ending(view))
 }
 
-/// How a run ended.
+/// Returns how a run ended, with its duration and reason.
 pub(super) fn ending(view: &RunView) -> String {
     let record = &view.record;
     let state = record.state.as_str().replace('_', " ");
@@ -186,7 +187,7 @@ pub(super) fn ending(view: &RunView) -> String {
     format!("{} {state}{}{}", record.run, took.unwrap_or_default(), reason.unwrap_or_default())
 }
 
-/// The code this process ends with for a run that ended so.
+/// Returns the exit code of this process for the end of a run.
 fn code_of(record: &RunRecord) -> u8 {
     let byte = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
     match record.state {

@@ -1,4 +1,4 @@
-//! `show`: all that is known of a job or of a run.
+//! `show`: everything known about a job or a run.
 
 use std::time::Duration;
 
@@ -26,13 +26,13 @@ use crate::engine::Definition;
 use crate::engine::explaining::shut;
 use crate::store::{RunRecord, Store};
 
-/// Times to come that are shown of a job.
+/// Future times shown for a job.
 const UPCOMING: usize = 3;
-/// Backfill runs that are counted of a job: as many as may wait.
+/// Backfill runs counted for a job: the maximum that may wait.
 const BACKFILL: usize = 10_000;
-/// Runs that are shown of a job.
+/// Ended runs shown for a job.
 const RUNS: usize = 5;
-/// An end that Redis took so long after it came is told of.
+/// The delay from which the late recording of an end in Redis is mentioned.
 const RECORDED_LATE: Duration = Duration::from_secs(1);
 
 /// Shows a job or a run.
@@ -45,7 +45,7 @@ pub(super) async fn show(global: &Global, args: &Show, console: &mut Console) ->
     show_target(&store, &target, console).await
 }
 
-/// Shows what is named; its code.
+/// Shows the target. Returns the exit code.
 pub(super) async fn show_target(store: &Store, target: &Target, console: &mut Console) -> Result<u8, Failure> {
     match target {
         Target::Job(name) => show_job(store, name, console).await,
@@ -89,13 +89,13 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
         }
     }
     if let Err(problem) = &job.definition {
-        console.error(&format!("job {name} cannot be worked with: {problem}"));
+        console.error(&format!("job {name}: stored definition cannot be used: {problem}"));
         return Ok(1);
     }
     Ok(0)
 }
 
-/// The next times of a job that is neither over nor paused, the planted one first.
+/// Returns the next times of a job that is neither over nor paused, the planned run first.
 fn upcoming(job: &JobView, now: UnixMillis) -> Vec<UnixMillis> {
     let (Some(first), Ok(definition)) = (job.next_due(), &job.definition) else { return job.next_due().into_iter().collect() };
     let after = |at: &UnixMillis| definition.next_after((*at).max(now));
@@ -125,7 +125,8 @@ fn job_json(job: &JobView, upcoming: &[UnixMillis], backfill: usize, runs: &[Run
     fields
 }
 
-/// How the job ended. A hidden one is kept among those that did, so it has only while no notice of it is open.
+/// Returns how the job ended. A hidden job is always stored as over, so it counts as over only
+/// while no notice is open.
 fn ended(job: &JobView) -> Option<&str> {
     let is_open = job.record.name.told_of().is_some() && (job.is_running || job.open > 0);
     job.record.ended.as_deref().filter(|_| !is_open)
@@ -174,7 +175,7 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
     }
     if !record.suppressed.is_empty() {
         let counts: Vec<_> = record.suppressed.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-        field("suppressed", &format!("{} (told together when the notices that wait are over)", counts.join(", ")), console);
+        field("suppressed", &format!("{} (reported together when the waiting notices are over)", counts.join(", ")), console);
     }
     if !runs.is_empty() {
         console.line("");
@@ -182,11 +183,11 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
     }
 }
 
-/// Where a job comes from, in words.
+/// Describes the source of a job.
 fn source_words(job: &JobView) -> String {
     let record = &job.record;
     if let Some((told, _)) = record.name.told_of() {
-        return format!("what job {told} says of notices");
+        return format!("the notices of job {told}");
     }
     let nodes: Vec<&str> = record.listed_by.keys().map(String::as_str).collect();
     let has_applied = nodes.iter().any(|name| name.parse().is_ok_and(|source: SourceName| source.is_applied()));
@@ -215,7 +216,7 @@ fn field(word: &str, text: &str, console: &mut Console) {
     field_raw(word, &one_line(text), console);
 }
 
-/// A line whose text is known to be harmless.
+/// Prints a line whose text contains no control characters but colours.
 fn field_raw(word: &str, text: &str, console: &mut Console) {
     console.line(&format!("{word:<11} {text}"));
 }
@@ -257,7 +258,7 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
     Ok(0)
 }
 
-/// Of a run that waits for a group that time alone keeps shut, until when, in words.
+/// Describes until when a group stays shut, if the run waits for it and only time can open it.
 async fn opens(store: &Store, record: &RunRecord, now: UnixMillis) -> Result<Option<String>, Failure> {
     let gate = record.waiting_for.as_ref().and_then(|what| Gate::from_name(&what.replacen(' ', ":", 1)));
     let Some(group) = gate.and_then(|gate| gate.group()) else { return Ok(None) };
@@ -304,13 +305,13 @@ fn run_text(view: &RunView, opens: Option<&str>, waits: Option<&str>, when: Rela
     instant("started", record.started_at);
     instant("finished", record.finished_at);
     if let Some(after) = record.recorded_after().filter(|after| *after >= RECORDED_LATE) {
-        field("recorded", &format!("{} after the attempt ended: Redis did not take it before", span(after)), console);
+        field("recorded", &format!("{} after the attempt ended: Redis did not accept it before", span(after)), console);
     }
     if let Some((to, count)) = record.skipped {
         field("skipped", &format!("{} occurrences up to {}", skipped_count(count), shown(to, &local)), console);
     }
     if let Some(limits) = &record.not_enforced {
-        field("not held to", &format!("its limits of {limits}: its node cannot, schedctl doctor says why"), console);
+        field("not held to", &format!("its limits of {limits}: the node cannot enforce them, schedctl doctor says why"), console);
     }
     if record.recoveries > 0 {
         field("recovered", &format!("{} times in a row", record.recoveries), console);

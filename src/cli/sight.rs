@@ -1,6 +1,7 @@
-//! Looking at a run again and again, while Redis may be away for a moment.
+//! Repeated reads of a run, while Redis may be out of reach for a moment.
 //!
-//! Invariant: a short absence is no error; a long one ends the looking, with what cannot be known from here.
+//! Invariant: a short outage is no error. A long outage ends the reading with a message about what
+//! is not known.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +11,16 @@ use super::target::known_run;
 use crate::domain::ids::RunId;
 use crate::store::{RunRecord, Store};
 
-/// A Redis that is away for longer ends the looking.
+/// The longest outage that is tolerated.
 const AWAY_AT_MOST: Duration = Duration::from_secs(30);
 
-/// Since when nothing was seen, if so.
+/// The start of the current outage, if there is one.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
     away_since: Option<Instant>,
 }
 
-/// What one look showed.
+/// The result of one read.
 pub(super) enum Look {
     /// The run.
     Run(Box<RunRecord>),
@@ -28,7 +29,8 @@ pub(super) enum Look {
 }
 
 impl Sight {
-    /// Looks at a run. Fails if it is no longer kept, or Redis has been away for too long.
+    /// Reads a run. Fails if the run is no longer stored, or if Redis has been out of reach for too
+    /// long.
     pub(super) async fn look(&mut self, store: &Store, run: &RunId, console: &mut Console) -> Result<Look, Failure> {
         match known_run(store, run).await {
             Ok(record) => {
@@ -44,8 +46,9 @@ impl Sight {
         }
     }
 
-    /// Bears a Redis that is away, and says so once. Fails with anything else, and when it has been away for too long: then
-    /// `unknown` says what is not known.
+    /// Tolerates an outage of Redis and reports it once. Fails with any other error.
+    ///
+    /// A long outage fails too. Its message ends with `unknown`, which says what is not known.
     pub(super) fn bear(&mut self, failure: Failure, unknown: &str, console: &mut Console) -> Result<(), Failure> {
         let Failure::Unreachable(why) = failure else { return Err(failure) };
         let since = *self.away_since.get_or_insert_with(|| {
@@ -55,7 +58,7 @@ impl Sight {
         if since.elapsed() < AWAY_AT_MOST { Ok(()) } else { Err(Failure::Unreachable(format!("{why}; {unknown}"))) }
     }
 
-    /// Redis has answered.
+    /// Notes an answer of Redis, which ends an outage.
     pub(super) fn answered(&mut self) {
         self.away_since = None;
     }

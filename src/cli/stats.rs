@@ -1,4 +1,4 @@
-//! `stats`: the state of the whole in numbers, every one always there.
+//! `stats`: counts of jobs, runs, nodes and stored data. Every count is always printed.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::connect::connect;
 use super::failure::Failure;
 use super::render::Console;
 
-/// Prints the state of the whole.
+/// Prints the counts.
 pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, Failure> {
     let store = connect(global, console).await?;
     let stats = store.read_stats().await?;
@@ -16,37 +16,37 @@ pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
     let numbers = [
         ("jobs", stats.jobs, "jobs defined"),
         ("scheduled", stats.scheduled, "runs planned or waiting now"),
-        ("waiting", stats.waiting, "of them waiting for another run of their job or at a gate"),
+        ("waiting", stats.waiting, "runs waiting for another run of their job or at a gate"),
         ("running", stats.running, "runs executing now"),
-        ("succeeded", total("succeeded"), "runs in all, those of notices among them"),
+        ("succeeded", total("succeeded"), "runs in all, including notices"),
         ("failed", total("failed"), ""),
         ("timed_out", total("timed_out"), ""),
         ("cancelled", total("cancelled"), ""),
         ("skipped", total("skipped"), ""),
         ("lost", total("lost"), ""),
         ("recovered", total("recovered"), "times a run was taken back from a dead node"),
-        ("retried", total("retried"), "times a dead letter was tried again by schedctl retry"),
-        ("late", total("late"), "times a run had not started or ended when it was to"),
-        ("notices", stats.notices, "to be told to people"),
-        ("suppressed", total("suppressed"), "notices only counted, for too many waited"),
-        ("untold", untold, "notices that failed for good, of the dead letters kept"),
+        ("retried", total("retried"), "times a dead letter was retried by schedctl retry"),
+        ("late", total("late"), "times a run had not started or ended in time"),
+        ("notices", stats.notices, "notices waiting to be sent"),
+        ("suppressed", total("suppressed"), "notices only counted, because too many waited"),
+        ("untold", untold, "dead letters kept that are notices"),
         ("history", stats.history, "runs kept"),
         ("dead", stats.dead, "dead letters kept (schedctl history --dead)"),
-        ("output_bytes", stats.output_bytes, "of output kept"),
-        ("ledger_ranges", stats.ledger_ranges, "ranges that tell how trimmed runs ended"),
+        ("output_bytes", stats.output_bytes, "bytes of output kept"),
+        ("ledger_ranges", stats.ledger_ranges, "ledger ranges that record how trimmed runs ended"),
         ("finished", stats.finished, "jobs that ended, still kept"),
-        ("trimmed_runs", total("trimmed_runs"), "runs forgotten in all, told by ledgers"),
-        ("trimmed_outputs", total("trimmed_outputs"), "outputs forgotten in all"),
-        ("trimmed_ranges", total("trimmed_ranges"), "ranges fallen off ledgers in all, only counted"),
-        ("unledgered", total("unledgered"), "occurrences a spoilt ledger could not take"),
-        ("quarantined", stats.quarantined, "entries that are not understood"),
-        ("quarantine_dropped", total("quarantine_dropped"), "of them only told in a log, for there was no room"),
+        ("trimmed_runs", total("trimmed_runs"), "runs trimmed in all, recorded by ledgers"),
+        ("trimmed_outputs", total("trimmed_outputs"), "outputs trimmed in all"),
+        ("trimmed_ranges", total("trimmed_ranges"), "ledger ranges trimmed in all, only counted"),
+        ("unledgered", total("unledgered"), "occurrences not recorded because a ledger has the wrong type"),
+        ("quarantined", stats.quarantined, "entries in quarantine"),
+        ("quarantine_dropped", total("quarantine_dropped"), "entries that did not fit, only in a log"),
         ("nodes", stats.nodes, "nodes seen"),
-        ("findings", stats.findings, "of the slow check of the books (schedctl doctor)"),
+        ("findings", stats.findings, "findings of the background check (schedctl doctor)"),
     ];
     let memory = [
-        ("redis_memory_bytes", stats.redis_memory, "used by the whole Redis"),
-        ("redis_maxmemory_bytes", stats.redis_maxmemory, "it may use (- = no bound)"),
+        ("redis_memory_bytes", stats.redis_memory, "bytes used by the whole Redis"),
+        ("redis_maxmemory_bytes", stats.redis_maxmemory, "bytes Redis may use (- = no limit)"),
     ];
     let numbers: [(&str, Option<u64>, &str); 29] = numbers.map(|(word, count, meaning)| (word, Some(count), meaning));
     let rows = numbers.into_iter().chain(memory);

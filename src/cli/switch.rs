@@ -1,4 +1,4 @@
-//! `pause` and `resume`: every job named is tried; the worst code is given.
+//! `pause` and `resume`: each named job is tried, and the worst exit code is returned.
 
 use serde_json::json;
 
@@ -12,14 +12,14 @@ use crate::domain::zone::Zone;
 use crate::engine::person;
 use crate::store::{PauseReply, ResumeReply, Store};
 
-/// Which way.
+/// The state to switch to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum To {
     Paused,
     Resumed,
 }
 
-/// What became of one job.
+/// The outcome for one job.
 struct Done {
     result: &'static str,
     sentence: String,
@@ -40,7 +40,7 @@ pub(super) async fn switch(global: &Global, args: &Jobs, to: To, console: &mut C
     Ok(outcomes.end())
 }
 
-/// Pauses or resumes one job; what became of it, as a sentence.
+/// Pauses or resumes one job. Returns a sentence with the outcome.
 pub(super) async fn switch_job(store: &Store, name: &JobName, to: To) -> Result<String, Failure> {
     turn(store, name, to).await.map(|done| done.sentence)
 }
@@ -75,7 +75,7 @@ async fn resume(store: &Store, name: &JobName) -> Result<Done, Failure> {
     }
 }
 
-/// The failure for a job that is not there, or not any more.
+/// Returns the failure for a job that does not exist, or is over.
 pub(super) async fn not_defined(store: &Store, name: &JobName) -> Failure {
     match store.read_job(name).await {
         Err(error) => error.into(),

@@ -1,6 +1,7 @@
-//! Which job or run is meant, and what to say when there is none: the nearest names.
+//! The job or run that an argument names, and failures with the nearest names if there is none.
 //!
-//! Invariant: a part of an id stands for a run only where it is merely looked at, and only if no other begins so.
+//! Invariant: the beginning of an id stands for a run only where a run is read, and only if no
+//! other id begins so.
 
 use anyhow::Context as _;
 
@@ -13,10 +14,10 @@ use crate::domain::zone::Zone;
 use crate::engine::Definition;
 use crate::store::{JobRecord, RunRecord, Store};
 
-/// How many names are looked through for near ones.
+/// Names compared to find the nearest ones.
 const NAMES_COMPARED: usize = 2_000;
 const NEAREST_SHOWN: usize = 3;
-/// How many runs of a job are looked through for those whose id begins so.
+/// Runs of a job compared to find ids with the same beginning.
 const RUNS_COMPARED: usize = 1_000;
 const ALIKE_SHOWN: usize = 5;
 
@@ -28,14 +29,15 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// The job or run `text` names: a run's id has an `@` in it.
+    /// Parses a job name or a run id. A run id contains an `@`.
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         let parsed = if text.contains('@') { text.parse().map(Self::Run) } else { text.parse().map(Self::Job) };
         parsed.map_err(|error| Failure::Invalid(error.to_string()))
     }
 }
 
-/// What is to be looked at: of `JOB@`, the beginning of every id of that job, its run if there is one alone.
+/// Returns the target to read. `JOB@`, the beginning of all run ids of a job, stands for its run if
+/// it has only one.
 pub(super) async fn looked_at(store: &Store, text: &str) -> Result<Target, Failure> {
     let Some(job) = begun(text) else { return Target::parse(text) };
     match runs_beginning(store, &job, text, RUNS_COMPARED).await?.as_slice() {
@@ -48,17 +50,17 @@ pub(super) async fn looked_at(store: &Store, text: &str) -> Result<Target, Failu
     }
 }
 
-/// The job of a text that is no more than the beginning of the ids of its runs.
+/// Returns the job of a text `JOB@`.
 pub(super) fn begun(text: &str) -> Option<JobName> {
     text.strip_suffix('@')?.parse().ok()
 }
 
-/// The name of a job.
+/// Parses the name of a job.
 pub(super) fn job_name(text: &str) -> Result<JobName, Failure> {
     text.parse().map_err(|error: crate::domain::ids::IdError| Failure::Invalid(error.to_string()))
 }
 
-/// The record of a job, also of one that is over.
+/// Reads the record of a job, also if the job is over.
 pub(super) async fn find_job(store: &Store, name: &JobName) -> Result<JobRecord, Failure> {
     match store.read_job(name).await? {
         Some(job) => Ok(job),
@@ -66,13 +68,13 @@ pub(super) async fn find_job(store: &Store, name: &JobName) -> Result<JobRecord,
     }
 }
 
-/// The definition of a job, out of its record.
+/// Returns the definition in the record of a job.
 pub(super) fn definition_of(record: JobRecord) -> Result<Definition, Failure> {
     let name = record.name.clone();
-    Ok(Definition::of(record).with_context(|| format!("job {name} cannot be worked with"))?)
+    Ok(Definition::of(record).with_context(|| format!("job {name}: stored definition cannot be used"))?)
 }
 
-/// Which files a job is declared in, in words.
+/// Names the files that declare a job.
 pub(super) fn declared_in(job: &JobRecord) -> String {
     let files: Vec<String> = job
         .listed_by
@@ -82,13 +84,13 @@ pub(super) fn declared_in(job: &JobRecord) -> String {
     if files.is_empty() { "a jobs file".to_owned() } else { files.join(" and ") }
 }
 
-/// Whether a job is declared by applied files alone, which no node reads again.
+/// Returns true if only applied files declare the job. No node reads such files again.
 pub(super) fn is_applied(job: &JobRecord) -> bool {
     let is_applied = |name: &String| name.parse().is_ok_and(|source: SourceName| source.is_applied());
     !job.listed_by.is_empty() && job.listed_by.keys().all(is_applied)
 }
 
-/// The failure for a job that is not there, with the nearest names.
+/// Returns the failure for a job that does not exist, with the nearest names.
 pub(super) async fn no_such_job(store: &Store, name: &JobName) -> Failure {
     let namespace = store.namespace();
     if let Some(at) = lost_with(store, name).await {
@@ -107,18 +109,18 @@ pub(super) async fn no_such_job(store: &Store, name: &JobName) -> Failure {
     }
     let near = nearest(name.as_str(), &names);
     if near.is_empty() {
-        return Failure::NotFound(format!("no job {name} in namespace {namespace}; schedctl list shows those there are"));
+        return Failure::NotFound(format!("no job {name} in namespace {namespace}; schedctl list shows all jobs"));
     }
     Failure::NotFound(format!("no job {name} in namespace {namespace}; the nearest names are {}", near.join(", ")))
 }
 
-/// When it was noticed that Redis had lost this job, the last time it did.
+/// Returns when the nodes last noticed that Redis lost this job.
 async fn lost_with(store: &Store, name: &JobName) -> Option<UnixMillis> {
     let losses = store.read_losses().await.unwrap_or_default();
     losses.iter().find(|record| record.jobs_gone().iter().any(|(gone, _)| gone == name)).and_then(|record| record.at)
 }
 
-/// The record of a run, given by its id or by what only its id begins with.
+/// Finds the record of a run by its id, or by the beginning of its id if no other id begins so.
 pub(super) async fn find_run(store: &Store, run: &RunId) -> Result<RunRecord, Failure> {
     if let Some(record) = known_run(store, run).await? {
         return Ok(record);
@@ -134,7 +136,7 @@ pub(super) async fn find_run(store: &Store, run: &RunId) -> Result<RunRecord, Fa
     }
 }
 
-/// The record of a run that has one or is the next of its job; none of any other.
+/// Returns the record of a run that has a record or is the next run of its job.
 pub(super) async fn known_run(store: &Store, run: &RunId) -> Result<Option<RunRecord>, Failure> {
     if let Some(record) = store.read_run(run).await? {
         return Ok(Some(record));
@@ -143,12 +145,13 @@ pub(super) async fn known_run(store: &Store, run: &RunId) -> Result<Option<RunRe
     Ok(job.filter(|job| job.pending.as_ref() == Some(run)).map(|job| RunRecord::planted(run.clone(), job.lane)))
 }
 
-/// The runs whose id begins like that of `run`, newest first.
+/// Returns the runs whose ids begin like `run`, newest first.
 async fn runs_like(store: &Store, run: &RunId) -> Result<Vec<RunId>, Failure> {
     runs_beginning(store, run.job(), &run.to_string(), RUNS_COMPARED).await
 }
 
-/// The runs of a job whose id begins so, newest first; of those that ended only the `newest` are looked at.
+/// Returns the runs of a job whose ids begin with `begin`, newest first. Only the `newest` ended
+/// runs are compared.
 pub(super) async fn runs_beginning(store: &Store, job: &JobName, begin: &str, newest: usize) -> Result<Vec<RunId>, Failure> {
     let mut ids: Vec<RunId> = store.read_job(job).await?.and_then(|job| job.pending).into_iter().collect();
     ids.extend(open_runs(store, job).await?.into_iter().map(|run| run.run));
@@ -165,7 +168,7 @@ fn listed(runs: &[RunId]) -> String {
     if more == 0 { shown.join(" or ") } else { format!("{} or one of {more} more", shown.join(", ")) }
 }
 
-/// The failure for a run that is not there.
+/// Returns the failure for a run that does not exist.
 pub(super) async fn no_such_run(store: &Store, run: &RunId) -> Failure {
     let job = run.job();
     match store.read_job(job).await {
@@ -188,10 +191,10 @@ async fn no_run_of(store: &Store, run: &RunId) -> Failure {
     if !alike.is_empty() {
         return Failure::NotFound(format!("no run {run}: its id begins like {}", listed(&alike)));
     }
-    Failure::NotFound(format!("no run {run}: schedctl history {job} shows those kept, schedctl show {job} the next"))
+    Failure::NotFound(format!("no run {run}: schedctl history {job} lists the stored runs, schedctl show {job} the next one"))
 }
 
-/// The names most like `text`, best first.
+/// Returns the names nearest to `text`, best first.
 fn nearest<'n>(text: &str, names: &'n [JobName]) -> Vec<&'n str> {
     const ALIKE: f64 = 0.6;
     let mut scored: Vec<(f64, &str)> = names

@@ -1,4 +1,4 @@
-//! Whether a job's user is on this host, and in the group the job names.
+//! The check that a job's user exists on this host, and belongs to the group the job names.
 
 use std::ffi::CString;
 
@@ -7,7 +7,8 @@ use nix::unistd::{Group, User, getgrouplist};
 use super::problem::quoted;
 use crate::domain::process::RunAs;
 
-/// What keeps this host from running anything as `run_as`; none if nothing does, or if it cannot be known.
+/// Returns why this host cannot run anything as `run_as`. `None` if it can, or if that cannot be
+/// found out.
 pub fn account_lack(run_as: &RunAs) -> Option<String> {
     let name = run_as.user();
     let Some(user) = User::from_name(name).ok()? else { return Some(format!("no user {} on this host", quoted(name))) };

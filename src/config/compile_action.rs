@@ -1,4 +1,5 @@
-//! What a job does: exactly one of `command`, `shell` and `http`, within what the kernel lets a process be given.
+//! The action of a job: exactly one of `command`, `shell` and `http`, within the kernel's limits
+//! for a process.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +10,14 @@ use super::reader::{Spot, Table};
 use super::slips::Slips;
 use crate::domain::job::Action;
 
-/// The longest single argument or variable with the NUL at its end: `MAX_ARG_STRLEN`, 32 pages (execve(2)).
+/// The longest single argument or variable with the NUL at its end: `MAX_ARG_STRLEN`, 32 pages
+/// (execve(2)).
 const MAX_WORD_BYTES: usize = 128 * 1024;
-/// The most all arguments and variables may take together.
+/// The largest size of all arguments and variables together.
 const MAX_WORDS_BYTES: usize = 1024 * 1024;
 
-/// The action of a job's table; `slips` are its unknown keys, of which one is likely the action where there is none.
+/// Compiles the action of a job's table. `slips` are the table's unknown keys. If there is no
+/// action, one of them is probably meant as the action.
 pub(super) fn compile_action(table: &Table<'_>, slips: &Slips, problems: &mut Problems) -> Option<Action> {
     let given: Vec<(&str, Spot<'_>)> = keys::ACTION.iter().filter_map(|key| Some((*key, table.get(key)?))).collect();
     match given.as_slice() {
@@ -64,7 +67,8 @@ fn compile_shell(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
     if line.trim().is_empty() { spot.wanted(problems, "a line for /bin/sh") } else { Some(line.to_owned()) }
 }
 
-/// Notes what the kernel would refuse to start: better said now than by every attempt.
+/// Notes arguments and variables that the kernel would refuse. The file should say so now, instead
+/// of every attempt later.
 pub(super) fn refuse_oversize(table: &Table<'_>, action: &Action, env: &BTreeMap<String, String>, problems: &mut Problems) {
     let word = |path: String, bytes: usize| (path, bytes + 1);
     let arguments: Vec<(String, usize)> = match action {

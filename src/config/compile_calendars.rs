@@ -1,7 +1,8 @@
-//! `[calendars.X]`: named sets of days, from a list in the file and from an iCalendar file beside it.
+//! `[calendars.X]`: named sets of days, from a list in the file and from an iCalendar file beside
+//! it.
 //!
-//! What a calendar says when the file is read goes into the definition of each job that names it, so that every node counts
-//! the same days and a changed calendar is a changed job.
+//! The days of a calendar are copied into the definition of each job that names it, when the file
+//! is read. So every node counts the same days, and a changed calendar is a changed job.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -15,10 +16,11 @@ use crate::domain::days::{DayItem, Days};
 use crate::domain::zone::{Zone, ZoneName};
 use crate::files::{self, OpenError, Owners, Way};
 
-/// The largest iCalendar file read.
+/// The largest iCalendar file that is read.
 const MAX_CALENDAR_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The calendars of a file by name; none for one with a fault, which is noted. `file_name` is what relative paths go by.
+/// Compiles the calendars of a file, by name. `None` stands for a calendar with a fault, which is
+/// noted. Relative paths start at the directory of `file_name`.
 pub(super) fn compile_calendars(
     root: &Table<'_>,
     file_name: &str,
@@ -106,7 +108,8 @@ fn read_calendar(spot: &Spot<'_>, file_name: &str, zone: &Zone, problems: &mut P
     }
 }
 
-/// Only a regular file of a sane size, which is read again with each reload. Gives also why somebody else may have written it.
+/// Reads an iCalendar file: a regular file of at most [`MAX_CALENDAR_BYTES`], because each reload
+/// reads it again. Also returns why somebody else may have written it.
 fn read_text(path: &Path) -> Result<(String, Option<String>), String> {
     let cannot = |error: std::io::Error| format!("cannot be read: {error}");
     let owners = Owners::of_this_process();

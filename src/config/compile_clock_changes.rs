@@ -1,4 +1,4 @@
-//! `dst = { gap = ..., fold = ... }`: what a job does when the clocks change.
+//! `dst = { gap = ..., fold = ... }`: the behaviour of a job when the clocks change.
 
 use super::keys;
 use super::problem::Problems;
@@ -15,7 +15,7 @@ pub(super) fn compile_clock_changes(spot: &Spot<'_>, problems: &mut Problems) ->
     (problems.faults.len() == faults).then_some(ClockChanges { gap, fold })
 }
 
-/// Refuses a rule of the job itself that its schedule never asks.
+/// Notes a `dst` rule of the job itself that its schedule never uses.
 pub(super) fn refuse_idle_clock_changes(table: &Table<'_>, schedule: &Schedule, problems: &mut Problems) {
     if let Some(spot) = table.get("dst").filter(|_| !schedule.goes_by_clocks() && *schedule != Schedule::Manual) {
         spot.fault(problems, "is the rule of cron, calendar and rrule, and there is none: every, delay and at know no clock");

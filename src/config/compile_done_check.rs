@@ -1,4 +1,4 @@
-//! What is asked before an attempt: `done_check` with a question written as an action is.
+//! `done_check`: the question asked before an attempt, written like an action.
 
 use super::compile_action::compile_action;
 use super::keys;
@@ -8,11 +8,11 @@ use crate::domain::job::{AskedOn, DoneCheck};
 
 const TIMEOUT: DurationBounds = DurationBounds::millis(100, 3_600_000, "100ms to 1 hour", "1m");
 
-/// The `done_check` of a table.
+/// Compiles the `done_check` of a table.
 pub(super) fn compile_done_check(spot: &Spot<'_>, problems: &mut Problems) -> Option<DoneCheck> {
     let table = spot.table("a table such as { shell = \"test -e /srv/report.pdf\" }", problems)?;
     let slips = table.refuse_other_keys(&[keys::ACTION, keys::DONE_CHECK], &[], problems);
-    // Each is asked before any is missed, so that every fault is told.
+    // All keys are compiled before any result is used, so that every fault is reported.
     let question = compile_action(&table, &slips, problems);
     let moments = [("retry", AskedOn::Retry), ("always", AskedOn::Always)];
     let on = table.get("on").map_or(Some(AskedOn::Retry), |spot| spot.choice(&moments, problems));

@@ -1,4 +1,4 @@
-//! The variables of a job's processes: those its text names, and the files that hold more.
+//! The variables of a job's processes: those in its text, and the files with more of them.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use super::problem::{Problems, quoted};
 use super::reader::Spot;
 use crate::domain::env_file::{Absence, EnvFile, is_variable_name};
 
-/// More files than this are no definition but a directory.
+/// The largest number of files. More would be a directory, not a definition.
 const MOST_FILES: usize = 16;
 
-/// `env = { LANG = "C.UTF-8" }`
+/// Compiles `env = { LANG = "C.UTF-8" }`.
 pub(super) fn compile_env(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeMap<String, String>> {
     let table = spot.table("a table such as { LANG = \"C.UTF-8\" }", problems)?;
     let mut env = BTreeMap::new();
@@ -18,7 +18,8 @@ pub(super) fn compile_env(spot: &Spot<'_>, problems: &mut Problems) -> Option<BT
         if !is_variable_name(name) {
             problems.fault(&value.path, name_span, "not a variable's name, wanted letters, digits and _, no digit first");
         }
-        // One with another name is in no later message either: the name may hold its value.
+        // A variable with a faulty name is left out, so that no later message shows it: the name
+        // may contain the value.
         if let Some(text) = value.text("C.UTF-8", problems).filter(|_| is_variable_name(name)) {
             env.insert(name.to_owned(), text.to_owned());
         }
@@ -26,7 +27,7 @@ pub(super) fn compile_env(spot: &Spot<'_>, problems: &mut Problems) -> Option<BT
     Some(env)
 }
 
-/// `env_file = "/etc/schedd/backup.env"`, or a list of such; none of them is read here.
+/// Compiles `env_file = "/etc/schedd/backup.env"`, or a list of files. Reads none of them.
 pub(super) fn compile_env_files(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<Vec<EnvFile>> {
     let spots: Vec<Spot<'_>> = match spot.as_items() {
         Some(items) => items.collect(),

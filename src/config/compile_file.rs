@@ -1,4 +1,4 @@
-//! A whole `jobs.toml` to a [`Config`], or every problem in it.
+//! The compiler of a whole `jobs.toml`: to a [`Config`], or to every problem in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,13 +21,15 @@ use crate::domain::ids::{GroupName, JobName, QueueName};
 use crate::domain::job::JobSpec;
 use crate::domain::zone::Zone;
 
-/// What `text` says; `file_name` is for messages, `host_zone` the zone of a local time where the file names none.
-/// Fails with every problem in it.
+/// Compiles the text of a file. Fails with every problem in it.
+///
+/// `file_name` appears in messages and locates calendar files. `host_zone` is the zone of a local
+/// time if the file names none.
 pub fn compile_text(text: &str, file_name: &str, host_zone: &Zone) -> Result<Config, ConfigError> {
     compile_file(text, file_name, host_zone, &Provenance::private())
 }
 
-/// As [`compile_text`], for the text of a file others may be able to read.
+/// Compiles as [`compile_text`] does, for the text of a file that others may be able to read.
 pub(super) fn compile_file(
     text: &str,
     file_name: &str,
@@ -56,10 +58,12 @@ pub(super) fn compile_file(
     }
 }
 
-/// What `text` says of Redis, though the rest of it may be faulty; none if that cannot be told for sure.
+/// Compiles only `[redis]` of a file whose other sections may be faulty. `None` if `[redis]` cannot
+/// be read for certain.
 pub(super) fn compile_redis_alone(text: &str, provenance: &Provenance) -> Option<RedisConfig> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    // Without a line that begins so there is no such section, however broken the syntax of the others is.
+    // Without a line that begins like this, the file has no such section, however broken its syntax
+    // is elsewhere.
     let may_name_one =
         text.lines().any(|line| line.trim_start().trim_start_matches(['[', ' ', '\t', '"', '\'']).starts_with("redis"));
     if !may_name_one {
@@ -75,7 +79,7 @@ pub(super) fn compile_redis_alone(text: &str, provenance: &Provenance) -> Option
 
 fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, provenance: &Provenance, problems: &mut Problems) -> Config {
     let slips = root.refuse_other_keys(&[keys::SECTIONS], keys::LATER_SECTIONS, problems);
-    // Whether what is not found in a section is not declared.
+    // True if a name that is missing in a section is certainly not declared.
     let is_whole = |section: &str| !slips.are_of(&[section]) && root.get(section).is_none_or(|spot| spot.as_table().is_some());
     let section = |name: &str, problems: &mut Problems| {
         let spot = root.get(name)?;
@@ -86,7 +90,7 @@ fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, provenance:
     let history = section("history", problems).map(|table| compile_history(&table, problems));
     let output = section("output", problems).map(|table| compile_output(&table, problems));
     let queues = compile_queues(root, problems);
-    // Those with a fault inside are declared all the same.
+    // A queue with a fault inside is declared all the same.
     let declared: BTreeSet<QueueName> = queues.keys().cloned().chain([QueueName::default_queue()]).collect();
     let groups = compile_groups(root, problems);
     let declared_groups: BTreeSet<GroupName> = groups.keys().cloned().collect();
@@ -138,7 +142,8 @@ fn compile_jobs(root: &Table<'_>, context: JobContext<'_>, problems: &mut Proble
         });
         let spec = compile_job(&table, JobContext { name: name.as_ref(), ..context }, problems);
         let Some(name) = name else { continue };
-        // Of whatever else its table says; not of a group that cannot be read.
+        // Faults elsewhere in the job's table do not matter. A job whose group cannot be read is
+        // left out.
         let own = table.get("group").map(|spot| spot.as_text().and_then(|text| text.parse().ok()));
         if own != Some(None) {
             members.insert(name.clone(), own.flatten().or_else(|| context.defaults.group.clone()));
@@ -150,7 +155,8 @@ fn compile_jobs(root: &Table<'_>, context: JobContext<'_>, problems: &mut Proble
     (jobs, members)
 }
 
-/// The tables of `[section.NAME]`, each with its name unless that is no valid one, which is noted.
+/// Returns the tables of `[section.NAME]`, each with its name. An invalid name is noted and
+/// returned as `None`.
 pub(super) fn named_tables<'n, N>(root: &Table<'n>, section: &str, problems: &mut Problems) -> Vec<(Option<N>, Table<'n>)>
 where
     N: std::str::FromStr<Err: std::fmt::Display>,

@@ -1,4 +1,4 @@
-//! What a job's runs have to pass before they start: `key` with `per_key`, and `not_while`.
+//! The gates of a job's runs: `key` with `per_key`, and `not_while`.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use super::reader::Spot;
 use crate::domain::gate::PerKey;
 use crate::domain::ids::JobName;
 
-/// The most jobs one may name in `not_while`.
+/// The largest number of jobs in `not_while`.
 const MOST_NAMED: usize = 16;
 
-/// `per_key = 2`, or a table; one with a rate alone sets no limit.
+/// Compiles `per_key = 2`, or a table. A table with only a rate sets no limit.
 pub(super) fn compile_per_key(spot: &Spot<'_>, problems: &mut Problems) -> Option<PerKey> {
     let limits = 1..=PerKey::MOST;
     if spot.is_integer() {
@@ -38,7 +38,7 @@ pub(super) fn compile_per_key(spot: &Spot<'_>, problems: &mut Problems) -> Optio
     Some(PerKey { limit, rate })
 }
 
-/// A job that names itself in `not_while`.
+/// Notes that a job names itself in `not_while`.
 pub(super) fn refuse_itself(spot: &Spot<'_>, problems: &mut Problems) {
     spot.fault(
         problems,
@@ -46,7 +46,7 @@ pub(super) fn refuse_itself(spot: &Spot<'_>, problems: &mut Problems) {
     );
 }
 
-/// `not_while = ["backup"]`; one name may stand without brackets.
+/// Compiles `not_while = ["backup"]`. A single name needs no brackets.
 pub(super) fn compile_not_while(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<JobName>> {
     let names: Vec<JobName> = match spot.as_items() {
         Some(items) => {

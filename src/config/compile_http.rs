@@ -1,7 +1,7 @@
-//! The request of an `http` job: a URL, or a table around one.
+//! The request of an `http` job: a URL, or a table with a URL.
 //!
-//! What would change the framing of the request (line breaks, `Content-Length`) is refused, and so are passwords in
-//! URLs: those end up in logs and tables.
+//! Whatever would change the framing of the request (line breaks, `Content-Length`) is refused.
+//! Passwords in URLs are refused too, because they end up in logs and tables.
 
 use std::collections::BTreeMap;
 
@@ -22,15 +22,15 @@ const METHODS: &[(&str, &str)] = &[
 ];
 const MAX_URL_BYTES: usize = 8 * 1024;
 const MAX_HEADER_BYTES: usize = 64 * 1024;
-/// Set by the client itself from the URL and the body.
+/// The header fields that the client itself sets from the URL and the body.
 const OWN_HEADERS: &[&str] = &["host", "content-length", "transfer-encoding"];
 
-/// The method of a request that names none.
+/// Returns the method of a request that names none.
 pub(super) fn default_method(body: &str) -> &'static str {
     if body.is_empty() { "GET" } else { "POST" }
 }
 
-/// The request `http` names.
+/// Compiles the request of `http`.
 pub(super) fn compile_http(spot: &Spot<'_>, problems: &mut Problems) -> Option<HttpRequest> {
     if spot.as_text().is_some() {
         return Some(request(compile_url(spot, problems)?));
@@ -40,7 +40,7 @@ pub(super) fn compile_http(spot: &Spot<'_>, problems: &mut Problems) -> Option<H
     if table.get("url").is_none() && !slips.may_be(&["url"]) {
         spot.fault(problems, "no url, wanted one such as \"https://example.com/\"");
     }
-    // Each is asked before any is missed, so that every fault is told.
+    // All keys are compiled before any result is used, so that every fault is reported.
     let url = table.get("url").and_then(|spot| compile_url(&spot, problems));
     let body = table.get("body").map_or(Some(""), |spot| spot.text("{}", problems));
     let method = table.get("method").map(|spot| spot.choice(METHODS, problems));
@@ -81,23 +81,24 @@ fn url_fault(text: &str) -> Option<String> {
     if text.len() > MAX_URL_BYTES {
         return Some(format!("found a URL of {} bytes, wanted at most {MAX_URL_BYTES} (8 KiB)", text.len()));
     }
-    // The parser drops them without a word, so what is requested would differ from what is written.
+    // The URL parser drops these characters silently, so the request would differ from the text.
     if let Some(c) = text.chars().find(|c| c.is_whitespace() || c.is_control()) {
         return Some(format!("found {c:?} in a URL, wanted it percent-encoded"));
     }
-    // What the node will fill in may be all of it; else some word is as good to judge the rest by.
+    // The node will fill in the credentials. If a credential is the whole URL, nothing can be
+    // judged. Otherwise any word serves to judge the rest.
     let filled = reference::fill::<ReferenceError>(text, |_| Ok("x".to_owned()));
     let text = match filled {
         Ok(filled) if !reference::is_all_of(text) => filled,
         Ok(_) | Err(_) => return None,
     };
-    // Not shown in any message: there may be a password in it.
+    // The URL appears in no message, because it may contain a password.
     let url = match reqwest::Url::parse(&text) {
         Ok(url) => url,
         Err(error) => return Some(format!("found no valid URL ({error}), wanted one such as \"https://example.com/\"")),
     };
     if !matches!(url.scheme(), "http" | "https") {
-        // What stands before a mere colon may be a user, with the password behind it.
+        // The text before a mere colon may be a user, with the password behind it.
         let scheme = if text.contains("://") { quoted(url.scheme()) } else { "(not shown)".to_owned() };
         return Some(format!("found the scheme {scheme}, wanted http or https"));
     }
@@ -120,7 +121,7 @@ fn compile_headers(table: &Table<'_>, problems: &mut Problems) -> BTreeMap<Strin
         }
         if let Some(value) = spot.text("schedd", problems) {
             if value.chars().any(|c| c.is_control() && c != '\t') {
-                // The value is not shown: it may be what lets somebody in.
+                // The value is not shown, because it may grant access.
                 spot.fault(problems, "found one of them, wanted a value without line breaks or control characters");
             }
             headers.insert(name.to_owned(), value.to_owned());
@@ -134,7 +135,7 @@ fn compile_headers(table: &Table<'_>, problems: &mut Problems) -> BTreeMap<Strin
     headers
 }
 
-/// A byte of a token: RFC 9110, 5.6.2.
+/// Returns true for a byte of a token (RFC 9110, 5.6.2).
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -145,7 +146,7 @@ fn compile_expect(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<u16>> 
     };
     let statuses: Vec<Option<u16>> = items.map(|item| item.integer(&(100..=599), problems)).collect();
     let mut statuses: Vec<u16> = statuses.into_iter().collect::<Option<_>>()?;
-    // A set, so that two ways to write it are one definition.
+    // The list is a set, so that two ways to write it give one definition.
     statuses.sort_unstable();
     statuses.dedup();
     Some(statuses)

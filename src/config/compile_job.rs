@@ -1,4 +1,4 @@
-//! A job's table to a job: schedule, action and rules, checked alone and against each other.
+//! The compiler of a job's table: schedule, action and rules, checked alone and against each other.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ use crate::domain::ids::JobName;
 use crate::domain::job::JobSpec;
 use crate::domain::zone::Zone;
 
-/// The most a definition may take as it is kept in Redis.
+/// The largest definition, as it is stored in Redis.
 pub(super) const MAX_DEFINITION_BYTES: usize = 256 * 1024;
 
-/// What a job's table stands in.
+/// The context in which a job's table is compiled.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JobContext<'a> {
     /// The job's name, if it is known.
@@ -33,11 +33,11 @@ pub(super) struct JobContext<'a> {
     pub(super) defaults: &'a Policies,
     /// The zone of a local time if neither the job nor `[defaults]` names one.
     pub(super) host_zone: Option<&'a Zone>,
-    /// Where the table comes from.
+    /// The source of the table.
     pub(super) origin: Origin<'a>,
 }
 
-/// The job of `table`; none if a problem was noted.
+/// Compiles the job of `table`; `None` if a fault was noted.
 pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: &mut Problems) -> Option<JobSpec> {
     let faults_before = problems.faults.len();
     let (beside, misplaced): (&[&str], &[&str]) = match context.origin {
@@ -62,7 +62,7 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
     {
         spot.fault(problems, "per_key without a key, wanted it together with key = \"customer-42\"");
     }
-    // [defaults] may name it for the others.
+    // `[defaults]` may name the job itself, for the sake of other jobs.
     if let (Some(name), Some(others)) = (context.name, &mut merged.not_while)
         && others.remove(name)
         && let Some(spot) = table.get("not_while")
@@ -77,12 +77,14 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
     if let Some(schedule) = &schedule {
         refuse_unmoved(table, unique.as_ref(), schedule, problems);
     }
-    // What is in Redis may have its codes from [defaults], which are for every kind of job.
+    // A definition in Redis may have its codes from `[defaults]`, which holds for every kind of
+    // job.
     if let (Origin::File { .. } | Origin::Line, Some(action)) = (context.origin, &action) {
         refuse_impossible_codes(table, action, problems);
     }
 
-    // What is in Redis was held against this, and its zone may be the one kept with the job.
+    // A definition in Redis passed these checks earlier, and its zone may be stored with the job
+    // instead.
     if !matches!(context.origin, Origin::Surface) {
         if let (Some(schedule), Some(shape)) = (&schedule, &shape) {
             refuse_nothing_left(table, schedule, shape, &clock, problems);
@@ -111,7 +113,8 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
     merged.apply_to(&mut spec);
     spec.shape = shape?;
     spec.unique = unique;
-    // Those of [defaults] are for the others, and so is what an older schedd kept with a request.
+    // Rules that nothing of this job uses come from `[defaults]`, where other jobs need them, or
+    // from an older schedd. They are dropped.
     let started = spec.started();
     spec.process = spec.process.obeyed_by(started);
     let bytes = to_surface(&spec).len();

@@ -1,4 +1,5 @@
-//! What decides which lane a job's runs are due in, beside its queue: how urgent they are, and what a node has to carry.
+//! The keys that choose the lane of a job's runs, beside its queue: their priority, and the labels
+//! that a node must carry.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +8,12 @@ use super::reader::Spot;
 use crate::domain::ids::Label;
 use crate::domain::lane::{MAX_LABELS, Priority};
 
-/// `priority = 5`
+/// Compiles `priority = 5`.
 pub(super) fn compile_priority(spot: &Spot<'_>, problems: &mut Problems) -> Option<Priority> {
     spot.integer(&(Priority::LEAST..=Priority::MOST), problems).and_then(Priority::new)
 }
 
-/// `requires = ["gpu"]`, or `labels` of a node; one label may stand without brackets.
+/// Compiles `requires = ["gpu"]`, or `labels` of a node. A single label needs no brackets.
 pub(super) fn compile_labels(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<Label>> {
     let labels: Vec<Label> = match spot.as_items() {
         Some(items) => items.map(|item| item.parsed("gpu", problems)).collect::<Vec<_>>().into_iter().collect::<Option<_>>()?,

@@ -1,4 +1,5 @@
-//! Whom a job tells of its runs: `on_failure` and its like, each an action as a job's own is.
+//! The notifications about a job's runs: `on_failure` and similar keys, each written like a job's
+//! action.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,15 +15,16 @@ use crate::domain::notice::NoticeKind;
 use crate::domain::ping::JOB;
 use crate::domain::webhook::{MOST_SECRETS, SigningSecret};
 
-/// The method of a request that names none: it has a body, what is told unless another is given.
+/// The method of a notice's request that names none. Such a request always has a body: the notice's
+/// own if the job gives no other.
 pub(super) const NOTICE_METHOD: &str = "POST";
 
-/// What a table says of one kind.
+/// The value of one notification key.
 #[derive(Debug, Clone, PartialEq)]
 enum Notice {
     Done(Action),
     Nobody,
-    /// Its fault was noted.
+    /// A value whose fault was noted.
     Faulty,
 }
 
@@ -35,7 +37,7 @@ impl Notice {
     }
 }
 
-/// What a table says of pings.
+/// The value of `ping_url`.
 #[derive(Debug, Clone, PartialEq)]
 enum Pings {
     To(String),
@@ -53,7 +55,7 @@ impl Pings {
 
 const WITHIN: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "10m");
 
-/// What a table says of it.
+/// The notification keys of a table. Each is empty if the table does not name it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Notices {
     actions: BTreeMap<NoticeKind, Notice>,
@@ -64,7 +66,7 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    /// These, and `below` where they are silent.
+    /// Returns these keys, with missing keys taken from `below`.
     pub(super) fn over(self, below: &Self) -> Self {
         Self {
             actions: below.actions.clone().into_iter().chain(self.actions).collect(),
@@ -75,7 +77,7 @@ impl Notices {
         }
     }
 
-    /// What is done to tell.
+    /// Returns the actions of the notices.
     pub(super) fn actions(&self) -> impl Iterator<Item = &Action> {
         self.actions.values().filter_map(|notice| match notice {
             Notice::Done(action) => Some(action),
@@ -83,12 +85,12 @@ impl Notices {
         })
     }
 
-    /// Whether of one of them nobody knows what is done.
+    /// Returns true if a notice has a fault, so that its action is unknown.
     pub(super) fn are_faulty(&self) -> bool {
         self.actions.values().any(|notice| *notice == Notice::Faulty)
     }
 
-    /// Sets in `spec` what these name.
+    /// Sets in `spec` what these keys name.
     pub(super) fn apply_to(self, spec: &mut JobSpec) {
         spec.notices = self.actions.into_iter().filter_map(|(kind, notice)| Some((kind, notice.action()?))).collect();
         spec.must_start_within = self.must_start_within;
@@ -98,7 +100,7 @@ impl Notices {
     }
 }
 
-/// The notices `table` names.
+/// Compiles the notification keys of `table`.
 pub(super) fn compile_notices(table: &Table<'_>, problems: &mut Problems) -> Notices {
     let named = NoticeKind::ASKED.into_iter().filter_map(|kind| Some((kind, table.get(kind.as_str())?)));
     Notices {
@@ -116,13 +118,13 @@ fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<Pings> {
         return if spot.flag(problems)? { spot.wanted(problems, wanted) } else { Some(Pings::Off) };
     }
     let url = compile_url(spot, problems)?;
-    // What stands in ${...} is a credential, and judged as one.
+    // The text in `${...}` is a credential and is judged as such elsewhere.
     let unknown = url.match_indices('{').filter(|(at, _)| !url[..*at].ends_with('$')).find_map(|(at, _)| {
         let rest = &url[at..];
         rest.find('}').map(|end| &rest[..=end]).filter(|word| *word != JOB)
     });
     if let Some(word) = unknown {
-        // Whatever is no mere word may be part of what keeps the address secret.
+        // Anything but a mere word may be part of what keeps the address secret.
         let is_word = word.bytes().all(|b| b.is_ascii_lowercase() || matches!(b, b'{' | b'_' | b'}'));
         let shown = if is_word { quoted(word) } else { "what stands in { }".to_owned() };
         problems.warning(&spot.path, spot.span(), format!("{shown} stands for nothing and is sent as it is, wanted {JOB}"));
@@ -142,7 +144,8 @@ fn compile_secrets(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<Signi
     None
 }
 
-/// Notes a time after which somebody is to be told, of a job that tells nobody; `slips` are unknown keys it may be told by.
+/// Notes a deadline of a job that has no `on_late`. `slips` are unknown keys; one of them may be
+/// meant as `on_late`.
 pub(super) fn refuse_untold(table: &Table<'_>, notices: &Notices, slips: &Slips, problems: &mut Problems) {
     let spot = table.get("must_start_within").or_else(|| table.get("must_finish_within"));
     let is_untold = matches!(notices.actions.get(&NoticeKind::Late), None | Some(Notice::Nobody));
@@ -167,7 +170,7 @@ fn compile_notice(spot: &Spot<'_>, problems: &mut Problems) -> Option<Notice> {
     Some(Notice::Done(action))
 }
 
-/// Notes what the kernel would refuse to start.
+/// Notes notices whose arguments the kernel would refuse.
 pub(super) fn refuse_oversize_notices(table: &Table<'_>, notices: &Notices, problems: &mut Problems) {
     for (kind, notice) in &notices.actions {
         if let Notice::Done(action) = notice

@@ -1,4 +1,4 @@
-//! `[queues.X]` and `[groups.X]`: what runs share.
+//! `[queues.X]` and `[groups.X]`: the settings that runs share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::domain::rate::{MOST_RUNS, Rate};
 const GAP: DurationBounds = DurationBounds::secs(0, 86_400, "0s to 1 day", "5s");
 const PATIENCE: DurationBounds = DurationBounds::secs(0, 86_400, "0s to 1 day", "1m");
 
-/// All of `[queues]`; one with a fault inside is there all the same, so that jobs may name it.
+/// Compiles `[queues]`. A queue with a fault inside is included, so that jobs may name it.
 pub(super) fn compile_queues(root: &Table<'_>, problems: &mut Problems) -> BTreeMap<QueueName, QueueSettings> {
     let mut queues = BTreeMap::new();
     for (name, table) in named_tables::<QueueName>(root, "queues", problems) {
@@ -45,7 +45,7 @@ pub(super) fn compile_queue(table: &Table<'_>, problems: &mut Problems) -> Queue
     }
 }
 
-/// `rate` and `burst` of a table whose unknown keys are `slips`.
+/// Compiles `rate` and `burst` of a table. `slips` are the table's unknown keys.
 pub(super) fn compile_rate(table: &Table<'_>, slips: &Slips, problems: &mut Problems) -> Option<Rate> {
     let burst = table.get("burst");
     let Some(rate) = table.get("rate") else {
@@ -73,7 +73,7 @@ fn compile_share(table: &Table<'_>, problems: &mut Problems) -> Share {
     }
 }
 
-/// All of `[groups]`; one with a fault inside is there all the same, so that jobs may name it.
+/// Compiles `[groups]`. A group with a fault inside is included, so that jobs may name it.
 pub(super) fn compile_groups(root: &Table<'_>, problems: &mut Problems) -> BTreeMap<GroupName, GroupSettings> {
     let mut groups = BTreeMap::new();
     for (name, table) in named_tables::<GroupName>(root, "groups", problems) {
@@ -111,7 +111,7 @@ fn compile_group(table: &Table<'_>, problems: &mut Problems) -> GroupSettings {
     };
     let (gap, patience) = (ask("gap", &GAP, Turns::GAP), ask("patience", &PATIENCE, Turns::PATIENCE));
     let Some(order) = table.get("order") else {
-        // A mode that cannot be read may want none.
+        // If the mode cannot be read, an order may not be needed.
         if mode.is_none() || slips.are_of(&["order"]) {
             return GroupSettings::Exclusive;
         }
@@ -142,11 +142,14 @@ fn compile_order(spot: &Spot<'_>, problems: &mut Problems) -> Vec<JobName> {
     order
 }
 
-/// The group of each job of a file, of those with faults too; without a job whose group cannot be told.
+/// The group of each job of a file, including jobs with faults. A job whose group cannot be read is
+/// left out.
 pub(super) type Memberships = BTreeMap<JobName, Option<GroupName>>;
 
-/// Notes members of groups that are not theirs: a job of a group that has no turn in it, and one that has a turn in a group it
-/// does not name. A member whose job is in another file is that file's affair.
+/// Notes a job of an alternating group in which it has no turn. Also notes a job with a turn in a
+/// group that it does not name.
+///
+/// A member whose job is not in this file is not judged.
 pub(super) fn refuse_strangers(
     root: &Table<'_>,
     groups: &BTreeMap<GroupName, GroupSettings>,
@@ -159,7 +162,7 @@ pub(super) fn refuse_strangers(
             Some(table.get(key).unwrap_or(spot))
         })
     };
-    // With a fault in a group its members are not all known.
+    // If a group has a fault, its members are not all known.
     if problems.faults.iter().any(|problem| problem.path.starts_with("groups")) {
         return;
     }

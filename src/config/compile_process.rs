@@ -1,4 +1,4 @@
-//! How a job's process is started: `user`, `limits`, `umask`, `stdin` and `shell_program`.
+//! The start of a job's process: `user`, `limits`, `umask`, `stdin` and `shell_program`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::domain::limits::Limits;
 use crate::domain::notice::NoticeKind;
 use crate::domain::process::{ProcessRules, RunAs, Started, Umask};
 
-/// What a table says of it; none where it is silent.
+/// The process keys of a table. Each is empty if the table does not name it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Starting {
     pub(super) user: Option<RunAs>,
@@ -25,7 +25,7 @@ pub(super) struct Starting {
 }
 
 impl Starting {
-    /// This, and `below` where it is silent. Limits are merged one by one.
+    /// Returns these keys, with missing keys taken from `below`. Limits are merged one by one.
     pub(super) fn over(self, below: &Self) -> Self {
         Self {
             user: self.user.or_else(|| below.user.clone()),
@@ -36,7 +36,7 @@ impl Starting {
         }
     }
 
-    /// The rules it makes.
+    /// Returns the rules that these keys make.
     pub(super) fn rules(self) -> ProcessRules {
         ProcessRules {
             user: self.user,
@@ -48,7 +48,7 @@ impl Starting {
     }
 }
 
-/// What `table` says of it.
+/// Compiles the process keys of `table`.
 pub(super) fn compile_starting(table: &Table<'_>, origin: Origin<'_>, problems: &mut Problems) -> Starting {
     Starting {
         user: table.get("user").and_then(|spot| compile_user(&spot, origin, problems)),
@@ -67,7 +67,8 @@ fn compile_user(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) ->
         spot.fault(problems, message);
         return None;
     }
-    // Hosts differ, so it is for the one the file is on; what cannot be looked up now may be later.
+    // Hosts differ, so only the file's own host is asked. An account that is missing now may exist
+    // later.
     if matches!(origin, Origin::File { .. })
         && let Some(lack) = account_lack(&run_as)
     {
@@ -76,7 +77,7 @@ fn compile_user(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) ->
     Some(run_as)
 }
 
-/// Notes variables that the loader of programs obeys, of a job that runs as another user.
+/// Notes variables that the loader of programs obeys, if the job runs as another user.
 pub(super) fn refuse_loader_variables(
     table: &Table<'_>,
     user: Option<&RunAs>,
@@ -89,9 +90,10 @@ pub(super) fn refuse_loader_variables(
     }
 }
 
-/// Notes rules that `table` itself names and that nothing of its job obeys. What `[defaults]` says is for the others.
+/// Notes rules that `table` itself names and that nothing of its job uses. Rules in `[defaults]`
+/// are not judged, because other jobs use them.
 pub(super) fn refuse_idle_rules(table: &Table<'_>, action: &Action, merged: &Policies, problems: &mut Problems) {
-    // Of what was named and is faulty nobody knows what it starts.
+    // An action with a fault may start anything, so no rule can be called unused.
     let is_unknown = table.get("done_check").is_some_and(|_| merged.done_check.is_none())
         || merged.notices.are_faulty()
         || merged.slips.are_of(&["done_check"])
@@ -141,7 +143,7 @@ fn compile_cpu(spot: &Spot<'_>, problems: &mut Problems) -> Option<u32> {
 }
 
 fn compile_umask(spot: &Spot<'_>, problems: &mut Problems) -> Option<Umask> {
-    // 0027 is no number of TOML, and 27 means another one.
+    // 0027 is not a number in TOML, and 27 means another mask.
     if spot.is_integer() {
         return spot.wanted(problems, "octal digits in quotes, such as \"0027\"");
     }

@@ -1,14 +1,16 @@
-//! Where a text of a job may refer to a credential, and what is refused there: in `env`, and in the URL, the header fields and the
-//! body of a request.
+//! The references to credentials in a job: allowed in `env`, and in the URL, the header fields and
+//! the body of a request.
 //!
-//! Not asked of what is in Redis already: a definition that is older than references may hold a `${` of its own.
+//! Definitions in Redis are not checked: an old definition may contain a `${` from before there
+//! were references.
 
 use super::problem::Problems;
 use super::reader::{Spot, Table};
 use crate::domain::notice::NoticeKind;
 use crate::domain::reference;
 
-/// Notes every faulty reference of a table with an action, rules, or both, and of the `done_check` and the notices in it.
+/// Notes every faulty reference of a table with an action, rules, or both, and of its `done_check`
+/// and notices.
 pub(super) fn refuse_faulty_references(table: &Table<'_>, problems: &mut Problems) {
     each_text(table, "env", problems);
     if let Some(http) = table.get("http") {

@@ -1,6 +1,7 @@
-//! What follows a failed attempt: `retry` as a number of times, or a table with waits and the codes it is for.
+//! The retries after a failed attempt: `retry` as a number of times, or a table with waits and
+//! codes.
 //!
-//! Lists of codes are sets: two ways to write one are one definition.
+//! Lists of codes are sets: two ways to write a set give one definition.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -12,10 +13,10 @@ use super::reader::{DurationBounds, Spot, Table};
 use crate::domain::job::{Action, Backoff, Retry};
 
 const RETRY_DELAY: DurationBounds = DurationBounds::to_days(0, 30, "0s to 30 days", "10s");
-/// Exit codes and statuses together.
+/// The range of exit codes and statuses together.
 const CODES: RangeInclusive<u16> = 1..=599;
 
-/// The `retry` of a table: a number, or a table.
+/// Compiles the `retry` of a table: a number, or a table.
 pub(super) fn compile_retry(spot: &Spot<'_>, problems: &mut Problems) -> Option<Retry> {
     let limits = 0..=1_000;
     if spot.is_integer() {
@@ -28,7 +29,7 @@ pub(super) fn compile_retry(spot: &Spot<'_>, problems: &mut Problems) -> Option<
         problems.warning(&spot.path, spot.span(), "without limit, which is 0 then: nothing is tried again");
     }
     let backoffs = [("fixed", Backoff::Fixed), ("linear", Backoff::Linear), ("exponential", Backoff::Exponential)];
-    // Each is asked before any is missed, so that every fault is told.
+    // All keys are compiled before any result is used, so that every fault is reported.
     let limit = table.get("limit").map_or(Some(defaults.limit), |spot| spot.integer(&limits, problems));
     let delay = table.get("delay").map_or(Some(defaults.delay), |spot| spot.duration(&RETRY_DELAY, problems));
     let longest = table.get("max_delay").map(|spot| spot.duration(&RETRY_DELAY, problems));
@@ -59,7 +60,7 @@ pub(super) fn compile_retry(spot: &Spot<'_>, problems: &mut Problems) -> Option<
     })
 }
 
-/// The longest wait of a retry that names none: an hour, or `delay` where that is longer.
+/// Returns the longest wait of a retry that names none: an hour, or `delay` if that is longer.
 pub(super) fn default_max_delay(delay: Duration) -> Duration {
     Retry::default().max_delay.max(delay)
 }
@@ -81,7 +82,8 @@ fn compile_codes(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<u1
     codes.into_iter().collect()
 }
 
-/// Notes codes in a job's own `retry` that no attempt of `action` can have: they are for another kind of job.
+/// Notes codes in a job's own `retry` that no attempt of `action` can have, because they belong to
+/// another kind of job.
 pub(super) fn refuse_impossible_codes(table: &Table<'_>, action: &Action, problems: &mut Problems) {
     let Some(retry) = table.get("retry").and_then(|spot| spot.as_table()) else { return };
     let (range, words) = match action {
@@ -89,7 +91,7 @@ pub(super) fn refuse_impossible_codes(table: &Table<'_>, action: &Action, proble
         Action::Command(_) | Action::Shell(_) => (1..=255, "an exit code from 1 to 255: this job runs a process"),
     };
     for item in ["on", "never_on"].iter().filter_map(|key| retry.get(key)?.as_items()).flatten() {
-        // What is no code at all has been told.
+        // A value that is no code at all was noted before.
         let code = item.integer(&CODES, &mut Problems::default());
         if code.is_some_and(|code| !range.contains(&code)) {
             item.wanted::<()>(problems, words);

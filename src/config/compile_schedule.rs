@@ -1,5 +1,5 @@
-//! When a job runs: at most one of `cron`, `every`, `delay`, `at`, `calendar`, `rrule` and `schedules` (and `in` for a line,
-//! whose moment is now).
+//! The schedule of a job: at most one of `cron`, `every`, `delay`, `at`, `calendar`, `rrule` and
+//! `schedules`. A line may also have `in`, which counts from now.
 
 use std::time::Duration;
 
@@ -15,29 +15,30 @@ use crate::domain::zone::Zone;
 
 /// 10 years of 365 days.
 const EVERY: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "30s");
-/// How many expressions one job may have.
+/// The largest number of expressions of one job.
 const MOST_EXPRESSIONS: usize = 32;
-/// How many instants.
+/// The largest number of instants of one job.
 const MOST_INSTANTS: usize = 1_000;
 
-/// What a local time in a table is read by.
+/// The zone in which local times of a table are read.
 pub(super) struct Clock {
     zone: Option<Zone>,
 }
 
 impl Clock {
-    /// By the zone the rules name, else by that of the host; without both a local time is refused.
+    /// Takes the zone that the rules name, else that of the host. Without both a local time is
+    /// refused.
     pub(super) fn new(policies: &Policies, host: Option<&Zone>) -> Self {
         let own = policies.tz.as_ref().and_then(|name| Zone::load(name).ok());
         Self { zone: own.or_else(|| host.cloned()) }
     }
 
-    /// The zone, if it is known.
+    /// Returns the zone, if it is known.
     pub(super) fn zone(&self) -> Option<&Zone> {
         self.zone.as_ref()
     }
 
-    /// The instant a text or an unquoted date names.
+    /// Returns the instant that a text or an unquoted date names.
     pub(super) fn instant(&self, spot: &Spot<'_>, problems: &mut Problems) -> Option<UnixMillis> {
         let Some(text) = spot.as_text_or_date() else {
             return spot.wanted(problems, "a date and time such as \"2026-12-24T09:00:00+01:00\"");
@@ -46,7 +47,10 @@ impl Clock {
     }
 }
 
-/// The schedule of a job's table; manual if it names none, also by a slip among `slips`, its unknown keys.
+/// Compiles the schedule of a job's table. `slips` are the table's unknown keys.
+///
+/// A table without a schedule is manual. But if a slip may be meant as a schedule, the result is
+/// `None`.
 pub(super) fn compile_schedule(table: &Table<'_>, clock: &Clock, slips: &Slips, problems: &mut Problems) -> Option<Schedule> {
     let given: Vec<&str> = keys::SCHEDULE.iter().chain(&["in"]).copied().filter(|key| table.get(key).is_some()).collect();
     if let [_, second, ..] = given.as_slice()
@@ -78,16 +82,16 @@ pub(super) fn compile_schedule(table: &Table<'_>, clock: &Clock, slips: &Slips, 
     schedule
 }
 
-/// How long from now, for a line; from none to 10 years.
+/// Compiles `in` of a line: the time from now, from zero to 10 years.
 pub(super) fn compile_in(spot: &Spot<'_>, problems: &mut Problems) -> Option<Duration> {
     spot.duration(&DurationBounds::to_days(0, 3_650, "0s to 10 years", "10m"), problems)
 }
 
-/// What a table says by `cron`, `every`, `at`, `calendar` or `rrule`.
+/// The schedule of a table by `cron`, `every`, `at`, `calendar` or `rrule`.
 enum Form {
-    /// None of them is there.
+    /// The table has none of these keys.
     Silent,
-    /// One is, with a fault that was noted.
+    /// The table has one of these keys, with a fault that was noted.
     Faulty,
     Read(Schedule),
 }
@@ -118,7 +122,7 @@ fn compile_form(table: &Table<'_>, clock: &Clock, slips: &Slips, problems: &mut 
     form
 }
 
-/// The expressions of `cron`. An `@every` among them is a schedule of its own.
+/// Compiles the expressions of `cron`. An `@every` among them becomes a schedule of its own.
 fn compile_crons(spot: &Spot<'_>, problems: &mut Problems) -> Option<Schedule> {
     const EXAMPLE: &str = "30 2 * * *";
     let read = |item: &Spot<'_>, problems: &mut Problems| {
@@ -142,7 +146,7 @@ fn compile_crons(spot: &Spot<'_>, problems: &mut Problems) -> Option<Schedule> {
     if schedules.len() > 1 { Some(Schedule::Several(schedules)) } else { schedules.pop() }
 }
 
-/// One expression, or a list of them.
+/// Compiles one expression, or a list of expressions.
 fn compile_list<T>(
     spot: &Spot<'_>,
     problems: &mut Problems,
@@ -178,7 +182,7 @@ fn compile_at(spot: &Spot<'_>, clock: &Clock, problems: &mut Problems) -> Option
     Some(if let [one] = instants[..] { Schedule::At(one) } else { Schedule::Instants(instants) })
 }
 
-/// What a rule is counted from: a date and time by the wall clock, from 1970 to 2099.
+/// Returns the start of a recurrence rule: a date and time by the wall clock, from 1970 to 2099.
 pub fn start_of_rule(text: &str) -> Option<jiff::civil::DateTime> {
     let within = |at: &jiff::civil::DateTime| (1970..2100).contains(&at.year());
     text.parse::<jiff::civil::DateTime>().ok().filter(within).filter(|_| !text.ends_with(['Z', 'z']))

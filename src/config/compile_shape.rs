@@ -1,5 +1,5 @@
-//! What shapes a job's schedule: `start`, `end`, `max_runs`, `anchor` of its own, and `jitter`, `splay`, `exclude`, `only_on`,
-//! `skip_if_late`, which `[defaults]` may have too.
+//! The modifiers of a job's schedule. `start`, `end`, `max_runs` and `anchor` belong to the job.
+//! `jitter`, `splay`, `exclude`, `only_on` and `skip_if_late` may also be in `[defaults]`.
 
 use std::time::Duration;
 
@@ -16,10 +16,11 @@ use crate::domain::zone::Zone;
 const SHIFT: DurationBounds = DurationBounds::millis(1, 86_400_000, "more than 0s, up to 1 day", "30s");
 const LATE: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "10m");
 
-/// What a job with a delay cannot have: its runs are planted by the end of the one before, which no calendar knows.
+/// The keys that a job with a delay cannot have. Each of its runs is planned when the run before
+/// ends, so no calendar applies.
 const NOT_WITH_DELAY: [&str; 7] = ["anchor", "start", "end", "jitter", "splay", "exclude", "only_on"];
 
-/// The shaping a table names; none where it is silent.
+/// The modifiers that a table names. Each is empty if the table does not name it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Shaping {
     jitter: Option<Duration>,
@@ -30,7 +31,7 @@ pub(super) struct Shaping {
 }
 
 impl Shaping {
-    /// This, and `below` where it is silent.
+    /// Returns these modifiers, with missing modifiers taken from `below`.
     pub(super) fn over(self, below: &Self) -> Self {
         Self {
             jitter: self.jitter.or(below.jitter),
@@ -42,7 +43,7 @@ impl Shaping {
     }
 }
 
-/// The shaping `table` names.
+/// Compiles the modifiers of `table` that `[defaults]` may have too.
 pub(super) fn compile_shaping(table: &Table<'_>, origin: Origin<'_>, problems: &mut Problems) -> Shaping {
     Shaping {
         jitter: table.get("jitter").and_then(|spot| shift(&spot, problems)),
@@ -53,7 +54,8 @@ pub(super) fn compile_shaping(table: &Table<'_>, origin: Origin<'_>, problems: &
     }
 }
 
-/// The shape of a job: what its table names alone, over `shaping`, if it fits `schedule`, which is none where it has a fault.
+/// Compiles the shape of a job: the keys that only its own table may have, together with `shaping`.
+/// Notes keys that do not fit `schedule`, which is `None` if it has a fault.
 pub(super) fn compile_shape(
     table: &Table<'_>,
     schedule: Option<&Schedule>,
@@ -117,10 +119,10 @@ pub(super) fn compile_shape(
     })
 }
 
-/// Refuses a schedule of which its shape leaves no occurrence at all.
+/// Notes a schedule whose modifiers leave no occurrence at all.
 pub(super) fn refuse_nothing_left(table: &Table<'_>, schedule: &Schedule, shape: &Shape, clock: &Clock, problems: &mut Problems) {
     let is_cut = shape.start.is_some() || shape.end.is_some() || shape.only_on.is_some() || !shape.exclude.is_empty();
-    // What comes at a boot comes at no time of a clock; which times H stands for the job's name decides.
+    // A run at boot has no time of its own. The times of `H` depend on the job's name.
     let is_open = schedule.is_at_boot() || schedule.is_drawn();
     if !is_cut || is_open || matches!(schedule, Schedule::Manual | Schedule::Delay(_)) {
         return;
@@ -140,7 +142,7 @@ pub(super) fn refuse_nothing_left(table: &Table<'_>, schedule: &Schedule, shape:
     }
 }
 
-/// `"0s"` takes back what `[defaults]` has.
+/// Compiles a jitter or splay. `"0s"` takes back the value of `[defaults]`.
 fn shift(spot: &Spot<'_>, problems: &mut Problems) -> Option<Duration> {
     if spot.as_text() == Some("0s") {
         return Some(Duration::ZERO);
@@ -148,7 +150,8 @@ fn shift(spot: &Spot<'_>, problems: &mut Problems) -> Option<Duration> {
     spot.duration(&SHIFT, problems)
 }
 
-/// A list without an entry takes back what `[defaults]` has; calendars without a day would leave a job no time at all.
+/// Compiles `only_on`. An empty list takes back the value of `[defaults]`. Calendars without a day
+/// are refused, because they would leave the job no time at all.
 fn compile_only_on(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<Days> {
     let days = compile_days(spot, origin, problems)?;
     let is_silent = spot.as_items().is_some_and(|mut items| items.next().is_none());
@@ -167,12 +170,12 @@ fn compile_days(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) ->
     let faults_before = problems.faults.len();
     let mut sets = Vec::new();
     for item in &items {
-        // An unquoted date is one too.
+        // An unquoted date is accepted too.
         let Some(text) = item.as_text_or_date() else {
             return item.wanted(problems, "a date such as \"2026-12-24\", a weekday, or \"calendar:NAME\"");
         };
         match text.strip_prefix("calendar:") {
-            // Of one with a fault inside nothing is known.
+            // A calendar with a fault inside has no known days.
             Some(name) => sets.push(calendar_named(name, item, origin, problems)?),
             None => match text.parse::<DayItem>() {
                 Ok(day) => sets.push(Days::of([day])),
@@ -199,10 +202,10 @@ fn calendar_named(name: &str, spot: &Spot<'_>, origin: Origin<'_>, problems: &mu
         );
         return None;
     };
-    // Nor of any where the section itself is at fault.
+    // If the section itself has a fault, no calendar is known.
     let calendars = calendars?;
     if let Some(days) = calendars.get(name) {
-        // One with a fault inside is declared all the same.
+        // A calendar with a fault inside is declared all the same, with `None` as its days.
         return days.clone();
     }
     let names: Vec<&str> = calendars.keys().map(String::as_str).collect();

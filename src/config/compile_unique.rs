@@ -1,4 +1,5 @@
-//! `unique` and `unique_for` of a job that is added: a key, how long it is held and what becomes of a second add.
+//! `unique` and `unique_for` of an added job: a key, how long the job owns it, and the effect of a
+//! second add.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use crate::domain::unique::{Second, Unique};
 
 const WINDOW: DurationBounds = DurationBounds::millis(100, 365 * 86_400_000, "100ms to 365 days", "1h");
 
-/// What a job's table says of it. A file is read by many nodes again and again: what it declares is added by no one, and is there
-/// once by its name.
+/// Compiles the unique key of a job's table. A file must not have one: many nodes read it again and
+/// again, nobody adds its jobs, and each exists once by its name.
 pub(super) fn compile_unique(table: &Table<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<Unique> {
     let (unique, window) = (table.get("unique"), table.get("unique_for"));
     if let Origin::File { .. } = origin {
@@ -101,7 +102,7 @@ fn fault_of(spot: Option<&Spot<'_>>, table: &Table<'_>, message: &str, problems:
     }
 }
 
-/// Notes a debounced job without one time that a later add could move.
+/// Notes a debounced job without a single time that a later add could move.
 pub(super) fn refuse_unmoved(table: &Table<'_>, unique: Option<&Unique>, schedule: &Schedule, problems: &mut Problems) {
     let is_one_shot = matches!(schedule, Schedule::At(_)) || table.get("in").is_some();
     if unique.is_some_and(|unique| unique.second.is_debounce())

@@ -1,10 +1,11 @@
-//! A configuration that cannot be used: every problem in it, with the text to point into.
+//! The error for a configuration that cannot be used: every problem, with the text to point into.
 
 use std::fmt::{self, Write as _};
 
 use super::problem::{Problem, Span};
 
-/// Why a configuration file cannot be used. Shows every problem, a line each.
+/// The reason why a configuration file cannot be used. It is displayed with every problem, one a
+/// line.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfigError {
     file_name: String,
@@ -20,50 +21,51 @@ enum Cause {
     Text,
 }
 
-/// How problems are written out.
+/// The way in which problems are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rendering {
-    /// A line each, for logs and pipes.
+    /// A line for each problem, for logs and pipes.
     Lines,
-    /// Each with the line of the file and a caret under the fault, for a terminal.
+    /// Each problem with the line of the file and a caret under the fault, for a terminal.
     Carets,
 }
 
 impl ConfigError {
-    /// Problems inside of `text`.
+    /// Creates an error for problems inside of `text`.
     pub(super) fn in_text(file_name: &str, text: &str, problems: Vec<Problem>) -> Self {
         Self { file_name: file_name.to_owned(), text: text.to_owned(), problems, cause: Cause::Text }
     }
 
-    /// There is no such file.
+    /// Creates an error for a file that does not exist.
     pub(super) fn missing(file_name: &str) -> Self {
         Self { cause: Cause::Missing, ..Self::unreadable(file_name, "no such file".to_owned()) }
     }
 
-    /// The file as a whole cannot be used.
+    /// Creates an error for a file that cannot be used as a whole.
     pub(super) fn unreadable(file_name: &str, message: String) -> Self {
         let problem = Problem::new("", None, message);
         Self { file_name: file_name.to_owned(), text: String::new(), problems: vec![problem], cause: Cause::Unreadable }
     }
 
-    /// Whether there simply is no such file.
+    /// Returns true if the file does not exist.
     pub fn is_missing(&self) -> bool {
         self.cause == Cause::Missing
     }
 
-    /// Every problem, in the order of the text; at least one.
+    /// Returns every problem, in the order of the text; at least one.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// Where each of [`ConfigError::problems`] begins: line and column as people count, from 1; none for the file as a whole.
+    /// Returns the line and column, counted from 1, at which each of [`ConfigError::problems`]
+    /// begins. `None` for a problem of the file as a whole.
     pub fn places(&self) -> Vec<Option<(usize, usize)>> {
         let lines = LineStarts::of(&self.text);
         let place = |span: &Span| lines.place(&self.text, span);
         self.problems.iter().map(|problem| problem.span.as_ref().map(place).map(|it| (it.line, it.column))).collect()
     }
 
-    /// Every problem with its position, without a line break at the end.
+    /// Returns every problem with its position, without a line break at the end.
     pub fn rendered(&self, rendering: Rendering) -> String {
         render(&self.file_name, &self.text, &self.problems, rendering)
     }
@@ -75,7 +77,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// Without the text: it is long and may hold secrets.
+/// The debug output omits the text, which is long and may contain secrets.
 impl fmt::Debug for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConfigError")
@@ -87,7 +89,8 @@ impl fmt::Debug for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Problems with their positions in `text`: `jobs.toml:3:9: jobs.backup.timeout: found ...`.
+/// Returns problems with their positions in `text`:
+/// `jobs.toml:3:9: jobs.backup.timeout: found ...`.
 fn render(file_name: &str, text: &str, problems: &[Problem], rendering: Rendering) -> String {
     let lines = LineStarts::of(text);
     let mut out = String::new();
@@ -110,14 +113,14 @@ fn render(file_name: &str, text: &str, problems: &[Problem], rendering: Renderin
     out
 }
 
-/// Where each line begins, in bytes, so that a position costs no walk through the text.
+/// The byte at which each line begins. With it a position is found without reading the text again.
 struct LineStarts(Vec<usize>);
 
-/// A position as people count: from 1, columns in characters.
+/// A position, counted from 1, with columns in characters.
 struct Place<'t> {
     line: usize,
     column: usize,
-    /// How many characters of the line are meant.
+    /// The number of characters of the line that the problem is about.
     width: usize,
     source: &'t str,
 }
@@ -139,7 +142,7 @@ impl LineStarts {
     }
 }
 
-/// The start of the character that `at` lies in; the end of the text if it is past that.
+/// Returns the start of the character that contains `at`; the end of the text if `at` is past it.
 fn char_start(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }

@@ -1,7 +1,10 @@
-//! Reads `jobs.toml` from the disk: only a regular file of a sane size that nobody but its reader and root may change.
+//! The reading of `jobs.toml` from the disk: only a regular file of a sane size that nobody but its
+//! reader and root may change.
 //!
-//! What a file says is executed, so who can write it can run commands as this daemon. A file that was found is refused if that is
-//! doubtful, and for root every file is; a file that another user named is taken with a warning.
+//! schedd executes what the file says, so whoever can write it can run commands as this daemon. A
+//! file that somebody else may have written is doubtful. schedd refuses a doubtful file that it
+//! found by itself. Running as root, it refuses every doubtful file. Otherwise it accepts a
+//! doubtful file that an operator named, with a warning.
 
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -15,10 +18,11 @@ use super::sections::{Config, RedisConfig};
 use crate::domain::zone::Zone;
 use crate::files::{self, OpenError, Owners, Way};
 
-/// The largest file read: 50 MiB.
+/// The largest file that is read: 50 MiB.
 pub const MAX_FILE_BYTES: u64 = 50 * 1024 * 1024;
 
-/// What the file at `place` says; `host_zone` is the zone of a local time where it names none. Fails with every problem.
+/// Reads and compiles the file at `place`. `host_zone` is the zone of a local time if the file
+/// names none. Fails with every problem.
 pub fn read_file(place: &FilePlace, host_zone: &Zone) -> Result<Config, ConfigError> {
     let name = place.path().display().to_string();
     let (text, provenance) = read_safe_text(place, &name)?;
@@ -28,18 +32,18 @@ pub fn read_file(place: &FilePlace, host_zone: &Zone) -> Result<Config, ConfigEr
     Ok(config)
 }
 
-/// What a file says of Redis.
+/// The Redis named by a file, and the other problems of the file.
 pub struct RedisInFile {
-    /// Which one it names.
+    /// The Redis that the file names.
     pub redis: RedisConfig,
-    /// What else is wrong with the file, which does not matter to one who only looks for Redis: somebody may be in the midst of
-    /// editing it.
+    /// The other faults of the file. They do not matter to a caller that only looks for Redis: an
+    /// operator may be editing the file.
     pub error: Option<ConfigError>,
-    /// Why its owners are doubtful, of a file that was named.
+    /// The reason why somebody else may have written the file, if an operator named it.
     pub doubt: Option<String>,
 }
 
-/// Which Redis the file at `place` names. Fails if that cannot be told for sure.
+/// Reads which Redis the file at `place` names. Fails if that cannot be read for certain.
 pub fn read_redis(place: &FilePlace, host_zone: &Zone) -> Result<RedisInFile, ConfigError> {
     let name = place.path().display().to_string();
     let (text, provenance) = read_safe_text(place, &name)?;
@@ -53,7 +57,7 @@ pub fn read_redis(place: &FilePlace, host_zone: &Zone) -> Result<RedisInFile, Co
     Ok(RedisInFile { redis, error, doubt: provenance.doubt })
 }
 
-/// The text of a file that is used, and where it comes from.
+/// Returns the text of a file that may be used, and its provenance.
 fn read_safe_text(place: &FilePlace, name: &str) -> Result<(String, Provenance), ConfigError> {
     let cannot = |error: &io::Error| match error.kind() {
         io::ErrorKind::NotFound => ConfigError::missing(name),
@@ -95,7 +99,7 @@ fn as_utf8(bytes: &[u8]) -> Result<&str, String> {
     let utf16 = match bytes {
         [0xff, 0xfe, ..] => Some("little"),
         [0xfe, 0xff, ..] => Some("big"),
-        // Without a mark at its start, but no text of ours begins with a NUL beside a character.
+        // There is no byte order mark. But no `jobs.toml` begins with a NUL beside a character.
         [first, 0, ..] if *first != 0 => Some("little"),
         [0, second, ..] if *second != 0 => Some("big"),
         _ => None,

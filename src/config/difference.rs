@@ -1,30 +1,31 @@
-//! What differs between two definitions of a job, key by key, fit to be shown.
+//! The differences between two definitions of a job, key by key, fit to be shown.
 //!
-//! Invariant: what may be a secret is told as changed and never repeated: the values of variables and header fields, bodies, and the
-//! password within a URL.
+//! Invariant: a value that may be secret is only reported as changed. This concerns the values of
+//! variables and header fields, bodies, and the password within a URL.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// What stands for a value that is not to be shown.
+/// The text shown instead of a secret value.
 const HIDDEN: &str = "(hidden)";
 /// The tables whose values are hidden, and the keys.
 const SECRET_TABLES: [&str; 2] = ["env", "headers"];
 const SECRET_KEYS: [&str; 3] = ["body", "stdin", "webhook_secret"];
 
-/// A key of a definition that differs.
+/// A key that differs between two definitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyChange {
     /// The key, with the tables around it: `retry.limit`.
     pub key: String,
-    /// What it was; none if it was not there.
+    /// The old value; `None` if the key was not there.
     pub old: Option<Value>,
-    /// What it is to be; none if it goes.
+    /// The new value; `None` if the key is removed.
     pub new: Option<Value>,
 }
 
-/// What differs between two texts of [`super::to_surface`], sorted by key. One that cannot be read counts as without any key.
+/// Returns the differences between two texts of [`super::to_surface`], sorted by key. A text that
+/// cannot be read counts as having no keys.
 pub fn differences(old: &str, new: &str) -> Vec<KeyChange> {
     let (old, new) = (leaves_of(old), leaves_of(new));
     let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
@@ -33,7 +34,7 @@ pub fn differences(old: &str, new: &str) -> Vec<KeyChange> {
     changed.map(|key| KeyChange { key: key.clone(), old: told(key, old.get(key)), new: told(key, new.get(key)) }).collect()
 }
 
-/// The values within a definition that are no tables, by their keys.
+/// Returns the values within a definition that are no tables, by their keys.
 fn leaves_of(text: &str) -> BTreeMap<String, Value> {
     let mut leaves = BTreeMap::new();
     if let Ok(Value::Object(map)) = serde_json::from_str(text) {
@@ -53,7 +54,7 @@ fn collect(key: String, value: Value, leaves: &mut BTreeMap<String, Value>) {
 
 fn shown(key: &str, value: &Value) -> Value {
     let words: Vec<&str> = key.split('.').collect();
-    // Of a URL only the last word tells, of a table any of those around its keys.
+    // A key is secret by its last word, or by any of the tables around it.
     let (last, around) = words.split_last().unwrap_or((&"", &[]));
     if SECRET_KEYS.contains(last) || around.iter().any(|word| SECRET_TABLES.contains(word)) {
         return HIDDEN.into();

@@ -1,7 +1,7 @@
 //! Jobs, queues and groups written as a `jobs.toml`.
 //!
-//! Invariant: what is written here is read by [`super::compile_text`] as the same definitions, but for what no file may say, which is
-//! told in a comment.
+//! Invariant: [`super::compile_text`] reads the written text as the same definitions. Keys that no
+//! file may have are mentioned in a comment instead.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::domain::job::JobSpec;
 use crate::domain::queue::{QueueSettings, Share};
 use crate::domain::zone::ZoneName;
 
-/// The keys that come first, in this order; the others follow by their names.
+/// The keys that come first, in this order. All other keys follow by name.
 const FIRST: [&str; 19] = [
     "cron",
     "calendar",
@@ -39,17 +39,19 @@ const FIRST: [&str; 19] = [
     "http",
 ];
 
-/// Whether a job's table is to be read, or stands as a comment because its times are past.
+/// The form of a job's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableForm {
-    /// It is a table.
+    /// A table that is read.
     Table,
-    /// It is a comment.
+    /// A comment, because the job's times are past.
     Comment,
 }
 
-/// The definition of a job with the keys of `[jobs.X]`, without what only a job that is added may have. One that goes by a clock and
-/// names no zone gets the one kept with it.
+/// Returns the definition of a job with the keys of `[jobs.X]`, without keys that only an added job
+/// may have.
+///
+/// A job that depends on a zone and names none gets the zone stored with it.
 pub fn file_keys(spec: &JobSpec, kept_zone: &ZoneName) -> Map<String, Value> {
     let mut spec = spec.clone();
     spec.unique = None;
@@ -63,11 +65,11 @@ pub fn file_keys(spec: &JobSpec, kept_zone: &ZoneName) -> Map<String, Value> {
     }
 }
 
-/// `[jobs.NAME]` with its keys.
+/// Returns `[jobs.NAME]` with its keys.
 pub fn job_table(name: &JobName, spec: &JobSpec, kept_zone: &ZoneName, form: TableForm) -> String {
     let mut text = table("jobs", name.as_str(), &file_keys(spec, kept_zone));
     if let Some(unique) = &spec.unique {
-        // Only a job that is added has one.
+        // Only an added job has a unique key.
         let _ = writeln!(text, "# unique key {}: no file can say so", quoted(unique.key.as_str()));
     }
     match form {
@@ -79,12 +81,12 @@ pub fn job_table(name: &JobName, spec: &JobSpec, kept_zone: &ZoneName, form: Tab
     }
 }
 
-/// `[queues.NAME]` with its keys.
+/// Returns `[queues.NAME]` with its keys.
 pub fn queue_table(name: &QueueName, settings: &QueueSettings) -> String {
     table("queues", name.as_str(), &queue_keys(settings))
 }
 
-/// The keys of `[queues.X]`.
+/// Returns the keys of `[queues.X]`.
 pub fn queue_keys(settings: &QueueSettings) -> Map<String, Value> {
     let QueueSettings { concurrency, limit, rate, share, is_paused } = settings;
     let mut keys = Map::from_iter([("concurrency".to_owned(), (*concurrency).into())]);
@@ -109,12 +111,12 @@ pub fn queue_keys(settings: &QueueSettings) -> Map<String, Value> {
     keys
 }
 
-/// `[groups.NAME]` with its keys.
+/// Returns `[groups.NAME]` with its keys.
 pub fn group_table(name: &GroupName, settings: &GroupSettings) -> String {
     table("groups", name.as_str(), &group_keys(settings))
 }
 
-/// The keys of `[groups.X]`.
+/// Returns the keys of `[groups.X]`.
 pub fn group_keys(settings: &GroupSettings) -> Map<String, Value> {
     let mut keys = Map::from_iter([("mode".to_owned(), settings.mode().into())]);
     if let GroupSettings::Alternate(Turns { order, gap, patience }) = settings {
@@ -134,7 +136,7 @@ fn table(section: &str, name: &str, keys: &Map<String, Value>) -> String {
     format!("[{section}.{}]\n{}", bare(name), lines.collect::<Vec<_>>().concat())
 }
 
-/// A value on one line.
+/// Returns a value on one line.
 fn written(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
@@ -144,18 +146,18 @@ fn written(value: &Value) -> String {
             let pairs = keys.iter().map(|(key, value)| format!("{} = {}", bare(key), written(value)));
             format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
         }
-        // As in JSON; a definition holds no null.
+        // Written as in JSON; a definition contains no null.
         other => other.to_string(),
     }
 }
 
-/// A key without quotes if it can do without.
+/// Returns a key, in quotes only if it needs them.
 fn bare(key: &str) -> String {
     let is_bare = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
     if is_bare { key.to_owned() } else { quoted(key) }
 }
 
-/// A string in the quotes of TOML.
+/// Returns a string in the quotes of TOML.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for sign in text.chars() {
@@ -164,7 +166,8 @@ fn quoted(text: &str) -> String {
             '\\' => quoted.push_str("\\\\"),
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
-            // Written out also where TOML does not ask for it: the text may be shown on a terminal.
+            // Control characters are escaped even where TOML does not ask for it, because the text
+            // may be shown on a terminal.
             sign if sign.is_control() => {
                 let _ = write!(quoted, "\\u{:04X}", u32::from(sign));
             }

@@ -1,4 +1,4 @@
-//! Secrets that stand in a file everybody on the host can read.
+//! The search for secrets in a file that everybody on the host can read.
 
 use super::problem::Problems;
 use super::reader::{Spot, Table};
@@ -7,40 +7,42 @@ use crate::domain::notice::NoticeKind;
 use crate::domain::reference;
 use crate::domain::secret_headers::is_secret_header;
 
-/// Who can read the file a text comes from.
+/// The readers of the file that a text comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exposure {
     /// Its owner, and at most a group.
     Private,
     /// Everybody on the host.
     Public,
-    /// Everybody on the host, while root is to do what it says.
+    /// Everybody on the host, while root executes what the file says.
     PublicOfRoot,
 }
 
-/// Where a text comes from.
+/// The origin of a text: its readers and possible writers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Provenance {
-    /// Who can read it.
+    /// The readers of the text.
     pub(super) exposure: Exposure,
-    /// Why somebody else may have written the file; `None` if nobody could.
+    /// The reason why somebody else may have written the file; `None` if nobody could.
     pub(super) doubt: Option<String>,
 }
 
 impl Provenance {
-    /// Of a text that only its owner reads and writes.
+    /// Returns the provenance of a text that only its owner reads and writes.
     pub(super) fn private() -> Self {
         Self { exposure: Exposure::Private, doubt: None }
     }
 
-    /// Why the credentials an address of Redis refers to are not put into it; none if they are, or if it has none.
+    /// Returns why credentials must not be filled into an address of Redis; `None` if they may be,
+    /// or if the address refers to none.
     pub(super) fn refuses(&self, url: &str) -> Option<String> {
         let doubt = self.doubt.as_ref().filter(|_| reference::is_in(url))?;
         Some(format!("no credential is sent to an address of this file: {doubt}"))
     }
 }
 
-/// Notes each secret of the text: a doubt, or for root a fault. Notes a credential that would go where a stranger says.
+/// Notes each secret in the text: as a warning, or as a fault for root. Also notes a Redis address
+/// with a credential, if somebody else may have written that address.
 pub(super) fn judge_secrets(root: &Table<'_>, provenance: &Provenance, problems: &mut Problems) {
     let url = root.get("redis").and_then(|spot| spot.as_table()).and_then(|redis| redis.get("url"));
     if let Some((spot, why)) = url.as_ref().and_then(|spot| Some((spot, provenance.refuses(spot.as_text()?)?))) {
@@ -72,10 +74,10 @@ pub(super) fn judge_secrets(root: &Table<'_>, provenance: &Provenance, problems:
     }
 }
 
-/// What is wrong with a secret that stands there.
+/// The message for a secret in such a file.
 const SECRET: &str = "holds a secret in a file everybody can read: chmod o-r the file, or use ${credential:NAME}";
 
-/// Whether the secret itself stands there, and not where it is found.
+/// Returns true if the value is the secret itself, and not a reference to it.
 fn is_secret(spot: &Spot<'_>) -> bool {
     spot.as_text().is_some_and(|text| !text.is_empty() && !reference::is_in(text))
 }

@@ -1,8 +1,8 @@
-//! Where the jobs file is, and whether somebody named it.
+//! The place of the jobs file, and whether an operator named it.
 
 use std::path::{Path, PathBuf};
 
-/// The places looked at when nobody names one.
+/// The places that are searched if nobody names a file.
 const PLACES: [&str; 2] = ["jobs.toml", "/etc/schedd/jobs.toml"];
 
 /// The path of a jobs file.
@@ -13,28 +13,30 @@ pub struct FilePlace {
 }
 
 impl FilePlace {
-    /// The file somebody named.
+    /// Returns the place of a file that an operator named.
     pub fn named(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), is_found: false }
     }
 
-    /// The file that is used: `named`, else the first of the usual places that is there.
+    /// Returns the place of the file to use: `named`, else the first of the usual places where a
+    /// file exists.
     pub fn of(named: Option<PathBuf>) -> Option<Self> {
         let found = || PLACES.map(PathBuf::from).into_iter().find(|path| path.exists());
         named.map(Self::named).or_else(|| Some(Self { path: found()?, is_found: true }))
     }
 
-    /// The places looked at, for a message.
+    /// Returns the usual places, for a message.
     pub fn usual() -> String {
         format!("./{} and {}", PLACES[0], PLACES[1])
     }
 
-    /// The path.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether nobody named it, so that whoever may write where this process is could have put it there.
+    /// Returns true if nobody named the file. Then it may come from anyone who can write to the
+    /// current directory.
     pub(super) fn is_found(&self) -> bool {
         self.is_found
     }

@@ -1,13 +1,16 @@
-//! The first gate a kept definition names, read without the rest of it: where thousands of runs stand before a free one, each of
-//! their definitions read in full would make that wait.
+//! The first gate that a stored definition names, read without the rest of the definition.
 //!
-//! Invariant: of a text that can be read it is the gate [`crate::domain::gate::first_gate`] gives of the whole definition.
+//! Thousands of runs may wait in front of a free run. Reading each of their definitions in full
+//! would delay that run.
+//!
+//! Invariant: for a readable definition the result equals [`crate::domain::gate::first_gate`] of
+//! the whole definition.
 
 use serde::Deserialize;
 
 use crate::domain::gate::Gate;
 
-/// The keys of a definition that name gates; its text is canonical.
+/// The keys of a definition that name gates. The definition's text is canonical.
 #[derive(Deserialize)]
 struct Named {
     group: Option<String>,
@@ -16,7 +19,8 @@ struct Named {
     key: Option<String>,
 }
 
-/// The first gate the definition `text` names; none if it names none or is no definition.
+/// Returns the first gate that the definition `text` names; `None` if it names none or is no
+/// definition.
 pub fn first_gate_in(text: &str) -> Option<Gate> {
     let Named { group, not_while, key } = serde_json::from_str(text).ok()?;
     let of_group = group.and_then(|name| Some(Gate::of_group(&name.parse().ok()?)));

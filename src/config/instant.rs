@@ -1,14 +1,17 @@
-//! The seam to the domain's reading of instants: what `at` may say.
+//! The link to the domain's parser of instants, for `at` and similar keys.
 //!
-//! Only texts that mean the same instant whenever they are read are taken here: a file is read again and again.
+//! Only texts that always mean the same instant are accepted, because a file is read again and
+//! again.
 
 use super::problem::quoted;
 use crate::domain::human_time::parse_fixed;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
-/// The instant `text` names: a date and time with an offset, or local in `zone` (the first of two where the clock goes back),
-/// or `@` and seconds since 1970. The error says in one line what was found and wanted.
+/// Returns the instant that `text` names. The error says in one line what was found and wanted.
+///
+/// Accepted are a date and time with an offset, a local date and time in `zone`, and `@` with
+/// seconds since 1970. If the clock goes back, the first of two local times counts.
 pub(super) fn instant(text: &str, zone: Option<&Zone>) -> Result<UnixMillis, String> {
     parse_fixed(text, zone).map(|read| read.at).map_err(|error| format!("found {}, {}", quoted(text), error.problem))
 }

@@ -1,6 +1,7 @@
 //! A job as a JSON object: a line of `schedctl add --stdin`, or the flags of `schedctl add`.
 //!
-//! The keys of `[jobs.X]` plus `name` and `in`. Whether the queue exists and the name is free the caller knows.
+//! It has the keys of `[jobs.X]` plus `name` and `in`. The caller checks that the queue exists and
+//! that the name is free.
 
 use std::time::Duration;
 
@@ -16,24 +17,25 @@ use crate::domain::ids::JobName;
 use crate::domain::job::JobSpec;
 use crate::domain::zone::Zone;
 
-/// The most one JSON text may take.
+/// The largest size of a JSON text.
 pub const MAX_JSON_BYTES: usize = 256 * 1024;
 
-/// A job and what else its line said.
+/// A job, and the other keys of its line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedJob {
-    /// Its name, if it was given one.
+    /// The name, if the line has one.
     pub name: Option<JobName>,
-    /// Given as `in`: it is due so long after the moment it is added. Its schedule then still says manual, and the one
-    /// who knows that moment replaces it.
+    /// The value of `in`: the time from the adding of the job to its run. The schedule in `spec` is
+    /// manual then. The caller knows the moment of adding and must replace it.
     pub start_in: Option<Duration>,
-    /// What it does, by which rules and, unless `start_in` says so, when.
+    /// The action, the rules and the schedule, unless `start_in` is set.
     pub spec: JobSpec,
-    /// What is wrong with it, though not so that it could not be used.
+    /// The problems that do not make the job unusable.
     pub warnings: Vec<Problem>,
 }
 
-/// The job of one line of JSON; `host_zone` is the zone of a local time in a job without `tz`. Fails with every problem.
+/// Compiles the job of one line of JSON. `host_zone` is the zone of a local time in a job without
+/// `tz`. Fails with every problem.
 pub fn job_from_json(text: &str, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> {
     if text.len() > MAX_JSON_BYTES {
         return Err(whole(format!("found {} bytes, wanted at most {MAX_JSON_BYTES} (256 KiB)", text.len())));
@@ -42,7 +44,7 @@ pub fn job_from_json(text: &str, host_zone: &Zone) -> Result<NamedJob, Vec<Probl
     compile(&node, host_zone)
 }
 
-/// The job of a JSON value, as [`job_from_json`].
+/// Compiles the job of a JSON value, as [`job_from_json`] does.
 pub fn job_from_value(value: &serde_json::Value, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> {
     compile(&node_json::from_value(value).map_err(whole)?, host_zone)
 }

@@ -1,4 +1,4 @@
-//! `[history]` and `[output]`: how much of what was is kept.
+//! `[history]` and `[output]`: the retention of runs and their output.
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use super::problem::Problems;
 use super::reader::{DurationBounds, Spot, Table};
 use crate::domain::size::parse_size;
 
-/// `[history]`: whatever is past one of these goes, oldest first.
+/// The bounds of `[history]`. Runs past any of them are removed, the oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryConfig {
-    /// Runs of one job. 1 to 100,000.
+    /// The runs kept of one job. 1 to 100,000.
     pub keep_per_job: usize,
-    /// Runs of all jobs. 1 to 10,000,000.
+    /// The runs kept of all jobs. 1 to 10,000,000.
     pub keep: usize,
-    /// How long a run is kept after its end. 1 minute to 3,650 days.
+    /// The time for which a run is kept after its end. 1 minute to 3,650 days.
     pub max_age: Duration,
 }
 
-/// `[output]`: what is kept of what runs print.
+/// The bounds of `[output]`: how much is kept of what runs print.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputConfig {
-    /// Bytes from the beginning of an attempt's output. At most 1 MiB.
+    /// The bytes kept from the beginning of an attempt's output. At most 1 MiB.
     pub head: usize,
-    /// Bytes before its end. At most 1 MiB.
+    /// The bytes kept from its end. At most 1 MiB.
     pub tail: usize,
-    /// Bytes of one job, the oldest output goes first.
+    /// The bytes kept of one job. The oldest output is removed first.
     pub keep_bytes_per_job: u64,
-    /// Bytes of all jobs, the oldest output goes first.
+    /// The bytes kept of all jobs. The oldest output is removed first.
     pub keep_bytes: u64,
-    /// How long an output is kept after it was written last. 1 minute to 3,650 days.
+    /// The time for which an output is kept after its last write. 1 minute to 3,650 days.
     pub max_age: Duration,
 }
 
@@ -55,7 +55,7 @@ impl Default for OutputConfig {
     }
 }
 
-/// `[history]`
+/// Compiles `[history]`.
 pub(super) fn compile_history(table: &Table<'_>, problems: &mut Problems) -> HistoryConfig {
     table.refuse_other_keys(&[keys::HISTORY], &[], problems);
     let plain = HistoryConfig::default();
@@ -68,7 +68,7 @@ pub(super) fn compile_history(table: &Table<'_>, problems: &mut Problems) -> His
     }
 }
 
-/// `[output]`
+/// Compiles `[output]`.
 pub(super) fn compile_output(table: &Table<'_>, problems: &mut Problems) -> OutputConfig {
     table.refuse_other_keys(&[keys::OUTPUT], &[], problems);
     let plain = OutputConfig::default();
@@ -88,7 +88,7 @@ pub(super) fn compile_output(table: &Table<'_>, problems: &mut Problems) -> Outp
     }
 }
 
-/// A size, no larger than `most`.
+/// Compiles a size of at most `most` bytes.
 pub(super) fn size(spot: &Spot<'_>, most: u64, words: &str, problems: &mut Problems) -> Option<u64> {
     let Some(text) = spot.as_text() else { return spot.wanted(problems, "a size such as \"256MiB\"") };
     match parse_size(text) {

@@ -1,11 +1,12 @@
-//! The keys each table knows, and those a later version will know.
+//! The keys that each table knows, and the keys that a later version will know.
 //!
-//! A key the design names but this version cannot do is refused as such: "unknown" would send people looking for a typo.
+//! A key that the design names but this version does not support gets a message of its own.
+//! "Unknown" would make people look for a typo.
 
 /// The sections of a file.
 pub(super) const SECTIONS: &[&str] =
     &["redis", "daemon", "history", "output", "defaults", "queues", "groups", "calendars", "jobs"];
-/// Sections of later versions.
+/// The sections of later versions.
 pub(super) const LATER_SECTIONS: &[&str] = &["limits"];
 /// `[redis]`
 pub(super) const REDIS: &[&str] = &["url", "url_file", "allow_eviction"];
@@ -18,20 +19,20 @@ pub(super) const HISTORY: &[&str] = &["keep_per_job", "keep", "max_age"];
 pub(super) const OUTPUT: &[&str] = &["head", "tail", "keep_bytes_per_job", "keep_bytes", "max_age"];
 /// `[queues.X]`
 pub(super) const QUEUE: &[&str] = &["concurrency", "limit", "rate", "burst", "weight", "strict", "paused"];
-/// Keys of queues of later versions.
+/// The keys of queues in later versions.
 pub(super) const LATER_QUEUE: &[&str] = &["limits", "priority", "per_key"];
 /// `[groups.X]`
 pub(super) const GROUP: &[&str] = &["mode", "order", "gap", "patience"];
 
-/// When a job runs.
+/// The keys that give a job its schedule.
 pub(super) const SCHEDULE: &[&str] = &["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];
-/// A table of `schedules`.
+/// The keys of a table in `schedules`.
 pub(super) const ONE_OF_SEVERAL: &[&str] = &["cron", "every", "at", "calendar", "rrule", "dtstart"];
-/// What belongs to one job's schedule.
+/// The keys that modify the schedule of a single job.
 pub(super) const SHAPE: &[&str] = &["anchor", "dtstart", "start", "end", "max_runs"];
-/// What a job does.
+/// The keys of a job's action.
 pub(super) const ACTION: &[&str] = &["command", "shell", "http"];
-/// By which rules; also the keys of `[defaults]`.
+/// The keys of a job's rules, which are also the keys of `[defaults]`.
 pub(super) const POLICY: &[&str] = &[
     "tz",
     "dst",
@@ -73,7 +74,7 @@ pub(super) const POLICY: &[&str] = &[
     "ping_url",
     "webhook_secret",
 ];
-/// Keys of jobs of later versions.
+/// The keys of jobs in later versions.
 pub(super) const LATER_JOB: &[&str] = &["limit", "rate", "weight"];
 
 /// `[calendars.X]`
@@ -83,11 +84,11 @@ pub(super) const CALENDAR: &[&str] = &["dates", "file", "tz"];
 pub(super) const HTTP: &[&str] = &["method", "url", "headers", "body", "expect", "redirects"];
 /// `retry = { ... }`
 pub(super) const RETRY: &[&str] = &["limit", "delay", "backoff", "max_delay", "jitter", "on", "never_on"];
-/// What only a job that is added has.
+/// The keys that only an added job has.
 pub(super) const ADDED: &[&str] = &["unique", "unique_for"];
 /// `unique = { ... }`
 pub(super) const UNIQUE: &[&str] = &["key", "for", "mode", "max_wait"];
-/// `done_check = { ... }`, beside its action.
+/// The keys of `done_check = { ... }`, beside its action.
 pub(super) const DONE_CHECK: &[&str] = &["on", "timeout"];
 /// `limits = { ... }`
 pub(super) const LIMITS: &[&str] = &["memory", "cpu", "pids", "files", "nice"];
@@ -100,5 +101,5 @@ pub(super) const OVERLAP: &[&str] = &["mode", "max"];
 /// `catch_up = { ... }`
 pub(super) const CATCH_UP: &[&str] = &["mode", "max_age", "max_count", "spread"];
 
-/// Keys that are looked for where they do not belong, and how they are meant.
+/// Keys that people write in the wrong place, and the right form.
 pub(super) const ELSEWHERE: &[(&str, &str)] = &[("spread", "catch_up = { spread = \"10m\" }")];

@@ -1,9 +1,11 @@
-//! Layer 2: from the text of `jobs.toml`, a JSON line or flags to checked values, or every problem at once.
+//! Layer 2: turns the text of `jobs.toml`, a JSON line or flags into checked values, or lists every
+//! problem at once.
 //!
-//! One tree (`node`) and one compiler (`compile_*`) serve all three, and also the text kept in Redis (`surface`): a
-//! key means the same wherever it is written. Nothing leaves this folder unchecked, and a text with several faults is
-//! answered with all of them. [`read_file`], [`read_redis`] and [`compile_text`] are for files, [`job_from_json`] and
-//! [`job_from_value`] for `schedctl add`.
+//! One tree (`node`) and one compiler (`compile_*`) serve all three, and also the definitions
+//! stored in Redis (`surface`). So a key means the same wherever it is written. No unchecked value
+//! leaves this folder, and all faults of a text are reported together. [`read_file`],
+//! [`read_redis`] and [`compile_text`] are for files. [`job_from_json`] and [`job_from_value`] are
+//! for `schedctl add`.
 
 mod account_here;
 mod compile_action;

@@ -1,7 +1,8 @@
-//! The one tree behind every configuration text: values as they were written, with their place where there is one.
+//! The tree behind every configuration text: values as they were written, with their place if they
+//! have one.
 //!
-//! Made of TOML here and of JSON in `node_json`. Invariant: a tree is never deeper than [`MAX_DEPTH`], so walking and
-//! dropping it cannot exhaust the stack.
+//! This file makes it from TOML; `node_json` makes it from JSON. Invariant: a tree is never deeper
+//! than [`MAX_DEPTH`], so walking and dropping it cannot exhaust the stack.
 
 use std::borrow::Cow;
 
@@ -11,33 +12,33 @@ use toml::de::{DeTable, DeValue};
 use super::problem::{Problem, Span, quoted};
 use super::secrecy::{Secrecy, as_name};
 
-/// How deep tables and arrays may be nested.
+/// The greatest depth of nested tables and arrays.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// A value and the bytes it was read from.
+/// A value, and the bytes it was read from.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node<'t> {
     pub(super) value: Value<'t>,
     pub(super) span: Option<Span>,
 }
 
-/// What a node holds.
+/// The value of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value<'t> {
     Table(Vec<Entry<'t>>),
     Array(Vec<Node<'t>>),
     Text(Cow<'t, str>),
-    /// Held at the ends of `i128`; what is past them is out of every bound anyway.
+    /// An integer, capped at the ends of `i128`. Larger numbers are out of every bound anyway.
     Integer(i128),
     Float(f64),
     Bool(bool),
-    /// A TOML date without quotes, as RFC 3339 text.
+    /// An unquoted date of TOML, as RFC 3339 text.
     Datetime(String),
-    /// JSON's; the same as leaving the key out.
+    /// JSON's null, which means the same as leaving the key out.
     Null,
 }
 
-/// A key of a table, in the order of the keys.
+/// A key of a table, with its value. Entries are sorted by key.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry<'t> {
     pub(super) key: Cow<'t, str>,
@@ -46,7 +47,8 @@ pub(super) struct Entry<'t> {
 }
 
 impl Node<'_> {
-    /// What a message says was found at a place like that: `integer 30`, `string "30"`, `string (not shown)`, `a table`.
+    /// Returns the text with which a message describes the found value: `integer 30`,
+    /// `string "30"`, `string (not shown)`, `a table`. `secrecy` is that of the value's place.
     pub(super) fn found(&self, secrecy: Secrecy) -> String {
         let kind = self.kind();
         let is_shown = secrecy.is_open();
@@ -75,10 +77,13 @@ impl Node<'_> {
     }
 }
 
-/// The tree of a TOML text. Answers all faults of its syntax instead, if there are any but keys given twice; those leave
-/// the tree whole enough to be compiled, so they come beside it.
+/// Builds the tree of a TOML text. Fails with all faults of its syntax.
+///
+/// Keys given twice are no failure, because the tree can still be compiled. They are returned
+/// beside the tree.
 pub(super) fn from_toml(text: &str) -> Result<(Node<'_>, Vec<Problem>), Vec<Problem>> {
-    // Past this size a garbled text could give more faults than memory holds: the first must do.
+    // Past this size a garbled text could give more faults than memory can store, so only the first
+    // is reported.
     const ALL_FAULTS_UP_TO: usize = 1 << 20;
 
     let (tree, errors) = match DeTable::parse(text) {
@@ -101,7 +106,7 @@ pub(super) fn from_toml(text: &str) -> Result<(Node<'_>, Vec<Problem>), Vec<Prob
     Ok((node, problems))
 }
 
-// The words of the TOML parser. Should it change them, the faults are told in its own.
+// Texts of the TOML parser. If the parser changes them, its own messages are reported instead.
 const DUPLICATE_KEY: &str = "duplicate key";
 const RECURSION: &str = "recurs";
 
@@ -142,7 +147,7 @@ fn from_value<'t>(value: Spanned<DeValue<'t>>, depth: usize, problems: &mut Vec<
     Node { value, span }
 }
 
-/// What is said of a text nested past [`MAX_DEPTH`].
+/// Returns the message for a text nested deeper than [`MAX_DEPTH`].
 pub(super) fn too_deep() -> String {
     format!("found values nested deeper than {MAX_DEPTH} levels, wanted at most {MAX_DEPTH}")
 }

@@ -1,6 +1,7 @@
 //! The tree of a JSON text or value.
 //!
-//! Unlike `serde_json::Value` it refuses a key given twice: which of the two was meant nobody can know.
+//! Unlike `serde_json::Value` it refuses a key given twice, because nobody can know which of the
+//! two was meant.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +12,7 @@ use super::node::{Entry, MAX_DEPTH, Node, Value, too_deep};
 use super::problem::quoted;
 use super::secrecy::as_name;
 
-/// The tree of a JSON text. The error says in one line what is wrong and at which column.
+/// Builds the tree of a JSON text. The error says in one line what is wrong and at which column.
 pub(super) fn from_text(text: &str) -> Result<Node<'static>, String> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let node = Level(0).deserialize(&mut deserializer).map_err(|error| error.to_string())?;
@@ -19,12 +20,12 @@ pub(super) fn from_text(text: &str) -> Result<Node<'static>, String> {
     Ok(node)
 }
 
-/// The tree of a JSON value. The error says in one line what is wrong.
+/// Builds the tree of a JSON value. The error says in one line what is wrong.
 pub(super) fn from_value(value: &serde_json::Value) -> Result<Node<'static>, String> {
     Level(0).deserialize(value).map_err(|error| error.to_string())
 }
 
-/// A value to be read inside so many others.
+/// The depth of a value that is being read.
 #[derive(Clone, Copy)]
 struct Level(usize);
 

@@ -1,7 +1,7 @@
-//! The rules of a job and of `[defaults]`: everything but when it runs and what it does.
+//! The rules of a job and of `[defaults]`: all keys except the schedule and the action.
 //!
-//! Both tables are compiled once each by the same code and then laid over each other, so that a fault in `[defaults]` is
-//! told once and not once a job.
+//! The same code compiles both tables once each. Then the job's rules are laid over the defaults.
+//! So a fault in `[defaults]` is reported once, and not once for each job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -29,25 +29,25 @@ use crate::domain::job::{CatchUp, CatchUpMode, Delivery, DoneCheck, JobSpec, Ove
 use crate::domain::lane::Priority;
 use crate::domain::zone::ZoneName;
 
-/// Where a table comes from, and so what can be known about what it names.
+/// The source of a table. It decides what can be known about the names in the table.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Origin<'a> {
-    /// A file: its queues and groups must be declared in it, its directories should be there.
+    /// A file. It must declare the queues and groups it names, and its directories should exist.
     File {
-        /// The queues it declares, and `default`; none if a fault keeps that from being told.
+        /// The declared queues, and `default`; `None` if a fault keeps them from being known.
         queues: Option<&'a BTreeSet<QueueName>>,
-        /// The groups it declares; none as with queues.
+        /// The declared groups; `None` as for queues.
         groups: Option<&'a BTreeSet<GroupName>>,
-        /// The calendars it declares, none where one has a fault; none as with queues.
+        /// The declared calendars; a calendar with a fault has no days. `None` as for queues.
         calendars: Option<&'a BTreeMap<String, Option<Days>>>,
     },
-    /// A line or flags: the caller knows the queues and groups.
+    /// A line or flags. The caller knows the queues and groups.
     Line,
-    /// The text kept in Redis.
+    /// A definition stored in Redis.
     Surface,
 }
 
-/// The rules a table names; none where it is silent.
+/// The rules that a table names. Each is empty if the table does not name it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Policies {
     pub(super) tz: Option<ZoneName>,
@@ -74,7 +74,7 @@ pub(super) struct Policies {
     pub(super) done_check: Option<DoneCheck>,
     pub(super) notices: Notices,
     pub(super) shaping: Shaping,
-    /// Unknown keys, which make none of these.
+    /// The unknown keys, which give no rule.
     pub(super) slips: Slips,
 }
 
@@ -84,11 +84,11 @@ const LATE_AFTER: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 da
 const SPREAD: DurationBounds = DurationBounds::millis(1, 86_400_000, "more than 0s, up to 1 day", "10m");
 const MAX_AGE: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "12h");
 
-/// More waiting runs of one job than this are no queue but a leak.
+/// The largest number of waiting runs of one job. More would be a leak, not a queue.
 const MOST_WAITING: u32 = 100_000;
 
 impl Policies {
-    /// These rules, and `below` where they are silent. Variables are merged one by one.
+    /// Returns these rules, with missing rules taken from `below`. Variables are merged one by one.
     pub(super) fn over(self, below: &Self) -> Self {
         let env = match (self.env, &below.env) {
             (Some(own), Some(below)) => Some(below.clone().into_iter().chain(own).collect()),
@@ -143,7 +143,7 @@ impl Policies {
         set(&mut spec.queue, self.queue);
         set(&mut spec.priority, self.priority);
         set(&mut spec.requires, self.requires);
-        // Without a key nothing is per key: what [defaults] says of it is for others.
+        // `per_key` has no effect without a key. A value from `[defaults]` is meant for other jobs.
         if self.key.is_some() {
             set(&mut spec.per_key, self.per_key);
         }
@@ -159,7 +159,7 @@ impl Policies {
     }
 }
 
-/// The rules `table` names; `slips` are its unknown keys.
+/// Compiles the rules of `table`. `slips` are its unknown keys.
 pub(super) fn compile_policies(table: &Table<'_>, slips: Slips, origin: Origin<'_>, problems: &mut Problems) -> Policies {
     Policies {
         tz: table.get("tz").and_then(|spot| spot.parsed("Europe/Berlin", problems)),
@@ -192,7 +192,8 @@ pub(super) fn compile_policies(table: &Table<'_>, slips: Slips, origin: Origin<'
     }
 }
 
-/// Notes rules that cannot hold together, if `table` has a part in it: `own` is what it names, `merged` what holds.
+/// Notes rules that contradict each other, if `table` names one of them. `own` are the rules of
+/// `table`, `merged` the rules in force.
 pub(super) fn refuse_contradictions(table: &Table<'_>, own: &Policies, merged: &Policies, problems: &mut Problems) {
     refuse_loader_variables(table, merged.starting.user.as_ref(), merged.env.as_ref(), problems);
     let limit = merged.retry.as_ref().map_or(0, |retry| retry.limit);

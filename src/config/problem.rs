@@ -1,48 +1,52 @@
-//! A fault of a configuration text: where it is and what is wrong, in one line.
+//! A fault of a configuration text: its place and its message, in one line.
 //!
-//! [`Problems`] gathers them while a text is compiled, so that nobody has to mend a file one message at a time.
+//! [`Problems`] collects them while a text is compiled, so that nobody has to mend a file one
+//! message at a time.
 
 use std::fmt;
 use std::ops::Range;
 
-/// Bytes of the text a thing was read from; none for what was not read from a file.
+/// The bytes of the text from which a value was read.
 pub(super) type Span = Range<usize>;
 
-/// Something wrong, or doubtful, in a configuration.
+/// A fault or a warning about a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The key it is about, from the top: `jobs.backup.timeout`. Empty = the text as a whole.
+    /// The key that the problem is about, from the top: `jobs.backup.timeout`. Empty: the text as a
+    /// whole.
     pub path: String,
-    /// The bytes of the text it is about, if it came from a file.
+    /// The bytes of the text that the problem is about, if it came from a file.
     pub span: Option<Range<usize>>,
-    /// What was found, what is wanted and how to mend it, in one line.
+    /// The message: what was found, what is wanted and how to mend it, in one line.
     pub message: String,
-    /// Of one character of a text: that text, and the byte at which the fault begins.
+    /// The text with the fault, and the byte at which the fault begins. Only for a fault of one
+    /// character.
     pub within: Option<(String, usize)>,
 }
 
 impl Problem {
-    /// One of a value as a whole.
+    /// Creates a problem of a value as a whole.
     pub(super) fn new(path: &str, span: Option<Span>, message: impl Into<String>) -> Self {
         Self { path: path.to_owned(), span, message: message.into(), within: None }
     }
 }
 
-/// `jobs.backup.timeout: found ..., wanted ...`, without a position.
+/// Displays `jobs.backup.timeout: found ..., wanted ...`, without a position.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.path, self.message) }
     }
 }
 
-/// What a compilation has found so far.
+/// The problems that a compilation has found so far.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
-    /// What makes the text unusable.
+    /// The faults, which make the text unusable.
     pub(super) faults: Vec<Problem>,
-    /// What is doubtful only.
+    /// The warnings, which do not.
     pub(super) warnings: Vec<Problem>,
-    /// The first key this version does not know: in a text out of Redis the mark of a newer writer.
+    /// The first key that this version does not know. In a definition from Redis it is the mark of
+    /// a newer writer.
     pub(super) unknown_key: Option<String>,
 }
 
@@ -52,29 +56,29 @@ impl Problems {
         self.faults.push(Problem::new(path, span, message));
     }
 
-    /// Notes a fault of one character of `text`.
+    /// Notes a fault at one character of `text`.
     pub(super) fn fault_within(&mut self, path: &str, span: Option<Span>, text: &str, offset: usize, message: String) {
         self.faults.push(Problem { within: Some((text.to_owned(), offset)), ..Problem::new(path, span, message) });
     }
 
-    /// Notes something doubtful.
+    /// Notes a warning.
     pub(super) fn warning(&mut self, path: &str, span: Option<Span>, message: impl Into<String>) {
         self.warnings.push(Problem::new(path, span, message));
     }
 
-    /// Notes a key that is not among those known here.
+    /// Notes a key that this version does not know.
     pub(super) fn unknown_key(&mut self, path: &str, span: Option<Span>, message: impl Into<String>) {
         self.unknown_key.get_or_insert_with(|| path.to_owned());
         self.fault(path, span, message);
     }
 }
 
-/// Puts problems into the order of the text, so that a reader goes through the file once.
+/// Sorts problems by their place in the text, so that a reader goes through the file once.
 pub(super) fn sort_by_place(problems: &mut [Problem]) {
     problems.sort_by_key(|problem| problem.span.as_ref().map_or(0, |span| span.start));
 }
 
-/// A text quoted for a message: control characters escaped, cut to what fits a line.
+/// Returns a text quoted for a message: control characters escaped, and cut to fit on a line.
 pub(super) fn quoted(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {
@@ -83,13 +87,13 @@ pub(super) fn quoted(text: &str) -> String {
     }
 }
 
-/// A key for a path: as it is where it may stand bare in TOML, else quoted.
+/// Returns a key for a path: unchanged if TOML allows it without quotes, else quoted.
 pub(super) fn key_text(key: &str) -> String {
     let bare = !key.is_empty() && key.len() <= 64 && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     if bare { key.to_owned() } else { quoted(key) }
 }
 
-/// The words joined for a message: `a, b or c`.
+/// Returns the words joined for a message: `a, b or c`.
 pub(super) fn one_of<S: AsRef<str>>(words: &[S]) -> String {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     match words.split_last() {
@@ -99,9 +103,9 @@ pub(super) fn one_of<S: AsRef<str>>(words: &[S]) -> String {
     }
 }
 
-/// The word among `known` that `found` was probably meant to be.
+/// Returns the word among `known` that `found` was probably meant to be.
 pub fn nearest<'k>(found: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    // Nothing that long is a slip of the finger, and the comparison costs the product of the lengths.
+    // A word that long is no typing error, and the comparison costs the product of the lengths.
     if found.len() > 80 {
         return None;
     }

@@ -1,4 +1,4 @@
-//! `KEY=VALUE` words that change what holds for a queue, by the rules of `[queues.X]`.
+//! The `KEY=VALUE` words that change the settings of a queue, by the rules of `[queues.X]`.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,14 @@ use super::reader::Spot;
 use super::secrecy::Secrecy;
 use crate::domain::queue::{QueueChange, QueueKey, QueueSettings, Share};
 
-/// What becomes of a queue's settings by `changes`, each a key and a value; `none` takes a key away. Fails with every problem.
+/// Returns the settings of a queue after `changes`, each a key and a value. The value `none`
+/// removes a key. Fails with every problem.
 pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> Result<QueueChange, Vec<Problem>> {
     let mut table = table_of(settings);
     let mut problems = Problems::default();
     let mut named = BTreeSet::new();
-    // One says what the other cannot; of those named both are judged.
+    // A weight and `strict` exclude each other, so a change of one removes the other. If both are
+    // changed, both are judged.
     for (key, other) in [("weight", "strict"), ("strict", "weight")] {
         if changes.iter().any(|(named, _)| named == key) {
             table.remove(other);
@@ -34,7 +36,7 @@ pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> R
         }
         match key.as_str() {
             "paused" => problems.fault("paused", None, "a queue is paused and resumed by schedctl queue pause and queue resume"),
-            // The burst of another rate says nothing of this one.
+            // A burst that belongs to the old rate must not survive with a new rate.
             "rate" => drop(table.remove("burst")),
             _ => {}
         }
@@ -52,13 +54,13 @@ pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> R
             table.insert(key.clone(), value_of(key, text));
         }
     }
-    // In the order given a burst may stand before its rate.
+    // The burst is inserted again, because a change of the rate after it has removed it.
     if let Some((_, burst)) = changes.iter().rev().find(|(key, text)| key == "burst" && text != "none") {
         table.insert("burst".to_owned(), value_of("burst", burst));
     }
     table.remove("paused");
     if is_both {
-        // Said above.
+        // The conflict was noted above.
         table.remove("strict");
     }
     let value = Value::Object(table);
@@ -73,13 +75,14 @@ pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> R
     }
 }
 
-/// The same problem without the words for what a file tells apart: on a command line all is text.
+/// Rewrites a problem for the command line. It drops the words for the kinds of values that a file
+/// distinguishes: here every value is text.
 fn as_typed(problem: Problem) -> Problem {
     let kinds = [
         ("found string ", "found "),
         ("found integer ", "found "),
         ("an integer", "a whole number"),
-        // By hand that is another verb.
+        // An operator pauses a queue by another verb.
         (", strict or paused", " or strict"),
     ];
     let message = kinds.iter().fold(problem.message, |message, (kind, typed)| message.replace(kind, typed));
@@ -88,7 +91,7 @@ fn as_typed(problem: Problem) -> Problem {
 
 fn value_of(key: &str, text: &str) -> Value {
     match (text, text.parse::<i64>()) {
-        // It is a text in a file too.
+        // A rate is a text in a file too.
         (text, _) if key == "rate" => json!(text),
         ("true", _) => json!(true),
         ("false", _) => json!(false),

@@ -1,6 +1,8 @@
-//! Reads nodes: each question ("a duration from 1 s to 10 m?") is answered by a checked value or notes a problem.
+//! The reader of nodes: each question ("a duration from 1 s to 10 m?") returns a checked value or
+//! notes a problem.
 //!
-//! Invariant: a question that answers none for a value that is there has noted why.
+//! Invariant: a question that returns `None` for an existing value has noted why, unless its
+//! documentation says that it notes nothing.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -14,7 +16,7 @@ use super::secrecy::Secrecy;
 use super::slips::{Slip, Slips};
 use crate::domain::duration::parse_duration;
 
-/// A value and the path of keys that leads to it.
+/// A value, and the path of keys that leads to it.
 #[derive(Debug, Clone)]
 pub(super) struct Spot<'n> {
     pub(super) path: String,
@@ -22,7 +24,7 @@ pub(super) struct Spot<'n> {
     secrecy: Secrecy,
 }
 
-/// A table and the path of keys that leads to it.
+/// A table, and the path of keys that leads to it.
 #[derive(Debug, Clone)]
 pub(super) struct Table<'n> {
     pub(super) path: String,
@@ -31,41 +33,41 @@ pub(super) struct Table<'n> {
     secrecy: Secrecy,
 }
 
-/// What a duration may be, and the words for it.
+/// The range of a duration, and its wording for messages.
 pub(super) struct DurationBounds {
     pub(super) range: RangeInclusive<Duration>,
     pub(super) words: &'static str,
-    /// A duration that fits, for the message.
+    /// A duration within the range, for messages.
     pub(super) example: &'static str,
 }
 
 const DAY: u64 = 86_400;
 
 impl DurationBounds {
-    /// Bounds in milliseconds, with their words and an example.
+    /// Returns bounds in milliseconds, with their words and an example.
     pub(super) const fn millis(least: u64, most: u64, words: &'static str, example: &'static str) -> Self {
         Self { range: Duration::from_millis(least)..=Duration::from_millis(most), words, example }
     }
 
-    /// Bounds in seconds, with their words and an example.
+    /// Returns bounds in seconds, with their words and an example.
     pub(super) const fn secs(least: u64, most: u64, words: &'static str, example: &'static str) -> Self {
         Self::millis(least * 1_000, most * 1_000, words, example)
     }
 
-    /// Bounds from so many seconds to so many days, with their words and an example.
+    /// Returns bounds from `least` seconds to `days` days, with their words and an example.
     pub(super) const fn to_days(least: u64, days: u64, words: &'static str, example: &'static str) -> Self {
         Self::secs(least, days * DAY, words, example)
     }
 }
 
 impl<'n> Table<'n> {
-    /// The value of `key`, if it is given. JSON's null is the same as leaving it out.
+    /// Returns the value of `key`, if it is given. JSON's null counts as not given.
     pub(super) fn get(&self, key: &str) -> Option<Spot<'n>> {
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
         (entry.node.value != Value::Null).then(|| self.spot(entry))
     }
 
-    /// Every key with its place and value, in the order of the keys.
+    /// Returns every key with its place and value, sorted by key.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'n str, Option<Span>, Spot<'n>)> {
         self.entries.iter().map(|entry| (entry.key.as_ref(), entry.key_span.clone(), self.spot(entry)))
     }
@@ -79,12 +81,14 @@ impl<'n> Table<'n> {
         if self.path.is_empty() { key } else { format!("{}.{key}", self.path) }
     }
 
-    /// Notes every key that is not known here; `later` are those of later versions. Answers what they were meant to be.
+    /// Notes every unknown key; `later` are the keys of later versions. Returns what the unknown
+    /// keys were probably meant to be.
     pub(super) fn refuse_other_keys(&self, known: &[&[&str]], later: &[&str], problems: &mut Problems) -> Slips {
         self.refuse_keys_beyond(known, &[], later, problems)
     }
 
-    /// As [`Table::refuse_other_keys`], silent on `misplaced` ones: the caller says why they do not belong here.
+    /// Notes unknown keys as [`Table::refuse_other_keys`] does, but not the keys in `misplaced`.
+    /// The caller says why these do not belong here.
     pub(super) fn refuse_keys_beyond(
         &self,
         known: &[&[&str]],
@@ -114,12 +118,13 @@ impl<'n> Table<'n> {
     }
 }
 
-/// Keys of a table that are all named to whoever wrote another one; of more only the nearest are.
+/// The largest number of known keys that a message lists completely. Of more keys only the nearest
+/// are listed.
 const NAMED: usize = 12;
-/// How many those are.
+/// The number of nearest keys that a message lists.
 const NEAREST: usize = 3;
 
-/// What to say of a key that is none of these, and no slip of one.
+/// Returns the message for a key that is unknown and not near any known key.
 fn unknown_key(found: &str, known: &[&str]) -> String {
     if known.len() <= NAMED {
         return format!("unknown key, wanted {}", one_of(known));
@@ -131,17 +136,17 @@ fn unknown_key(found: &str, known: &[&str]) -> String {
 }
 
 impl<'n> Spot<'n> {
-    /// The root of a tree, and what stands there.
+    /// Returns the root of a tree. `secrecy` says what kind of text it is.
     pub(super) fn root(node: &'n Node<'n>, secrecy: Secrecy) -> Self {
         Self { path: String::new(), node, secrecy }
     }
 
-    /// Where it is, if it was read from a file.
+    /// Returns the bytes of the value, if it was read from a file.
     pub(super) fn span(&self) -> Option<Span> {
         self.node.span.clone()
     }
 
-    /// What a message says was found.
+    /// Returns the text with which a message describes the found value.
     pub(super) fn found(&self) -> String {
         self.node.found(self.secrecy)
     }
@@ -151,7 +156,8 @@ impl<'n> Spot<'n> {
         problems.fault(&self.path, self.span(), message);
     }
 
-    /// Notes a fault of one character of this text: where the file has the text as it is, that is the place.
+    /// Notes a fault at one character of this text. The place is that character if the file
+    /// contains the text without escapes, else the whole value.
     pub(super) fn fault_at(&self, problems: &mut Problems, offset: usize, message: impl Into<String>) {
         let is_verbatim = |span: &Span, text: &str| span.len() == text.len() + 2 && !text.contains(['\n', '\\']);
         let span = match (self.span(), self.as_text()) {
@@ -168,46 +174,46 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// Notes that something else is wanted than what was found.
+    /// Notes what was found and that `wanted` was wanted. Returns `None`.
     pub(super) fn wanted<T>(&self, problems: &mut Problems, wanted: impl Display) -> Option<T> {
         self.fault(problems, format!("found {}, wanted {wanted}", self.found()));
         None
     }
 
-    /// The text, if it is one. Notes nothing: for values of several forms.
+    /// Returns the text, if the value is a string. Notes nothing, for values of several forms.
     pub(super) fn as_text(&self) -> Option<&'n str> {
         if let Value::Text(text) = &self.node.value { Some(text) } else { None }
     }
 
-    /// The text of a string or an unquoted date. Notes nothing.
+    /// Returns the text of a string or of an unquoted date. Notes nothing.
     pub(super) fn as_text_or_date(&self) -> Option<&'n str> {
         if let Value::Datetime(text) = &self.node.value { Some(text) } else { self.as_text() }
     }
 
-    /// The table, if it is one. Notes nothing.
+    /// Returns the table, if the value is a table. Notes nothing.
     pub(super) fn as_table(&self) -> Option<Table<'n>> {
         let Value::Table(entries) = &self.node.value else { return None };
         Some(Table { path: self.path.clone(), span: self.span(), entries, secrecy: self.secrecy })
     }
 
-    /// The items of an array, if it is one. Notes nothing.
+    /// Returns the items, if the value is an array. Notes nothing.
     pub(super) fn as_items(&self) -> Option<impl Iterator<Item = Spot<'n>> + use<'n>> {
         let Value::Array(items) = &self.node.value else { return None };
         let (path, secrecy) = (self.path.clone(), self.secrecy);
         Some(items.iter().enumerate().map(move |(index, node)| Spot { path: format!("{path}[{index}]"), node, secrecy }))
     }
 
-    /// Whether it is an integer. Notes nothing.
+    /// Returns true if the value is an integer. Notes nothing.
     pub(super) fn is_integer(&self) -> bool {
         matches!(self.node.value, Value::Integer(_))
     }
 
-    /// A table, written as `wanted` says.
+    /// Returns the table. `wanted` describes it in the message for any other value.
     pub(super) fn table(&self, wanted: &str, problems: &mut Problems) -> Option<Table<'n>> {
         self.as_table().or_else(|| self.wanted(problems, wanted))
     }
 
-    /// A text without NUL, such as `example`.
+    /// Returns a text without NUL. `example` appears in the message.
     pub(super) fn text(&self, example: &str, problems: &mut Problems) -> Option<&'n str> {
         match self.as_text() {
             Some(text) if text.contains('\0') => self.wanted(problems, "a string without the character NUL"),
@@ -216,7 +222,8 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// A text its type understands, such as `example`; its own error says what is wanted.
+    /// Returns a text parsed as `T`. `example` appears in the message for a value that is no text;
+    /// the parser's error says what is wanted.
     pub(super) fn parsed<T: FromStr>(&self, example: &str, problems: &mut Problems) -> Option<T>
     where
         T::Err: Display,
@@ -225,7 +232,7 @@ impl<'n> Spot<'n> {
         parsed.map_err(|error: T::Err| self.fault(problems, error.to_string())).ok()
     }
 
-    /// A duration within bounds, in whole milliseconds.
+    /// Returns a duration within bounds, in whole milliseconds.
     pub(super) fn duration(&self, bounds: &DurationBounds, problems: &mut Problems) -> Option<Duration> {
         let DurationBounds { range, words, example } = bounds;
         let bare = match &self.node.value {
@@ -262,7 +269,7 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// An integer within bounds.
+    /// Returns an integer within bounds.
     pub(super) fn integer<N>(&self, range: &RangeInclusive<N>, problems: &mut Problems) -> Option<N>
     where
         N: TryFrom<i128> + PartialOrd + Display,
@@ -274,7 +281,8 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// A number more than 0 and at most `most`, whole or not, such as `example`.
+    /// Returns a number more than 0 and at most `most`, whole or not. `example` appears in the
+    /// message.
     pub(super) fn positive_number(&self, most: f64, example: &str, problems: &mut Problems) -> Option<f64> {
         let number = match self.node.value {
             Value::Float(number) => number,
@@ -288,17 +296,17 @@ impl<'n> Spot<'n> {
         self.wanted(problems, format_args!("a number such as {example}, more than 0, at most {most}"))
     }
 
-    /// Whether it is true or false.
+    /// Returns true if the value is a boolean. Notes nothing.
     pub(super) fn is_flag(&self) -> bool {
         matches!(self.node.value, Value::Bool(_))
     }
 
-    /// True or false.
+    /// Returns the boolean.
     pub(super) fn flag(&self, problems: &mut Problems) -> Option<bool> {
         if let Value::Bool(flag) = self.node.value { Some(flag) } else { self.wanted(problems, "true or false") }
     }
 
-    /// One of some words.
+    /// Returns the value that belongs to one of `words`.
     pub(super) fn choice<T: Copy>(&self, words: &[(&'static str, T)], problems: &mut Problems) -> Option<T> {
         if let Some(text) = self.as_text() {
             if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {

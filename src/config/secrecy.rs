@@ -1,37 +1,40 @@
-//! What of a text no problem repeats: the one place that says where a secret may stand, or be put by a slip.
+//! The places of a text where a secret may be, rightly or by a slip. No problem repeats a value at
+//! such a place.
 //!
-//! A problem ends up in logs, in Redis and before whoever asks for it. So it is judged by the place in the tree and not by what was
-//! wanted there: `env = "PGPASSWORD=..."` is no table, and yet a secret.
+//! A problem ends up in logs, in Redis and before whoever asks for it. So secrecy depends on the
+//! place in the tree, not on the type wanted there. For example `env = "PGPASSWORD=..."` is no
+//! table, but still a secret.
 
 use std::borrow::Cow;
 
 use super::problem::key_text;
 use crate::domain::notice::NoticeKind;
 
-/// What stands at a place of the tree.
+/// The kind of a place in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Secrecy {
     /// A file as a whole.
     File,
-    /// Its jobs by their names.
+    /// The jobs of a file, by name.
     Jobs,
-    /// What does something: a job, `[defaults]`, a request, a notice. A text in its place may be a command line or a URL.
+    /// A table with an action or rules: a job, `[defaults]`, a request, a notice. A text in its
+    /// place may be a command line or a URL.
     Action,
-    /// `[redis]`, in the place of which an address may have been written.
+    /// `[redis]`. A text in its place may be an address.
     Redis,
-    /// What may be secret, and all below it.
+    /// A value that may be secret, with all below it.
     Secret,
-    /// What may be shown, and all below it.
+    /// A value that may be shown, with all below it.
     Open,
 }
 
-/// Keys of an action of which everything may be secret.
+/// The keys of an action whose values may all be secret.
 const SECRET: &[&str] = &["env", "env_file", "command", "shell", "stdin", "webhook_secret", "ping_url", "url", "headers", "body"];
-/// Keys of an action with an action inside; the notices are others.
+/// The keys of an action that contain an action. The keys of notices do so too.
 const ACTIONS: &[&str] = &["http", "done_check"];
 
 impl Secrecy {
-    /// What stands under `key` here.
+    /// Returns the kind of the place under `key`.
     pub(super) fn under(self, key: &str) -> Self {
         match (self, key) {
             (Self::File, "jobs") => Self::Jobs,
@@ -47,18 +50,19 @@ impl Secrecy {
         }
     }
 
-    /// Whether a value that stands here may be shown.
+    /// Returns true if a value at this place may be shown.
     pub(super) fn is_open(self) -> bool {
         self == Self::Open
     }
 
-    /// A key that stands here, for the path of a problem: names people gave are shown whole.
+    /// Returns a key at this place, for the path of a problem. Names of jobs are shown whole.
     pub(super) fn key(self, key: &str) -> String {
         if matches!(self, Self::Jobs | Self::Open) { key_text(key) } else { key_text(&as_name(key)) }
     }
 }
 
-/// A key as far as it can be a name: what was meant to be its value may stand behind an equals sign, a colon or a space.
+/// Returns the part of a key that can be a name. After an equals sign, a colon or a space there may
+/// be its value, which is cut off.
 pub(super) fn as_name(key: &str) -> Cow<'_, str> {
     match key.split_once(|c: char| matches!(c, '=' | ':') || c.is_whitespace()) {
         Some((name, _)) => Cow::Owned(format!("{name}…")),

@@ -1,4 +1,5 @@
-//! What a file says beside its jobs: where Redis is, how the daemon behaves, what its jobs share.
+//! The contents of a file beside its jobs: the place of Redis, the daemon's settings, and what jobs
+//! share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,14 +20,14 @@ use crate::domain::queue::QueueSettings;
 use crate::domain::redis_url;
 use crate::domain::reference::{self, ReferenceError};
 
-/// Everything a `jobs.toml` says, checked.
+/// The checked contents of a `jobs.toml`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// `[redis]`
     pub redis: RedisConfig,
     /// `[daemon]`
     pub daemon: DaemonConfig,
-    /// What `[daemon]` says of the work the node takes.
+    /// The keys of `[daemon]` about the work that the node takes.
     pub serving: ServingConfig,
     /// `[history]`
     pub history: HistoryConfig,
@@ -38,31 +39,32 @@ pub struct Config {
     pub groups: BTreeMap<GroupName, GroupSettings>,
     /// `[jobs.X]`, with `[defaults]` applied.
     pub jobs: BTreeMap<JobName, JobSpec>,
-    /// Whether the text says nothing at all.
+    /// True if the text has no content at all.
     pub is_blank: bool,
-    /// What is allowed and yet doubtful, in the order of the text.
+    /// The warnings, in the order of the text.
     pub warnings: Vec<Problem>,
 }
 
 impl Config {
-    /// Whether a file that said `before` and says this now may have been emptied by accident: all its jobs are gone, or all it said.
+    /// Returns true if the file may have been emptied by accident since `before`: all its jobs are
+    /// gone, or all its content.
     pub fn is_emptied_of(&self, before: &Self) -> bool {
         self.jobs.is_empty() && !before.jobs.is_empty() || self.is_blank && !before.is_blank
     }
 }
 
-/// `[redis]`: at most one address; none = schedd keeps a private server.
+/// `[redis]`: at most one address. Without an address schedd keeps a private server.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct RedisConfig {
     /// The address, which may refer to credentials.
     pub url: Option<String>,
-    /// A file that holds the address, for one with a password.
+    /// A file that contains the address, for an address with a password.
     pub url_file: Option<PathBuf>,
-    /// Whether a server that evicts keys when memory is short is used all the same.
+    /// True if a server may be used that evicts keys when memory is short.
     pub allow_eviction: bool,
 }
 
-/// Does not show the address: it may hold a password, and a debug print ends up in a log.
+/// The debug output hides the address, which may contain a password and could end up in a log.
 impl fmt::Debug for RedisConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url = self.url.as_ref().map(|_| "(hidden)");
@@ -77,13 +79,13 @@ impl fmt::Debug for RedisConfig {
 /// `[daemon]`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DaemonConfig {
-    /// How long the node sleeps while anything is ripe. 10 ms to 10 s.
+    /// The time the node sleeps while any run is ready. 10 ms to 10 s.
     pub tick: Duration,
-    /// How long a claim is held without being renewed. 1 s to 10 minutes, at least 10 ticks.
+    /// The time a claim lasts without being renewed. 1 s to 10 minutes, at least 10 ticks.
     pub lease: Duration,
-    /// How long runs may go on once the daemon is asked to stop. 0 to 1 hour.
+    /// The time runs may go on once the daemon is asked to stop. 0 to 1 hour.
     pub shutdown_grace: Duration,
-    /// The users jobs may name; none = anyone but root where the daemon runs as root, else nobody.
+    /// The users jobs may name. `None`: any user but root if the daemon runs as root, else no user.
     pub users: Option<BTreeSet<String>>,
 }
 
@@ -98,10 +100,11 @@ impl Default for DaemonConfig {
     }
 }
 
-/// A lease is renewed at a third of its length; with fewer ticks in it a slow tick or two would lose it.
+/// The least number of ticks in a lease. A lease is renewed at a third of its length, so with fewer
+/// ticks a slow tick or two would lose it.
 const TICKS_A_LEASE: u32 = 10;
 
-/// `[redis]` of a file others can or cannot read.
+/// Compiles `[redis]`.
 pub(super) fn compile_redis(table: &Table<'_>, problems: &mut Problems) -> RedisConfig {
     table.refuse_other_keys(&[keys::REDIS], &[], problems);
     let (url, url_file) = (table.get("url"), table.get("url_file"));
@@ -115,7 +118,7 @@ pub(super) fn compile_redis(table: &Table<'_>, problems: &mut Problems) -> Redis
             if !path.is_absolute() {
                 return spot.wanted(problems, "an absolute path such as \"/etc/schedd/redis.url\"");
             }
-            // It may be there for the service alone, which is given its credentials when it starts.
+            // The file may exist only for the service, which gets its credentials when it starts.
             if !path.exists() {
                 let shown = quoted(&path.to_string_lossy());
                 problems.warning(
@@ -140,9 +143,10 @@ fn compile_redis_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String>
     if reference::is_all_of(text) {
         return Some(text.to_owned());
     }
-    // Also where a number is wanted, a credential may be one.
+    // A number suits every part of an address, because a credential may also be the port or the
+    // database.
     let filled = reference::fill::<ReferenceError>(text, |_| Ok("1".to_owned())).unwrap_or_default();
-    // What was found is not shown: it may hold a password.
+    // The found value is not shown, because it may contain a password.
     let is_of_redis = filled.split_once("://").is_some_and(|(scheme, _)| SCHEMES.contains(&scheme));
     match redis_url::fault_of(&filled) {
         None if is_of_redis => Some(text.to_owned()),
@@ -155,7 +159,8 @@ fn compile_redis_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String>
     }
 }
 
-/// Whether an address holds a password itself: before the host, or as `pass` behind the path of a socket.
+/// Returns true if an address itself contains a password: before the host, or as `pass` after the
+/// path of a socket. An address with a reference has none.
 pub fn has_password(url: &str) -> bool {
     !reference::is_in(url)
         && reqwest::Url::parse(url).is_ok_and(|url| {
@@ -178,7 +183,7 @@ fn compile_users(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<St
     Some(users)
 }
 
-/// `[daemon]`
+/// Compiles `[daemon]`.
 pub(super) fn compile_daemon(table: &Table<'_>, problems: &mut Problems) -> DaemonConfig {
     let slips = table.refuse_other_keys(&[keys::DAEMON], &[], problems);
     let faults_before = problems.faults.len();

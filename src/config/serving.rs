@@ -1,6 +1,7 @@
-//! What `[daemon]` says of the work a node takes: which queues it serves, what it carries, and past which load it takes no more.
+//! The keys of `[daemon]` about the work that a node takes: its queues, its labels, and the load at
+//! which it takes no more.
 //!
-//! All of it is taken anew at a reload.
+//! A reload takes all of them anew.
 
 use std::collections::BTreeSet;
 
@@ -11,30 +12,32 @@ use super::reader::{Spot, Table};
 use crate::domain::ids::QueueName;
 use crate::domain::serving::Serving;
 
-/// What a node takes.
+/// The work that a node takes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServingConfig {
-    /// Of which lanes.
+    /// The queues and labels it serves.
     pub serving: Serving,
-    /// Up to which load.
+    /// The load up to which it takes work.
     pub flow: FlowLimits,
 }
 
-/// Past one of these a node claims nothing more; what runs goes on.
+/// The load limits of a node. Past any of them the node claims nothing more, and running attempts
+/// go on.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct FlowLimits {
     /// The load average of one minute. More than 0, at most 100,000.
     pub max_load: Option<f64>,
-    /// Bytes of memory that are to stay free.
+    /// The bytes of memory that must stay free.
     pub min_free_memory: Option<u64>,
-    /// Runs executed at once, of all queues together. 1 to 100,000.
+    /// The runs executed at once, of all queues together. 1 to 100,000.
     pub max_running: Option<u32>,
 }
 
-/// The most memory one can ask for: 1024 TiB.
+/// The largest value of `min_free_memory`: 1024 TiB.
 const MOST_MEMORY: u64 = 1 << 50;
 
-/// Those keys of `[daemon]`; `declared` are the queues its file declares, none if that cannot be told.
+/// Compiles these keys of `[daemon]`. `declared` are the queues that the file declares; `None` if
+/// they are not known.
 pub(super) fn compile_serving(
     table: &Table<'_>,
     declared: Option<&BTreeSet<QueueName>>,

@@ -1,35 +1,38 @@
-//! Keys nobody knows, and what each was probably meant to be: what is missing because of one is not told a second time.
+//! Unknown keys, and what each was probably meant to be. If a missing key is explained by an
+//! unknown key, it is not reported a second time.
 
 /// The unknown keys of one table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Slips(Vec<Slip>);
 
-/// One unknown key.
+/// An unknown key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Slip {
-    /// It is near this one.
+    /// A misspelling of this known key.
     Of(String),
-    /// It is near none, and has a text, a list or a table: it may be another word for anything.
+    /// A key near no known key, with a text, a list or a table as its value. It may be meant as any
+    /// key.
     AnotherWord,
 }
 
 impl Slips {
-    /// Adds one.
+    /// Adds a slip.
     pub(super) fn note(&mut self, slip: Slip) {
         self.0.push(slip);
     }
 
-    /// These, and those of `below`.
+    /// Returns these slips and the slips of `below`.
     pub(super) fn over(self, below: &Self) -> Self {
         Self(self.0.into_iter().chain(below.0.iter().cloned()).collect())
     }
 
-    /// Whether one of `keys` is there with a slip of the finger.
+    /// Returns true if an unknown key is a misspelling of one of `keys`.
     pub(super) fn are_of(&self, keys: &[&str]) -> bool {
         self.0.iter().any(|slip| matches!(slip, Slip::Of(meant) if keys.contains(&meant.as_str())))
     }
 
-    /// Whether one of `keys` is there with a slip of the finger or, for all that can be told, by another word.
+    /// Returns true if an unknown key is a misspelling of one of `keys`, or may be another word for
+    /// any key.
     pub(super) fn may_be(&self, keys: &[&str]) -> bool {
         self.0.contains(&Slip::AnotherWord) || self.are_of(keys)
     }

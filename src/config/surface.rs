@@ -1,8 +1,8 @@
-//! The text of a job kept in Redis: the keys of `[jobs.X]` as one line of JSON.
+//! The canonical JSON of a job, as stored in Redis: the keys of `[jobs.X]` as one line of JSON.
 //!
-//! Invariant: canonical. Equal jobs give equal texts, whatever file, line or flags they came from: keys are sorted,
-//! what is as by default is left out, durations and instants have one spelling. So a text, or its hash, tells whether
-//! a definition changed.
+//! Invariant: equal jobs give equal texts, whatever file, line or flags they came from. Keys are
+//! sorted, default values are left out, and durations and instants have one spelling. So comparing
+//! the texts, or their hashes, shows whether a definition changed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,16 +31,16 @@ use crate::domain::shape::Shape;
 use crate::domain::size::format_size;
 use crate::domain::unique::{Second, Unique};
 
-/// Why a text out of Redis is no definition.
+/// The reason why a text from Redis is no definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SurfaceError {
-    /// Not what [`to_surface`] writes.
+    /// The text is not what [`to_surface`] writes.
     #[error("definition is damaged: {reason}")]
     Corrupt {
-        /// What is wrong, in one line.
+        /// The problem, in one line.
         reason: String,
     },
-    /// It has a key this version does not know.
+    /// The text has a key that this version does not know.
     #[error("definition has the key {key:?}, which this version does not know: it was written by a newer schedd")]
     Newer {
         /// The key, with the tables around it.
@@ -48,9 +48,10 @@ pub enum SurfaceError {
     },
 }
 
-/// The canonical text of a job.
+/// Returns the canonical text of a job.
 pub fn to_surface(spec: &JobSpec) -> String {
-    // Without the schedule and the action, which have no default, to tell what else is as by default.
+    // A job with all defaults, to recognise default values. Its schedule and action are
+    // placeholders, because these have no default.
     let plain = JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new()));
     let mut out = Sheet::default();
     put_schedule(&mut out, &spec.schedule);
@@ -165,7 +166,8 @@ fn per_key(per_key: PerKey) -> Value {
     }
 }
 
-/// The job a text of [`to_surface`] stands for. Checked like any other text: what is in Redis may have been touched.
+/// Returns the job of a canonical text. The text is checked like any other, because somebody may
+/// have changed it in Redis.
 pub fn from_surface(text: &str) -> Result<JobSpec, SurfaceError> {
     let corrupt = |reason: String| SurfaceError::Corrupt { reason };
     let node = node_json::from_text(text).map_err(corrupt)?;
@@ -181,12 +183,13 @@ pub fn from_surface(text: &str) -> Result<JobSpec, SurfaceError> {
     }
 }
 
-/// The SHA-1 of a canonical text, in hexadecimal: short enough to compare and keep, no protection against anybody.
+/// Returns the SHA-1 of a canonical text, in hexadecimal. It is short enough to compare and store,
+/// and protects against nobody.
 pub fn hash(surface: &str) -> String {
     sha1_smol::Sha1::from(surface).digest().to_string()
 }
 
-/// A table whose keys are sorted, whichever map the JSON library is built with.
+/// A table with sorted keys, whichever map the JSON library is built with.
 #[derive(Default)]
 struct Sheet(BTreeMap<&'static str, Value>);
 
@@ -199,7 +202,7 @@ impl Sheet {
         self.0.insert(key, value.into());
     }
 
-    /// A list; one alone as it is.
+    /// Puts a list. A list of one entry becomes that entry.
     fn put_list(&mut self, key: &'static str, texts: impl Iterator<Item = String>) {
         let mut texts: Vec<String> = texts.collect();
         match (texts.pop(), texts.is_empty()) {
@@ -284,7 +287,7 @@ fn put_action(out: &mut Sheet, action: &Action) {
     }
 }
 
-/// The action of a notice: a request that names no method has another one there.
+/// Returns the action of a notice, where a request has another default method.
 fn notice(action: &Action) -> Value {
     let mut out = Sheet::default();
     match action {

@@ -1,4 +1,4 @@
-//! The arguments of `schedd`. Flags beat the environment, which beats the file.
+//! The arguments of `schedd`. Flags override the environment, which overrides the file.
 
 #![allow(
     clippy::doc_markdown,
@@ -22,12 +22,14 @@ use crate::store::DEFAULT_NAMESPACE;
 
 /// Runs delayed and cron jobs, on any number of hosts that share one Redis.
 ///
-/// Without --redis, SCHEDD_REDIS_URL and a [redis] section, schedd keeps a private redis-server of its own.
-/// Signals: TERM and INT stop (runs may end within shutdown_grace; a second one stops at once), HUP reloads jobs.toml.
+/// Without --redis, SCHEDD_REDIS_URL and a [redis] section, schedd keeps a private redis-server of
+/// its own. Signals: TERM and INT stop (runs may end within shutdown_grace; a second signal stops
+/// at once), HUP reloads jobs.toml.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "schedd", version)]
 pub(super) struct Args {
-    /// The jobs file [default: ./jobs.toml, which only root and you may change, then /etc/schedd/jobs.toml, then none]
+    /// The jobs file [default: ./jobs.toml, which only root and you may change, then
+    /// /etc/schedd/jobs.toml, then none]
     #[arg(long, value_name = "FILE", env = "SCHEDD_JOBS")]
     pub(super) jobs: Option<PathBuf>,
     /// The Redis to share: redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH
@@ -36,33 +38,34 @@ pub(super) struct Args {
     /// The prefix of all keys: nodes of one namespace work together
     #[arg(long, value_name = "N", env = "SCHEDD_NAMESPACE", default_value = DEFAULT_NAMESPACE)]
     pub(super) namespace: String,
-    /// This node's name, which is also that of its jobs file [default: the host's name]
+    /// This node's name, which also names its jobs file [default: the host's name]
     #[arg(long, value_name = "NAME", env = "SCHEDD_NODE")]
     pub(super) node: Option<NodeName>,
-    /// The queues this node serves, with commas between [default: those of the file, else all]
+    /// The queues this node serves, separated by commas [default: the file's, else all]
     #[arg(long, value_name = "QUEUES", env = "SCHEDD_QUEUES", value_delimiter = ',')]
     pub(super) queues: Vec<QueueName>,
-    /// The labels this node carries, with commas between [default: those of the file, else none]
+    /// The labels this node carries, separated by commas [default: the file's, else none]
     #[arg(long, value_name = "LABELS", env = "SCHEDD_LABELS", value_delimiter = ',')]
     pub(super) labels: Vec<Label>,
-    /// How the log on the standard error is written
+    /// The format of the log on standard error
     #[arg(long, value_name = "FORMAT", env = "SCHEDD_LOG_FORMAT", value_enum, default_value_t = LogFormat::Auto)]
     pub(super) log_format: LogFormat,
-    /// From which weight on something is logged
+    /// The lowest level that is logged
     #[arg(long, value_name = "LEVEL", env = "SCHEDD_LOG", value_enum, default_value_t = LogLevel::Info)]
     pub(super) log_level: LogLevel,
 }
 
-/// What may be written on the command line, for the manual.
+/// Returns the command line of `schedd`, for the manual.
 pub fn command() -> clap::Command {
     Args::command()
 }
 
-/// Reads the arguments of this process. The error is how to end: help and version were printed, or one line of what is wrong.
+/// Reads the arguments of this process. The error is the exit code: help or version was printed, or
+/// one line that says what is wrong.
 pub(super) fn read() -> Result<Args, ExitCode> {
     parsed(std::env::args_os()).map_err(|error| {
         if !error.use_stderr() {
-            // Nothing can be done about a closed terminal.
+            // If the terminal is closed, nothing can be done.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
@@ -74,7 +77,8 @@ pub(super) fn read() -> Result<Args, ExitCode> {
     })
 }
 
-/// An empty variable is one that is not set: a line `SCHEDD_LOG=` in a service's environment asks for nothing.
+/// Parses the arguments. An empty variable counts as not set, because a line `SCHEDD_LOG=` in a
+/// service's environment asks for nothing.
 fn parsed(words: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
     let is_empty =
         |arg: &clap::Arg| arg.get_env().is_some_and(|name| std::env::var_os(name).is_some_and(|value| value.is_empty()));
@@ -83,7 +87,8 @@ fn parsed(words: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error
 }
 
 impl Args {
-    /// What this node is to serve, where flags or the environment say so.
+    /// Returns the queues and labels this node serves, as far as flags or the environment name
+    /// them.
     pub(super) fn told(&self) -> Told {
         let queues: BTreeSet<QueueName> = self.queues.iter().cloned().collect();
         let labels: BTreeSet<Label> = self.labels.iter().cloned().collect();
@@ -93,7 +98,7 @@ impl Args {
         }
     }
 
-    /// The name this node wants, and whether it insists.
+    /// Returns the name this node wants, and whether an operator asked for exactly this name.
     pub(super) fn node_name(&self, host: &str) -> (NodeName, Naming) {
         match &self.node {
             Some(node) => (node.clone(), Naming::Asked),

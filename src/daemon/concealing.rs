@@ -1,7 +1,9 @@
-//! Takes a password out of the arguments of this process, which everybody on the host can read in the list of processes.
+//! The removal of a password from the arguments of this process, which everybody on the host can
+//! read in the list of processes.
 //!
-//! The program begins itself anew in the same process, with the address in its environment, which only its user and root may read.
-//! Invariant: that is done at most once, before there is anything to be lost by it.
+//! The program executes itself again in the same process, with the address in its environment,
+//! which only its user and root may read. Invariant: that happens at most once, before anything
+//! could be lost by it.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -12,7 +14,7 @@ use crate::config::has_password;
 
 const FLAG: &str = "--redis";
 
-/// The arguments without the address.
+/// The arguments without the address of Redis, and the address.
 pub(super) struct Concealed {
     program: OsString,
     rest: Vec<OsString>,
@@ -20,7 +22,7 @@ pub(super) struct Concealed {
 }
 
 impl Concealed {
-    /// What is to be done if an argument of this process holds a password.
+    /// Returns the arguments to restart with, if an argument of this process contains a password.
     pub(super) fn from_args() -> Option<Self> {
         Self::of(env::args_os())
     }
@@ -42,10 +44,10 @@ impl Concealed {
         url.filter(|url| has_password(url)).map(|url| Self { program, rest, url })
     }
 
-    /// Begins this program anew. Returns only if that cannot be done, and says why.
+    /// Executes this program again. Returns only if that failed, with the error.
     pub(super) fn begin_anew(self) -> io::Error {
         match env::current_exe() {
-            // By its own name, by which a node is known to live.
+            // The process keeps its name, because a living node is recognised by it.
             Ok(file) => Command::new(file).arg0(self.program).args(self.rest).env("SCHEDD_REDIS_URL", self.url).exec(),
             Err(error) => error,
         }

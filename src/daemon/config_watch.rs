@@ -1,7 +1,8 @@
-//! The jobs file: where it is, reading it, and noticing that it changed.
+//! The jobs file: its place, reading it, and noticing its changes.
 //!
-//! A change is taken when the file has stayed the same for a moment: one still being written is not read. Looking at the
-//! file's inode, size and time works with every editor and file system, and costs one `stat` each half second.
+//! A change is taken when the file has stayed the same for a moment, so a file still being written
+//! is not read. The watch compares the file's inode, size and times. That works with every editor
+//! and file system, and costs one `stat` each half second.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -23,18 +24,20 @@ pub(super) struct JobsFile {
 }
 
 impl JobsFile {
-    /// The file that was given, or the first of the usual places that is there.
+    /// Returns the jobs file at `given`, or else the first of the usual places where a file exists.
     pub(super) fn new(given: Option<PathBuf>) -> Self {
         Self { given }
     }
 
-    /// Where it is now; none if no file was given and none is found.
+    /// Returns the present place of the file; `None` if no file was given and none is found.
     fn place(&self) -> Option<FilePlace> {
         FilePlace::of(self.given.clone())
     }
 
-    /// Reads it for the first time: a file with problems ends the start; none if there is no file. Gives also what is to
-    /// notice every change from before that reading on.
+    /// Reads the file for the first time; `None` if there is no file. A file with problems ends the
+    /// start.
+    ///
+    /// Also returns the watch, which notices every change since before this reading.
     pub(super) async fn read_at_start(&self, host_zone: &Zone) -> Result<(Option<Config>, Watch), Failure> {
         let watch = Watch { file: self.clone(), known: self.look().await };
         let read = self.read(host_zone).await.map_err(Failure::config)?;
@@ -44,12 +47,13 @@ impl JobsFile {
         Ok((read, watch))
     }
 
-    /// Reads it again; none if there is no file. The error holds every problem, in one line.
+    /// Reads the file again; `None` if there is no file. The error lists every problem in one line.
     pub(super) async fn read_again(&self, host_zone: &Zone) -> Result<Option<Config>, String> {
         self.read(host_zone).await.map_err(|lines| lines.lines().collect::<Vec<_>>().join("; "))
     }
 
-    /// Reads it on another thread, for a file system that hangs must hold up nothing else. The error has a line a problem.
+    /// Reads the file on another thread, so that a file system that hangs blocks nothing else. The
+    /// error has one line for each problem.
     async fn read(&self, host_zone: &Zone) -> Result<Option<Config>, String> {
         let (file, host_zone) = (self.clone(), host_zone.clone());
         let read = tokio::task::spawn_blocking(move || file.place().map(|place| config::read_file(&place, &host_zone))).await;
@@ -66,21 +70,21 @@ impl JobsFile {
         }
     }
 
-    /// A look at the file as it is now; as for reading, on another thread.
+    /// Returns the present state of the file. Like reading, it happens on another thread.
     async fn look(&self) -> Option<Look> {
         let file = self.clone();
         tokio::task::spawn_blocking(move || Look::at(file.place()?.path())).await.ok().flatten()
     }
 }
 
-/// What tells one state of a file from another.
+/// The properties that distinguish two states of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Look {
     device: u64,
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// Also moved by what may make a file readable that was not: its owner, its mode, its name.
+    /// Changes also with the owner, mode or name, which may make an unreadable file readable.
     changed: (i64, i64),
 }
 
@@ -97,19 +101,19 @@ impl Look {
     }
 }
 
-/// Notices changes of the file.
+/// A watch that notices changes of the file.
 pub(super) struct Watch {
     file: JobsFile,
     known: Option<Look>,
 }
 
 impl Watch {
-    /// Takes the file as it is now for known: it is about to be read.
+    /// Takes the present state as known, because the file is about to be read.
     pub(super) async fn note(&mut self) {
         self.known = self.file.look().await;
     }
 
-    /// Resolves when the file is another than at the last time, and has stayed so for a moment.
+    /// Waits until the file differs from the known state and has stayed the same for a moment.
     pub(super) async fn changed(&mut self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;

@@ -1,4 +1,5 @@
-//! What a process takes from its file only when it starts: held against what the file says by now.
+//! The settings that a process takes from its file only at its start, compared with the present
+//! file.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,8 @@ use crate::config::{Config, DaemonConfig};
 use crate::domain::duration::format_duration;
 use crate::domain::size::format_size;
 
-/// What `file` says of it otherwise than `running`, what this process was started with; none if nothing.
+/// Returns the settings in which `file` differs from `running`, the settings of this process, as
+/// text. `None` if none differs.
 pub(super) fn differing(running: &Config, file: &Config) -> Option<String> {
     let mut told = Vec::new();
     let mut tell = |key: &str, here: String, there: String| {
@@ -23,9 +25,9 @@ pub(super) fn differing(running: &Config, file: &Config) -> Option<String> {
     let size = |bytes: usize| format_size(u64::try_from(bytes).unwrap_or(u64::MAX));
     tell("[output] head", size(running.output.head), size(file.output.head));
     tell("[output] tail", size(running.output.tail), size(file.output.tail));
-    // Without what it says: there may be a password in it.
+    // The values are left out, because they may contain a password.
     if running.redis != file.redis {
-        told.push("[redis] in the file is another".to_owned());
+        told.push("[redis] differs in the file".to_owned());
     }
     (!told.is_empty()).then(|| told.join("; "))
 }
@@ -59,7 +61,7 @@ mod tests {
         );
         assert_eq!(told("", "[output]\nhead = \"4KiB\"\n").unwrap(), "[output] head is 16KiB here and 4KiB in the file");
         let redis = told("", "[redis]\nurl = \"redis://:secret@h/\"\n").unwrap();
-        assert_eq!(redis, "[redis] in the file is another");
+        assert_eq!(redis, "[redis] differs in the file");
         assert_eq!(told("", "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n"), None);
     }
 }

@@ -1,19 +1,20 @@
-//! How busy the host is: its load, and how much memory is free for this process and its jobs.
+//! The load of the host, and the memory that is free for this process and its jobs.
 //!
-//! Free is what the kernel calls available, or what is left below the nearest limit of this process' cgroup (version 2) if that is
-//! less: in a container the host's memory says nothing. Page cache the kernel would give back counts as free there too.
+//! Free memory is what the kernel calls available. If less is left below the nearest limit of this
+//! process' cgroup (version 2), that counts: in a container the host's memory says nothing. Page
+//! cache that the kernel would give back counts as free there too.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// The load average of one minute; none where the host does not tell.
+/// Returns the load average of one minute; `None` if the host does not report it.
 pub(super) fn load() -> Option<f64> {
     parse_load(&read_to_string("/proc/loadavg").ok()?)
 }
 
-/// Free memory in bytes; none where the host does not tell.
+/// Returns the free memory in bytes; `None` if the host does not report it.
 pub(super) fn free_memory() -> Option<u64> {
     let of_host = read_to_string("/proc/meminfo").ok().and_then(|text| parse_available(&text));
     let own = read_to_string("/proc/self/cgroup").ok().and_then(|text| parse_own_cgroup(&text));
@@ -30,13 +31,14 @@ fn parse_available(text: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The path of a cgroup of version 2, from `/proc/self/cgroup`, below the mount.
+/// Returns the path of a cgroup of version 2 below the mount, from `/proc/self/cgroup`.
 fn parse_own_cgroup(text: &str) -> Option<PathBuf> {
     let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
     Some(PathBuf::from(path.trim_start_matches('/')))
 }
 
-/// What is left below the nearest limit of this cgroup and those around it; none without a limit.
+/// Returns the memory left below the nearest limit of this cgroup and its ancestors; `None` without
+/// a limit.
 fn below_limit(mount: &Path, own: &Path) -> Option<u64> {
     own.ancestors().filter_map(|path| left_in(&mount.join(path))).min()
 }

@@ -1,7 +1,8 @@
-//! Layer 4: the story of the process `schedd`.
+//! Layer 4: the course of the process `schedd`.
 //!
-//! Arguments, log, file, Redis, keeper, name, loops; then signals until one says stop. What is wrong with the arguments or
-//! the file ends it before anything is started; a Redis that is not there is waited for. A service manager is told of it all.
+//! The steps are: arguments, log, file, Redis, keeper, name, loops; then signals until a stop. An
+//! error in the arguments or the file ends the process before anything is started. If Redis is not
+//! there, the process waits for it. A service manager is notified of all steps.
 
 mod args;
 mod concealing;
@@ -53,12 +54,12 @@ pub fn main() -> ExitCode {
     };
     if let Some(concealed) = Concealed::from_args() {
         warn!(
-            "--redis holds a password, which everybody on this host can read in the list of processes: it is taken out of there. \
+            "--redis holds a password, which everybody on this host can read in the list of processes; schedd removes it there. \
              Give it by [redis] url_file, ${{credential:NAME}} or SCHEDD_REDIS_URL."
         );
         log.flush();
         let error = concealed.begin_anew();
-        warn!("The password is still in the list of processes: schedd cannot be begun anew without it: {error}.");
+        warn!("The password is still in the list of processes: schedd cannot restart itself without it: {error}.");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = match runtime.context("the runtime cannot be started") {
@@ -67,7 +68,7 @@ pub fn main() -> ExitCode {
     };
     let manager = ServiceManager::from_env();
     let ran = runtime.block_on(run(args, &manager, &log));
-    // Not waited for: a name still being looked up, or a file system that hangs.
+    // A name still being looked up, or a file system that hangs, is not waited for.
     runtime.shutdown_background();
     manager.close();
     match ran {
@@ -95,29 +96,30 @@ async fn run(args: Args, manager: &ServiceManager, log: &Log) -> Result<(), Fail
     };
     let keys = Keys::new(&args.namespace).map_err(Failure::usage)?;
     manager.waiting("Looking for Redis".to_owned());
-    // Before anything is started, which is to be where this process is.
+    // The process moves to its cgroup before it starts anything, because children start in the
+    // cgroup of their parent.
     let rooms = Rooms::take(setup::incarnation()).await;
     let redis = tokio::select! {
         redis = Redis::find(&args, &config) => redis?,
-        // A private server that still reads its data goes on, for the next daemon to find.
+        // A private server that still reads its data keeps running, for the next daemon to find.
         () = signals.stop() => return Ok(()),
     };
     let store = Store::new(redis.address(), keys).map_err(Failure::redis)?;
-    // Whatever happens from here on, a private server is ended last.
+    // Whatever happens from here on, a private server is stopped last.
     let place = Place { rooms, host_zone, log };
     let served = serve(&args, file, config, &store, place, &mut signals, manager).await;
     redis.stop().await;
     served
 }
 
-/// The jobs file, what notices its changes, and what it said at the start, if it was there.
+/// The jobs file, the watch on it, and its content at the start, if it was there.
 struct File {
     files: JobsFile,
     watch: Watch,
     read: Option<Config>,
 }
 
-/// What this process found around itself.
+/// The cgroups, the zone and the log of this process.
 struct Place<'p> {
     rooms: Rooms,
     host_zone: Zone,
@@ -147,7 +149,7 @@ async fn serve(
     let ended_mark = setup::ended_mark(&node);
     let output = OutputBounds { head: config.output.head, tail: config.output.tail };
     let keeper = Keeper::start(KeeperSettings {
-        program: host::this_program().context("this program's own file is not known")?,
+        program: host::this_program().context("the file of this program cannot be found")?,
         ended_file: ended_mark.clone(),
         node: node.as_str().to_owned(),
         incarnation: incarnation.clone(),
@@ -192,7 +194,7 @@ async fn serve(
     Ok(())
 }
 
-/// Reloads as files and signals say, until one says stop.
+/// Reloads when the file changes or a signal asks for it, until a signal asks to stop.
 async fn attend(
     File { files, mut watch, .. }: File,
     mut config: Config,
@@ -220,15 +222,17 @@ async fn attend(
         }
         let reading = async {
             if removal == Removal::Allowed {
-                // What is read now is not to be taken again for having changed: that would take back what the signal allowed.
+                // The present state is taken as known. Otherwise the watch would report it as a
+                // change, and that reload would undo what the signal allowed.
                 watch.note().await;
-                // It may have been updated with the system.
+                // The zone data may have been updated with the system.
                 engine.take_zone_data();
             }
             files.read_again(&host_zone).await
         };
         let mut reading = std::pin::pin!(reading);
-        // A file system may hang: a stop is heard all the same, and a reload that comes meanwhile is not lost.
+        // A file system may hang. A stop is obeyed all the same, and a reload requested meanwhile
+        // is not lost.
         let read = loop {
             tokio::select! {
                 read = &mut reading => break read,
@@ -242,11 +246,10 @@ async fn attend(
             Ok(Some(new)) if removal == Removal::Held && new.is_emptied_of(&config) => {
                 warn!(
                     jobs = config.jobs.len(),
-                    "jobs.toml has been emptied: the jobs and settings of before hold. To have it taken as it is send SIGHUP (systemctl reload schedd)."
+                    "jobs.toml has been emptied: its earlier jobs and settings hold. To accept the empty file, send SIGHUP (systemctl reload schedd)."
                 );
-                engine.report_config_error(
-                    "the file has been emptied: its jobs and settings of before hold until SIGHUP".to_owned(),
-                );
+                engine
+                    .report_config_error("the file has been emptied: its earlier jobs and settings hold until SIGHUP".to_owned());
             }
             Ok(Some(new)) => {
                 if let Some(differing) = fixed::differing(&running, &new) {
@@ -257,7 +260,7 @@ async fn attend(
             }
             Ok(None) => info!("No jobs.toml found; nothing to reload."),
             Err(error) => {
-                warn!("jobs.toml is not taken, what ran before goes on: {error}");
+                warn!("jobs.toml is refused, the earlier jobs and settings hold: {error}");
                 engine.report_config_error(error);
             }
         }

@@ -1,6 +1,6 @@
-//! The socket of a service manager (`NOTIFY_SOCKET`), and one message on it.
+//! The socket of a service manager (`NOTIFY_SOCKET`), and sending a message on it.
 //!
-//! Invariant: a manager that cannot be told something is said in the log once, until it hears again.
+//! Invariant: a failure to notify the manager is logged once, until a message gets through again.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,14 +11,14 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use sd_notify::NotifyState;
 use tracing::warn;
 
-/// A connection with a service manager. Sending waits for one that does not read.
+/// A connection to a service manager. Sending blocks while the manager does not read.
 pub(super) struct NotifySocket {
     socket: UnixDatagram,
     is_deaf: bool,
 }
 
 impl NotifySocket {
-    /// Connects to a path, or to an abstract name behind `@`. Fails if nobody listens there.
+    /// Connects to a path, or to an abstract name after `@`. Fails if no process listens there.
     pub(super) fn connect(address: &OsStr) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         match address.as_bytes().strip_prefix(b"@") {
@@ -35,7 +35,7 @@ impl NotifySocket {
             Ok(_) => self.is_deaf = false,
             Err(error) => {
                 if !std::mem::replace(&mut self.is_deaf, true) {
-                    warn!("The service manager does not hear: {error}.");
+                    warn!("Cannot notify the service manager: {error}.");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Where this process, and the runs it starts, stand among the cgroups of the host; said once in the log.
+//! The cgroups of this process and of the runs it starts. The log mentions them once.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use tracing::info;
 
 use crate::keeper::{Delegation, NotDelegated};
 
-/// What there is, for one incarnation.
+/// The incarnation of this process, and the cgroup delegated to it, if any.
 pub(super) struct Rooms {
     pub(super) incarnation: String,
     pub(super) delegation: Option<Arc<Delegation>>,
@@ -14,7 +14,7 @@ pub(super) struct Rooms {
 }
 
 impl Rooms {
-    /// Takes what the service manager delegated, if it did.
+    /// Takes over the cgroup that the service manager delegated, if it did.
     pub(super) async fn take(incarnation: String) -> Self {
         let name = incarnation.clone();
         let taken = tokio::task::spawn_blocking(move || Delegation::take(&name)).await;
@@ -34,7 +34,7 @@ impl Rooms {
         rooms
     }
 
-    /// Why not all limits of jobs can be enforced; none if they can.
+    /// Returns why not all limits of jobs can be enforced; `None` if they can.
     pub(super) fn lacks(&self) -> Option<String> {
         match (&self.delegation, &self.not_delegated) {
             (Some(delegation), _) => delegation.lacks(),

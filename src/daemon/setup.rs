@@ -1,4 +1,4 @@
-//! What has to be there before the loops can start: a Redis, and a name in it.
+//! The setup before the loops can start: a Redis, and a name in it.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,8 @@ use crate::store::{Address, Eviction, Store, StoreError};
 
 const TRY_AGAIN: Duration = Duration::from_millis(500);
 
-/// Why schedd cannot start: one line, or one a problem, and the exit code of the design.
+/// The reason why schedd cannot start: one line, or one for each problem, and the exit code of the
+/// design.
 #[derive(Debug)]
 pub(super) struct Failure {
     lines: String,
@@ -51,7 +52,7 @@ impl Failure {
         Self { lines: error.to_string(), code: 1 }
     }
 
-    /// Says it in the log and gives the exit code.
+    /// Logs the failure and returns the exit code.
     pub(super) fn logged(&self) -> ExitCode {
         for line in self.lines.lines() {
             error!("{line}");
@@ -59,19 +60,20 @@ impl Failure {
         ExitCode::from(self.code)
     }
 
-    /// Says it on the standard error and gives the exit code.
+    /// Prints the failure on standard error and returns the exit code.
     pub(super) fn told(&self) -> ExitCode {
         use std::io::Write;
         let mut stderr = std::io::stderr().lock();
         for line in self.lines.lines() {
-            // A closed standard error is no reason to end otherwise.
+            // A closed standard error must not change the exit code.
             let _ = writeln!(stderr, "schedd: {line}");
         }
         ExitCode::from(self.code)
     }
 }
 
-/// An error of the system with its context, as in `signals cannot be listened to: Permission denied`: code 1.
+/// Converts an error of the system with its context, as in `signals cannot be listened to:
+/// Permission denied`. The exit code is 1.
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self::other(format_args!("{error:#}"))
@@ -80,14 +82,15 @@ impl From<anyhow::Error> for Failure {
 
 /// The Redis of this process: its own, or a shared one.
 pub(super) enum Redis {
-    /// Its own, ended with it.
+    /// A private server, stopped together with this process.
     Private(PrivateServer, Address),
-    /// Somebody else's.
+    /// A Redis that this process did not start.
     Shared(Address),
 }
 
 impl Redis {
-    /// The Redis that flags, environment or file name; without one, a private server, started.
+    /// Returns the Redis that flags, environment or file name. If they name none, starts a private
+    /// server.
     pub(super) async fn find(args: &Args, config: &Config) -> Result<Self, Failure> {
         let eviction = if config.redis.allow_eviction { Eviction::Allowed } else { Eviction::Refused };
         let parse = |url: &str| Address::parse(url).map(|address| address.with_eviction(eviction)).map_err(Failure::usage);
@@ -119,7 +122,7 @@ impl Redis {
         }
     }
 
-    /// Ends a private server.
+    /// Stops a private server. A shared Redis stays.
     pub(super) async fn stop(self) {
         if let Self::Private(server, _) = self {
             server.stop().await;
@@ -127,23 +130,25 @@ impl Redis {
     }
 }
 
-/// A word fresh at each start.
+/// Returns a random identifier, which is new at each start.
 pub(super) fn incarnation() -> String {
     format!("{:016x}", fastrand::u64(..))
 }
 
-/// Where this node's keeper leaves word; none where there is no state directory that can be made.
+/// Returns the file for the mark of this node's keeper; `None` if no trusted state directory can be
+/// made.
 pub(super) fn ended_mark(node: &NodeName) -> Option<PathBuf> {
     let dir = state_dir().ok()?;
     std::fs::create_dir_all(&dir).ok()?;
     if let Some(doubt) = doubt_of(&dir) {
-        warn!("Nothing is kept in the state directory, where somebody else can say what became of runs: {doubt}.");
+        warn!("The state directory is not used, because somebody else could forge the ends of runs there: {doubt}.");
         return None;
     }
     Some(EndedMark::file(&dir, node))
 }
 
-/// This node's journal, read. Its directory was made with that of the mark, if it can be made.
+/// Returns this node's journal, read from its file. `ended_mark` made its directory, if that was
+/// possible.
 pub(super) fn journal(store: &Store, node: &NodeName) -> Journal {
     let dir = state_dir().ok();
     if dir.as_deref().is_some_and(|dir| doubt_of(dir).is_some()) {
@@ -152,19 +157,20 @@ pub(super) fn journal(store: &Store, node: &NodeName) -> Journal {
     Journal::open(dir.as_deref(), store.namespace(), node)
 }
 
-/// Why what lies in a state directory cannot be trusted; none if it can, or if it is not there.
+/// Returns why a state directory cannot be trusted; `None` if it can, or if it does not exist.
 fn doubt_of(dir: &Path) -> Option<String> {
     files::doubt_of_directory(dir).ok().flatten()
 }
 
-/// A node's place in Redis.
+/// A node registered in Redis.
 pub(super) struct Announced {
     pub(super) node: NodeName,
     pub(super) now: UnixMillis,
     pub(super) server: String,
 }
 
-/// Takes a name, waiting for Redis as long as it takes. What waiting cannot mend is an error.
+/// Registers the node's name, waiting for Redis as long as it takes. Fails only if waiting cannot
+/// help.
 pub(super) async fn announce(
     store: &Store,
     wanted: &NodeName,

@@ -1,11 +1,11 @@
-//! Signals, turned once into what they ask for.
+//! The signals of this process, as requests.
 
 use std::io;
 
 use futures_util::StreamExt;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// What a signal asks for.
+/// The request that a signal means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     /// TERM or INT.
@@ -17,7 +17,7 @@ pub(super) enum Asked {
 /// The signals of this process, from the moment it listens.
 pub(super) struct Signals {
     stream: signal_hook_tokio::Signals,
-    /// Asked for while only a stop could be, and still to be done.
+    /// True if a reload was requested while only a stop was awaited. It is still to be done.
     reload: bool,
 }
 
@@ -27,7 +27,7 @@ impl Signals {
         Ok(Self { stream: signal_hook_tokio::Signals::new([SIGTERM, SIGINT, SIGHUP])?, reload: false })
     }
 
-    /// The next one.
+    /// Waits for the next request.
     pub(super) async fn next(&mut self) -> Asked {
         if std::mem::take(&mut self.reload) { Asked::Reload } else { self.heard().await }
     }
@@ -35,12 +35,12 @@ impl Signals {
     async fn heard(&mut self) -> Asked {
         match self.stream.next().await {
             Some(SIGHUP) => Asked::Reload,
-            // The stream ends only with its handle, which nobody closes.
+            // The stream ends only with its handle, which is never closed.
             Some(_) | None => Asked::Stop,
         }
     }
 
-    /// The next one that asks to stop. A wish to reload before that is kept.
+    /// Waits for the next request to stop. A request to reload before that is kept for `next`.
     pub(super) async fn stop(&mut self) {
         while self.heard().await != Asked::Stop {
             self.reload = true;

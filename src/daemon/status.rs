@@ -1,4 +1,4 @@
-//! How a node stands, in the one line `systemctl status` shows.
+//! The state of a node, as the one line that `systemctl status` shows.
 
 use std::time::Duration;
 
@@ -6,10 +6,11 @@ use jiff::Zoned;
 
 use crate::engine::Standing;
 
-/// The longest trouble told, in characters; the log has it whole.
+/// The longest text of a trouble, in characters. The log has the whole text.
 const LONGEST_TROUBLE: usize = 200;
 
-/// One line, without control characters; `now` says in which zone the next run is told.
+/// Returns the state as one line without control characters. `now` determines the zone of the next
+/// run's time.
 pub(super) fn words(standing: &Standing, now: &Zoned) -> String {
     let running = match standing.running {
         0 => "none running".to_owned(),
@@ -30,7 +31,7 @@ pub(super) fn words(standing: &Standing, now: &Zoned) -> String {
     let next = match standing.next {
         Some(ahead) => format!(", next run {}", clock(ahead, now)),
         None if standing.trouble.is_none() => ", nothing planned".to_owned(),
-        // What is planned may not be known.
+        // The next run may be unknown because of the trouble, so nothing is said about it.
         None => String::new(),
     };
     let mut line = format!("{jobs}, {running}{next}");
@@ -47,7 +48,8 @@ pub(super) fn words(standing: &Standing, now: &Zoned) -> String {
     line
 }
 
-/// The time of day so long from now, to the nearest second, with its date if that is another day.
+/// Returns the time of day `ahead` of `now`, to the nearest second, with its date if that is
+/// another day.
 fn clock(ahead: Duration, now: &Zoned) -> String {
     let ahead = Duration::from_millis(u64::try_from(ahead.as_millis()).unwrap_or(u64::MAX));
     let Some(at) = now.checked_add(ahead).ok().and_then(|at| at.round(jiff::Unit::Second).ok()) else {

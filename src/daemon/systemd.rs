@@ -1,7 +1,9 @@
-//! What the service manager is told of this process (`sd_notify(3)`), if one asked to be told.
+//! The notifications to the service manager about this process (`sd_notify(3)`), if it asked for
+//! them.
 //!
-//! Invariant: that all is well is said only while the loops of the engine come round. A Redis that is away is no reason to be
-//! restarted: what waits for it keeps trying. A thread of its own tells, so a manager that does not listen holds up nothing.
+//! Invariant: the watchdog is fed only while the loops of the engine make progress. A Redis that is
+//! away is no reason for a restart, because the loops that wait for it keep trying. A thread of its
+//! own sends, so a manager that does not read blocks nothing.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -15,21 +17,23 @@ use super::notify_socket::NotifySocket;
 use super::status::words;
 use crate::engine::Glance;
 
-/// How long a start waits for Redis before it counts as done all the same: who starts a unit is not to wait for ever.
+/// The time a start waits for Redis before it counts as done all the same. Whoever starts the unit
+/// must not wait for ever.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often time is asked for anew while it stops.
+/// The interval between requests for more time during a stop.
 const ASK_EVERY: Duration = Duration::from_secs(60);
-/// How often the state is told at most.
+/// The shortest interval between two notifications of the state.
 const STATUS_EVERY: Duration = Duration::from_secs(5);
-/// A loop may be late by half of the watchdog's time, and by this where that is short: a call to Redis may take so long.
+/// The lateness that a loop is always allowed, because a call to Redis may take so long. Otherwise
+/// the limit is half of the watchdog's time.
 const LEAST_SLACK: Duration = Duration::from_secs(5);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// What comes after the loops at a stop: the keeper leaves, then a private server.
+/// The time for the steps after the loops at a stop: the keeper leaves, then a private server.
 const LAST_STAGES: Duration = Duration::from_secs(90);
-/// How long the last message may take.
+/// The longest time for the last message.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// The service manager of this process; without one nothing is told.
+/// The service manager of this process; `None` if it is not to be notified.
 pub(super) struct ServiceManager(Option<Told>);
 
 struct Told {
@@ -44,54 +48,55 @@ enum News {
     Up(Glance),
     /// The file is read because a signal asked for it.
     Reloading,
-    /// It was read, whatever came of it.
+    /// The file was read, with or without success.
     Reloaded,
-    /// A stop has begun and takes so long at most.
+    /// A stop has begun and takes at most this long.
     Stopping(Duration),
 }
 
 impl ServiceManager {
-    /// The one `NOTIFY_SOCKET` names. One that cannot be told anything is said in the log and done without.
+    /// Connects to the manager that `NOTIFY_SOCKET` names. If that fails, the log says so and
+    /// nothing is notified.
     pub(super) fn from_env() -> Self {
         let Some(address) = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty()) else { return Self(None) };
         let watchdog = sd_notify::watchdog_enabled().filter(|time| !time.is_zero());
         let started = NotifySocket::connect(&address).and_then(|socket| Told::start(socket, watchdog));
-        Self(started.inspect_err(|error| warn!("The service manager at {} is told nothing: {error}.", address.display())).ok())
+        Self(started.inspect_err(|error| warn!("Cannot notify the service manager at {}: {error}.", address.display())).ok())
     }
 
-    /// The start waits for what these words say.
+    /// Notifies that the start waits for what `words` say.
     pub(super) fn waiting(&self, words: String) {
         self.tell(News::Waiting(words));
     }
 
-    /// The engine runs.
+    /// Notifies that the engine runs.
     pub(super) fn up(&self, glance: Glance) {
         self.tell(News::Up(glance));
     }
 
-    /// A signal asked for the file to be read again.
+    /// Notifies that a signal asked for the file to be read again.
     pub(super) fn reloading(&self) {
         self.tell(News::Reloading);
     }
 
-    /// It has been.
+    /// Notifies that the file was read again.
     pub(super) fn reloaded(&self) {
         self.tell(News::Reloaded);
     }
 
-    /// A stop has begun, in which the loops take so long at most.
+    /// Notifies that a stop has begun, in which the loops take at most `loops`.
     pub(super) fn stopping(&self, loops: Duration) {
         self.tell(News::Stopping(loops.saturating_add(LAST_STAGES)));
     }
 
     fn tell(&self, news: News) {
         if let Some(told) = &self.0 {
-            // It ends only with this.
+            // The receiver ends only with this sender.
             let _ = told.news.send(news);
         }
     }
 
-    /// Says the last word, and waits a moment for it to be out.
+    /// Ends the notifications, and waits a moment until the last message is sent.
     pub(super) fn close(self) {
         let Some(Told { news, teller }) = self.0 else { return };
         drop(news);
@@ -111,7 +116,7 @@ impl Told {
     }
 }
 
-/// What the manager was told last of the life of this process.
+/// The stage of this process that the manager knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Starting,
@@ -127,11 +132,11 @@ struct Teller {
     waits_for: String,
     engine: Option<Glance>,
     fed_at: Option<Instant>,
-    /// Whether it was said that a loop stands still.
+    /// True if the log said that a loop hangs.
     is_stuck: bool,
     status: String,
     status_at: Option<Instant>,
-    /// When a stop that has begun is over at the latest, and when time was asked for it.
+    /// The latest end of a stop that has begun, and the time of the last request for more time.
     stops_by: Option<Instant>,
     asked_at: Option<Instant>,
 }
@@ -186,8 +191,8 @@ impl Teller {
             }
             News::Reloading => match NotifyState::monotonic_usec_now() {
                 Ok(now) => self.socket.send(&[NotifyState::Reloading, now]),
-                // Without the time a manager would take it for a fault.
-                Err(error) => warn!("That the file is read again is not told to the service manager: {error}."),
+                // A manager would take a message without the time for a fault.
+                Err(error) => warn!("Cannot notify the service manager of the reload: {error}."),
             },
             News::Reloaded => {
                 self.socket.send(&[NotifyState::Ready]);
@@ -203,7 +208,7 @@ impl Teller {
         }
     }
 
-    /// The start is done, once.
+    /// Notifies that the start is done, unless it was notified before.
     fn be_ready(&mut self) {
         if self.stage == Stage::Starting {
             self.stage = Stage::Ready;
@@ -211,7 +216,8 @@ impl Teller {
         }
     }
 
-    /// Asks for the time a stop may still take, again each minute: one message names at most 71 of them.
+    /// Requests the time that a stop may still take, again each minute: one message can ask for at
+    /// most 71 minutes.
     fn ask_for_time(&mut self) {
         let Some(left) = self.stops_by.and_then(|by| by.checked_duration_since(Instant::now())) else { return };
         if self.asked_at.is_none_or(|at| at.elapsed() >= ASK_EVERY) {
@@ -220,20 +226,22 @@ impl Teller {
         }
     }
 
-    /// Says that all is well, if it is, four times in the watchdog's time. Before the engine runs it always is: what a start waits for
-    /// it tries again and again, and each try has an end.
+    /// Feeds the watchdog four times in its time, if all loops make progress.
+    ///
+    /// Before the engine runs, no loop counts as hanging: the start repeats its tries, and each try
+    /// has an end.
     fn feed_watchdog(&mut self) {
         let Some(time) = self.watchdog.filter(|_| self.stage != Stage::Starting) else { return };
         let slack = (time / 2).max(LEAST_SLACK);
         if let Some(part) = self.engine.as_ref().and_then(|engine| engine.stuck(slack)) {
             if !std::mem::replace(&mut self.is_stuck, true) {
                 let late_s = slack.as_secs();
-                error!(part, late_s, "A part of this node stands still; the watchdog is left to end this process.");
+                error!(part, late_s, "A loop of this node hangs; the watchdog will end this process.");
             }
             return;
         }
         if std::mem::take(&mut self.is_stuck) {
-            info!("All parts of this node go on.");
+            info!("All loops of this node are responsive again.");
         }
         if self.fed_at.is_none_or(|at| at.elapsed() >= time / 4) {
             self.fed_at = Some(Instant::now());

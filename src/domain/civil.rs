@@ -1,17 +1,19 @@
-//! Dates of the Gregorian calendar as day numbers: whole days since 1970-01-01, as a wall clock counts them.
+//! Dates of the Gregorian calendar as day numbers. A day number counts the days since 1970-01-01 on
+//! a wall clock.
 //!
-//! Invariant: pure arithmetic without zones, exact for the years schedules may name.
+//! Invariant: this is pure arithmetic without zones, and exact for all years that a schedule may
+//! name.
 
-/// Seconds of a day on a wall clock.
+/// The seconds of a day on a wall clock.
 pub(in crate::domain) const DAY: i64 = 86_400;
 
-/// A date.
+/// A date of the Gregorian calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::domain) struct Date {
     pub(in crate::domain) year: i64,
-    /// 1 to 12.
+    /// From 1 to 12.
     pub(in crate::domain) month: i64,
-    /// 1 to 31.
+    /// From 1 to 31.
     pub(in crate::domain) day: i64,
 }
 
@@ -22,7 +24,7 @@ impl Date {
 
     /// The date of a day number.
     pub(in crate::domain) fn of(number: i64) -> Self {
-        // Counted from 0000-03-01, so that a leap day is the last of its year.
+        // Years begin on 0000-03-01 here, so that a leap day is the last day of its year.
         let shifted = number + 719_468;
         let era = shifted.div_euclid(146_097);
         let of_era = shifted.rem_euclid(146_097);
@@ -34,7 +36,7 @@ impl Date {
         Self { year: year_of_era + era * 400 + i64::from(month <= 2), month, day }
     }
 
-    /// Its day number.
+    /// The day number of this date.
     pub(in crate::domain) fn number(self) -> i64 {
         let year = if self.month <= 2 { self.year - 1 } else { self.year };
         let era = year.div_euclid(400);
@@ -46,19 +48,20 @@ impl Date {
     }
 }
 
-/// The weekday of a day number, Monday = 0.
+/// The weekday of a day number. Monday is 0.
 pub(in crate::domain) fn weekday(number: i64) -> i64 {
     (number + 3).rem_euclid(7)
 }
 
-/// The days of a month of `length` days that fall on `weekdays` (Monday is bit 0), its first day being day number `first`; day 1 is
-/// bit 1.
+/// Returns the days of a month that fall on `weekdays`. Monday is bit 0 of `weekdays`, and day 1 is
+/// bit 1 of the result. The month has `length` days and its first day has day number `first`.
 pub(in crate::domain) fn falling_on(weekdays: u8, first: i64, length: i64) -> u32 {
     let begin = weekday(first);
     (1..=length).filter(|day| weekdays >> ((begin + day - 1) % 7) & 1 == 1).fold(0, |days, day| days | 1 << day)
 }
 
-/// The first day at or after `day` of those that `of_month` names of a year and month, day 1 as bit 1; none if it is past `last`.
+/// Returns the first day at or after `day` that `of_month` selects, or `None` if that day is after
+/// `last`. `of_month` gets a year and a month and returns a mask; bit 1 is day 1.
 pub(in crate::domain) fn first_named(day: i64, last: i64, of_month: impl Fn(i64, i64) -> u32) -> Option<i64> {
     let begin = Date::of(day);
     let (mut year, mut month, mut from) = (begin.year, begin.month, begin.day);
@@ -76,7 +79,7 @@ pub(in crate::domain) fn first_named(day: i64, last: i64, of_month: impl Fn(i64,
     }
 }
 
-/// How many days a month has.
+/// The number of days in a month.
 pub(in crate::domain) fn days_in_month(year: i64, month: i64) -> i64 {
     match month {
         4 | 6 | 9 | 11 => 30,
@@ -86,7 +89,7 @@ pub(in crate::domain) fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Whether a year has a 29 February.
+/// Returns true if the year has a 29 February.
 pub(in crate::domain) fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }

@@ -1,43 +1,47 @@
-//! What a job does when the clocks of its zone change: the rule of `dst = { gap = ..., fold = ... }`.
+//! The behaviour of a job when the clocks of its zone change: the rule
+//! `dst = { gap = ..., fold = ... }`.
 //!
-//! Nothing named means Debian's cron(8): a job whose minute or hour begins with `*` follows real time, any other runs once
-//! right after a gap and once in a fold. Of several times inside one gap there is one run, right after it. A change of three
-//! hours or more is a correction of the clock, not summer time, and no rule is asked about it: the new time counts at once.
+//! A rule that names nothing means Debian's cron(8). A job whose minute or hour begins with `*`
+//! then follows real time. Any other job runs once right after a gap, and once in a fold.
+//!
+//! If a gap skips several times of a job, the job runs once, right after the gap. A change of three
+//! hours or more is a correction of the clock, not summer time. The rule does not apply to a
+//! correction: the new time counts at once.
 
-/// A job's rule for clock changes; what it does not name is as the kind of its schedule says.
+/// The rule of a job for clock changes. An absent part depends on the kind of the schedule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClockChanges {
-    /// When the clock goes forward over a time.
+    /// The rule for times that the clock skips when it goes forward.
     pub gap: Option<Gap>,
-    /// When the clock goes back and shows a time twice.
+    /// The rule for times that the clock shows twice when it goes back.
     pub fold: Option<Fold>,
 }
 
-/// What becomes of times that are left out.
+/// The treatment of times that a clock change skips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
-    /// One run at the first instant after the gap, for all of them.
+    /// A single run at the first instant after the gap covers all skipped times.
     RunAfter,
-    /// None.
+    /// The skipped times do not count.
     Skip,
 }
 
-/// At which of its two showings a time that comes twice counts.
+/// The choice between the two instants at which the clock shows the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fold {
-    /// The first.
+    /// The first instant counts.
     First,
-    /// The second.
+    /// The second instant counts.
     Last,
-    /// Each.
+    /// Both instants count.
     Both,
 }
 
 impl Gap {
-    /// Each of them.
+    /// All values.
     pub const ALL: [Self; 2] = [Self::RunAfter, Self::Skip];
 
-    /// The word for it.
+    /// The name of this value in a definition.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::RunAfter => "run-after",
@@ -47,10 +51,10 @@ impl Gap {
 }
 
 impl Fold {
-    /// Each of them.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::First, Self::Last, Self::Both];
 
-    /// The word for it.
+    /// The name of this value in a definition.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -61,17 +65,19 @@ impl Fold {
 }
 
 impl ClockChanges {
-    /// The rule of a schedule that follows real time unless told otherwise.
+    /// The rule of a schedule that follows real time: absent parts mean no run after a gap, and
+    /// runs in both passes of a fold.
     pub fn of_real_time(self) -> (Gap, Fold) {
         (self.gap.unwrap_or(Gap::Skip), self.fold.unwrap_or(Fold::Both))
     }
 
-    /// The rule of a schedule of fixed times.
+    /// The rule of a schedule of fixed times: absent parts mean one run after a gap, and a run in
+    /// the first pass of a fold.
     pub fn of_fixed_times(self) -> (Gap, Fold) {
         (self.gap.unwrap_or(Gap::RunAfter), self.fold.unwrap_or(Fold::First))
     }
 
-    /// Whether it names nothing.
+    /// Returns true if the rule names nothing.
     pub fn is_default(self) -> bool {
         self == Self::default()
     }

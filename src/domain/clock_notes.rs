@@ -1,7 +1,7 @@
-//! What a change of the zone's clock does to an occurrence, for people who wonder at the time they see.
+//! Notes that explain to readers how a clock change of the zone affects an occurrence.
 //!
-//! Invariant: told from the wall clock and from what the timetable does, not from the rule it does it by: a note is right
-//! whatever rule the job chose.
+//! Invariant: a note is derived from the wall clock and from the occurrences of the timetable, not
+//! from the rule. So a note is right whatever rule the job chose.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::AmbiguousOffset;
@@ -10,13 +10,16 @@ use super::time::UnixMillis;
 use super::timetable::Timetable;
 use super::zone::Zone;
 
-/// Clock changes looked at between two occurrences; the rarest schedules have some decades between them.
+/// The maximum number of clock changes searched between two occurrences. The rarest schedules have
+/// some decades between occurrences.
 const CHANGES: usize = 400;
 
-/// What is to be said of the occurrence `at` of `table`, the first one after `after`: of times a clock change left out since
-/// then, and of one that comes twice. Of a clock that is not that of the zone `shown` the note names the zone.
+/// Returns the notes on occurrence `at` of `table`, the first occurrence after `after`. A note
+/// names times that a clock change skipped since then, or says that the time of `at` comes twice. A
+/// note names its zone if that zone is not `shown`.
 ///
-/// `02:30 does not exist this day: runs at 03:00`; `02:30 comes twice this day: the first is taken`
+/// Examples: `02:30 does not exist this day: runs at 03:00`;
+/// `02:30 comes twice this day: the first is taken`.
 pub fn clock_notes(table: &Timetable, after: UnixMillis, at: UnixMillis, shown: &Zone) -> Vec<String> {
     let told = |zone: &Zone, note: String| {
         if zone.name() == shown.name() { note } else { format!("in {}: {note}", zone.name()) }
@@ -33,7 +36,7 @@ pub fn clock_notes(table: &Timetable, after: UnixMillis, at: UnixMillis, shown: 
     notes
 }
 
-/// Times of `table` within gaps of its clock in `(after, at]`.
+/// Returns a note for each clock change in `(after, at]` that skipped times of `table`.
 fn left_out(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String> {
     let zone = table.zone();
     let changes = zone.rules().following(after.to_timestamp()).take(CHANGES);
@@ -41,7 +44,7 @@ fn left_out(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String>
     if gaps.peek().is_none() {
         return Vec::new();
     }
-    // It comes when the clock would show it if it never changed.
+    // A clock without changes also shows the times that the gap skips.
     let wall = table.on_an_even_clock();
     gaps.filter_map(|change| {
         let change = UnixMillis::from_timestamp(change)?;
@@ -66,7 +69,8 @@ fn left_out(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String>
     .collect()
 }
 
-/// Of a time the wall clock shows twice: which of both it is, and what becomes of the other.
+/// Returns a note if the wall clock shows the time of `at` twice: which instant `at` is, and what
+/// becomes of the other.
 fn twice(table: &Timetable, at: UnixMillis) -> Option<String> {
     let zone = table.zone();
     let shown = zone.rules().to_datetime(at.to_timestamp());
@@ -83,7 +87,7 @@ fn comes_at(table: &Timetable, at: UnixMillis) -> bool {
     UnixMillis::new(at.as_i64() - 1).and_then(|before| table.next_after(before)) == Some(at)
 }
 
-/// What the wall clock shows at `at`, as if it were UTC.
+/// The time the wall clock shows at `at`, kept as if it were UTC.
 fn on_wall(zone: &Zone, at: UnixMillis) -> Option<UnixMillis> {
     let offset = i64::from(zone.rules().to_offset(at.to_timestamp()).seconds());
     UnixMillis::new(at.as_i64() + offset * 1000)
@@ -93,12 +97,12 @@ fn local(wall: UnixMillis) -> DateTime {
     jiff::tz::TimeZone::UTC.to_datetime(wall.to_timestamp())
 }
 
-/// `02:30`, with seconds if there are any.
+/// Formats a time as `02:30`, with seconds if they are not 0.
 fn clock(shown: DateTime) -> String {
     shown.strftime(if shown.second() == 0 { "%H:%M" } else { "%H:%M:%S" }).to_string()
 }
 
-/// `this day`, or the date if the occurrence is on another.
+/// Returns `this day`, or the date if the occurrence falls on another day.
 fn day(date: Date, zone: &Zone, at: UnixMillis) -> String {
     if zone.rules().to_datetime(at.to_timestamp()).date() == date { "this day".to_owned() } else { format!("on {date}") }
 }

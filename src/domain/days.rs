@@ -1,6 +1,8 @@
-//! Days on which a job runs or does not: dates, weekdays, and spans of real time out of calendars.
+//! Days on which a job runs or does not run: dates, weekdays, and spans of real time from
+//! calendars.
 //!
-//! Invariant: a set is kept sorted and merged, so that two sets of the same days are equal and have one text.
+//! Invariant: a set is sorted and merged. So two sets of the same days are equal and have the same
+//! text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,42 +12,42 @@ use super::time::UnixMillis;
 use super::timetable::LeftOut;
 use super::zone::Zone;
 
-/// The longest entry, in bytes.
+/// The maximum length of an entry, in bytes.
 const LONGEST_ENTRY: usize = 100;
 
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const ALL: u8 = 0b111_1111;
 
-/// The last day number a schedule may name.
+/// The last day number that a schedule may name.
 pub(super) const LAST_DAY: i64 = UnixMillis::END / 1_000 / DAY - 1;
 
 /// A set of days.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Days {
-    /// Monday is bit 0.
+    /// The weekdays. Monday is bit 0.
     weekdays: u8,
-    /// Ranges of day numbers, both ends included.
+    /// Ranges of day numbers, with both ends included.
     dates: Vec<(i64, i64)>,
-    /// Spans of milliseconds, the end left out.
+    /// Spans in milliseconds, with the end excluded.
     spans: Vec<(i64, i64)>,
 }
 
-/// One entry of a list of days.
+/// An entry of a list of days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DayItem {
-    /// These weekdays; Monday is bit 0.
+    /// Weekdays as a mask. Monday is bit 0.
     Weekdays(u8),
-    /// From one day number to another, both included.
+    /// A range of day numbers, with both ends included.
     Dates(i64, i64),
-    /// From one instant to another, the latter left out.
+    /// A span from one instant to another, with the end excluded.
     Span(UnixMillis, UnixMillis),
 }
 
-/// A text that is no entry of a list of days.
+/// The error for a text that is not an entry of a list of days.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("found {found:?}, {problem}wanted a date \"2026-12-24\", dates \"2026-12-24..2027-01-01\" or a weekday \"sat\"")]
 pub struct DaysError {
-    /// The text, cut when it is long.
+    /// The text, cut if it is long.
     pub found: String,
     problem: &'static str,
 }
@@ -73,9 +75,9 @@ impl FromStr for DayItem {
         let instant = |text: &str| text.parse::<jiff::Timestamp>().ok().and_then(UnixMillis::from_timestamp);
         match (instant(first), instant(last)) {
             (Some(first), Some(last)) if first < last => Ok(Self::Span(first, last)),
-            (Some(_), Some(_)) => Err(refuse("which holds no time, ")),
+            (Some(_), Some(_)) => Err(refuse("which is an empty span, ")),
             _ if [first, last].iter().any(|part| looks_like_a_date(part)) => {
-                Err(refuse("a date that is none within 1970 to 2099, "))
+                Err(refuse("which is not a date within 1970 to 2099, "))
             }
             _ => Err(refuse("")),
         }
@@ -93,7 +95,7 @@ fn looks_like_a_date(text: &str) -> bool {
         && text.bytes().enumerate().all(|(at, byte)| if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() })
 }
 
-/// The day number of a date such as `2026-12-24`.
+/// Returns the day number of a date such as `2026-12-24`.
 pub(super) fn day_named(text: &str) -> Option<i64> {
     if !looks_like_a_date(text) {
         return None;
@@ -105,7 +107,7 @@ pub(super) fn day_named(text: &str) -> Option<i64> {
 }
 
 impl Days {
-    /// The most entries a set may have.
+    /// The maximum number of entries in a set.
     pub const MOST: usize = 5_000;
 
     /// The set of all of `items`.
@@ -123,7 +125,7 @@ impl Days {
         days
     }
 
-    /// The set of what is in any of `sets`.
+    /// The union of `sets`.
     pub fn of_all(sets: &[Self]) -> Self {
         let joined = |ranges: fn(&Self) -> &Vec<(i64, i64)>, gap| merged(sets.iter().flat_map(ranges).copied().collect(), gap);
         Self {
@@ -133,17 +135,17 @@ impl Days {
         }
     }
 
-    /// Whether there is none in it.
+    /// Returns true if the set has no day.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many entries its text has.
+    /// The number of entries in the text of this set.
     pub fn len(&self) -> usize {
         self.weekdays.count_ones() as usize + self.dates.len() + self.spans.len()
     }
 
-    /// Its entries, each as the text it is read from.
+    /// The entries, each as a text that parses back to it.
     pub fn texts(&self) -> Vec<String> {
         let weekdays =
             WEEKDAYS.iter().enumerate().filter(|(day, _)| self.weekdays >> day & 1 == 1).map(|(_, name)| (*name).to_owned());
@@ -155,7 +157,8 @@ impl Days {
         weekdays.chain(dates).chain(spans).collect()
     }
 
-    /// The days of a month that are in it as a whole, day 1 as bit 1, which is day number `first`.
+    /// Returns the days of a month that are in the set as whole days. Bit 1 is day 1, which has day
+    /// number `first`. Spans are not considered.
     fn whole_days(&self, first: i64, length: i64) -> u32 {
         let behind = self.dates.partition_point(|(_, last)| *last < first);
         let dates = self.dates.iter().skip(behind).take_while(|(begin, _)| *begin < first + length);
@@ -163,7 +166,7 @@ impl Days {
         dates.fold(days, |days, (begin, last)| days | between(begin - first + 1, last - first + 1, length))
     }
 
-    /// The days of a month of which a part may be in it, in whatever zone.
+    /// Returns the days of a month that a span of the set may touch, in any zone. Bit 1 is day 1.
     fn days_near_spans(&self, first: i64, length: i64) -> u32 {
         let day = |millis: i64| millis.div_euclid(DAY * 1_000) - first + 1;
         let behind = self.spans.partition_point(|(_, end)| day(*end) + 2 < 1);
@@ -171,13 +174,14 @@ impl Days {
         spans.fold(0, |days, (begin, end)| days | between(day(*begin) - 2, day(*end) + 2, length))
     }
 
-    /// Whether a whole local day is in it.
+    /// Returns true if a whole local day is in the set. Spans are not considered.
     fn has_day(&self, day: i64) -> bool {
         self.weekdays >> weekday(day) & 1 == 1 || holds(&self.dates, day, 0).is_some()
     }
 }
 
-/// The days from one to another, both included, as far as a month of `length` days has them.
+/// Returns the days `from` to `until`, both included, within a month of `length` days. Bit 1 is day
+/// 1.
 fn between(from: i64, until: i64, length: i64) -> u32 {
     let (from, until) = (from.max(1), until.min(length));
     if from > until { 0 } else { (u32::MAX >> (31 - (until - from))) << from }
@@ -192,7 +196,8 @@ impl fmt::Display for Shown {
     }
 }
 
-/// Sorted, and those that touch or overlap joined.
+/// Sorts the ranges and joins those that touch or overlap. Ranges touch if at most `gap` lies
+/// between end and start.
 fn merged(mut ranges: Vec<(i64, i64)>, gap: i64) -> Vec<(i64, i64)> {
     ranges.sort_unstable();
     let mut joined: Vec<(i64, i64)> = Vec::with_capacity(ranges.len());
@@ -205,14 +210,14 @@ fn merged(mut ranges: Vec<(i64, i64)>, gap: i64) -> Vec<(i64, i64)> {
     joined
 }
 
-/// The range that holds `at`; ends are included unless `open` is 1.
+/// Returns the range that contains `at`. The end of a range is included, unless `open` is 1.
 fn holds(ranges: &[(i64, i64)], at: i64, open: i64) -> Option<(i64, i64)> {
     let behind = ranges.partition_point(|(first, _)| *first <= at);
     let range = ranges.get(behind.checked_sub(1)?)?;
     (at <= range.1 - open).then_some(*range)
 }
 
-/// Which instants count.
+/// The filter of `only_on` and `exclude`: it decides which instants count.
 #[derive(Debug, Clone)]
 pub(super) struct Filter {
     only_on: Option<Days>,
@@ -220,12 +225,13 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// None if every instant counts.
+    /// Returns a filter, or `None` if every instant counts.
     pub(super) fn new(only_on: Option<Days>, exclude: Days) -> Option<Self> {
         (only_on.is_some() || !exclude.is_empty()).then_some(Self { only_on, exclude })
     }
 
-    /// The first instant at or after `millis` that may count: `millis` itself exactly if it does.
+    /// Returns the first instant at or after `millis` that may count. It is `millis` itself exactly
+    /// if that instant counts.
     pub(super) fn first_allowed(&self, zone: &Zone, millis: i64) -> Option<i64> {
         if self.allows(zone, millis) {
             return Some(millis);
@@ -243,7 +249,7 @@ impl Filter {
         self.left_out_by(zone, millis).is_none()
     }
 
-    /// Which of both leaves an instant out, if one does.
+    /// Returns which of both keys excludes an instant, or `None` if the instant counts.
     pub(super) fn left_out_by(&self, zone: &Zone, millis: i64) -> Option<LeftOut> {
         let day = local_day(zone, millis);
         let has = |days: &Days| days.has_day(day) || holds(&days.spans, millis, 1).is_some();
@@ -253,19 +259,21 @@ impl Filter {
         (!self.only_on.as_ref().is_none_or(has)).then_some(LeftOut::OnlyOn)
     }
 
-    /// The next instant after `millis` at which what counts may change: a local midnight, or the end or begin of a span.
+    /// Returns the next instant after `millis` at which the verdict may change: a local midnight,
+    /// or the end or start of a span.
     fn boundary_after(&self, zone: &Zone, millis: i64) -> Option<i64> {
         let end_of_excluded = holds(&self.exclude.spans, millis, 1).map(|(_, end)| end);
         let spans = self.only_on.as_ref().map_or(&[][..], |days| &days.spans);
         let begin_of_wanted = spans.get(spans.partition_point(|(first, _)| *first <= millis)).map(|(first, _)| *first);
         let day_from = |day: i64| first_named(day, LAST_DAY + 2, |year, month| self.days_of_month(year, month));
-        // The clock may have been set back over midnight, so that today begins once more.
+        // The clock may have gone back over midnight, so that today begins a second time.
         let midnight = std::iter::successors(day_from(local_day(zone, millis)), |day| day_from(day + 1))
             .find_map(|day| midnights(zone, day).into_iter().find(|at| *at > millis));
         [end_of_excluded, begin_of_wanted, midnight].into_iter().flatten().min().filter(|at| *at < UnixMillis::END)
     }
 
-    /// The local days of a month on which something may count, day 1 as bit 1. It may name more, never fewer.
+    /// Returns the local days of a month on which an instant may count. Bit 1 is day 1. The mask
+    /// may have too many days, never too few.
     pub(super) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         let (first, length) = (Date::new(year, month, 1).number(), days_in_month(year, month));
         let all = between(1, length, length);
@@ -275,14 +283,15 @@ impl Filter {
     }
 }
 
-/// The number of the local day of an instant.
+/// The day number of the local day of an instant.
 pub(super) fn local_day(zone: &Zone, millis: i64) -> i64 {
     let second = millis.div_euclid(1_000);
     let at = jiff::Timestamp::from_second(second).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     (second + i64::from(zone.rules().to_offset(at).seconds())).div_euclid(DAY)
 }
 
-/// The instants at which a local day begins, the earlier first: two where the clock is set back over midnight.
+/// Returns the instants at which a local day begins, the earlier first. There are two if the clock
+/// goes back over midnight.
 pub(super) fn midnights(zone: &Zone, day: i64) -> Vec<i64> {
     let date = Date::of(day);
     let part = |number: i64| i8::try_from(number).unwrap_or(1);

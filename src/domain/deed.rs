@@ -1,47 +1,48 @@
-//! What somebody did to a job, or to one of its runs.
+//! Changes that somebody made to a job or to a run of it, as recorded in the audit log.
 
 use super::time::UnixMillis;
 
-/// One deed. Of a job the newest 100 are kept.
+/// An entry of the audit log of a job. The newest 100 entries of a job are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deed {
-    /// When, by Redis' clock.
+    /// The time of the change, by Redis' clock.
     pub at: UnixMillis,
-    /// What: one of the words below, or one a newer schedd writes.
+    /// The kind of the change: one of the constants below, or a kind that a newer schedd wrote.
     pub what: String,
-    /// Who, as `user@host`, `file of NODE` or `schedd on NODE`; none if that is not known.
+    /// The author, as `user@host`, `file of NODE` or `schedd on NODE`. `None` if the author is not
+    /// known.
     pub by: Option<String>,
-    /// The run it was done to, if it was one.
+    /// The run that was changed, if the change concerned a single run.
     pub run: Option<String>,
-    /// To how many runs, if it was done to several at once.
+    /// The number of runs, if the change concerned several runs at once.
     pub count: Option<u64>,
-    /// Of a change of the schedule: what it was and what it became.
+    /// The schedule before and after, if the schedule changed.
     pub schedules: Option<(String, String)>,
-    /// Of a backfill that was given up: the first and last due time of what had waited.
+    /// The first and last due time of the dropped runs, if a backfill was dropped.
     pub dues: Option<(UnixMillis, UnixMillis)>,
 }
 
 impl Deed {
-    /// The job was made.
+    /// The job was added.
     pub const ADDED: &'static str = "added";
-    /// Its definition was changed.
+    /// The definition of the job was changed.
     pub const EDITED: &'static str = "edited";
-    /// It was taken out.
+    /// The job was removed.
     pub const REMOVED: &'static str = "removed";
-    /// It was paused.
+    /// The job was paused.
     pub const PAUSED: &'static str = "paused";
-    /// It was resumed.
+    /// The job was resumed.
     pub const RESUMED: &'static str = "resumed";
     /// A run was cancelled, or asked to stop.
     pub const RUN_CANCELLED: &'static str = "run cancelled";
-    /// A run was asked for by hand.
+    /// A run was requested by hand.
     pub const RUN_ASKED: &'static str = "run asked for";
-    /// Past occurrences are to be made up for.
+    /// A backfill of past occurrences was requested.
     pub const BACKFILL_ASKED: &'static str = "backfill asked for";
-    /// Those of them that waited are not.
+    /// The waiting runs of a backfill were dropped.
     pub const BACKFILL_DROPPED: &'static str = "backfill given up";
     /// A dead letter was tried again.
     pub const RUN_RETRIED: &'static str = "run retried";
-    /// Dead letters were forgotten for good.
+    /// Dead letters were deleted for good.
     pub const LETTERS_PURGED: &'static str = "dead letters purged";
 }

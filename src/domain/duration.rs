@@ -1,32 +1,34 @@
-//! Durations as people write them: the one reader and the one writer for files, flags and times of day ahead.
+//! Durations as users write them: the only parser and the only formatter, for files, flags and
+//! relative times.
 //!
-//! jiff prints durations. It does not read them: it refuses `1.5d`, `1.5h30m` and `P1.5D`, takes `1h, 5m`, `+5m`, `5m ago`, `01:30:00`, `1mo` and
-//! `5us`, and its errors do not name the unit that was wanted.
+//! jiff prints durations here, but does not parse them. Its parser refuses `1.5d`, `1.5h30m` and
+//! `P1.5D`, accepts `1h, 5m`, `+5m`, `5m ago`, `01:30:00`, `1mo` and `5us`, and its errors do not
+//! name the unit that was wanted.
 //!
-//! Invariant: a duration read here is a whole number of milliseconds, at most [`LONGEST`]; [`format_duration`] of it
-//! reads back as itself.
+//! Invariant: a parsed duration is a whole number of milliseconds and at most [`LONGEST`]. The text
+//! that [`format_duration`] makes of it parses back to the same duration.
 
 use std::time::Duration;
 
 use jiff::fmt::friendly::{Designator, Spacing, SpanPrinter};
 use jiff::{Span, SpanRound};
 
-/// The longest duration a text may name: 100 years of 365.25 days.
+/// The maximum duration: 100 years of 365.25 days.
 pub const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
 
-/// The longest text, in bytes.
+/// The maximum length of a text, in bytes.
 const LONGEST_TEXT: usize = 100;
 const FORMS: &str = "wanted numbers with units w d h m s ms, as in \"90s\" or \"2h30m\"";
 const ISO_FORMS: &str = "wanted an ISO 8601 duration of weeks, days, hours, minutes and seconds, as in \"PT1H30M\" or \"P1D\"";
 const NANOS_PER_MILLI: u128 = 1_000_000;
 
-/// A text that is no duration.
+/// The error for a text that is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("duration {found:?} {problem}")]
 pub struct DurationError {
-    /// The text found, cut when it is long.
+    /// The text, cut if it is long.
     pub found: String,
-    /// What is wrong with it and what was wanted.
+    /// The fault, and what was wanted.
     pub problem: String,
 }
 
@@ -36,7 +38,7 @@ const HOUR: u128 = 3_600_000;
 const MINUTE: u128 = 60_000;
 const SECOND: u128 = 1_000;
 
-/// The units, large to small: the milliseconds of each, and its words.
+/// The units from large to small: the milliseconds and the words of each.
 const UNITS: [(u128, &[&str]); 6] = [
     (WEEK, &["w", "week", "weeks"]),
     (DAY, &["d", "day", "days"]),
@@ -46,9 +48,11 @@ const UNITS: [(u128, &[&str]); 6] = [
     (1, &["ms", "milli", "millis", "millisecond", "milliseconds"]),
 ];
 
-/// The duration `text` means: `90s`, `250ms`, `2h30m`, `1h 30m`, `1.5h`, `1d`, `1w`, `10 minutes`, or ISO 8601 `PT1H30M`.
+/// Parses a duration: `90s`, `250ms`, `2h30m`, `1h 30m`, `1.5h`, `1d`, `1w`, `10 minutes`, or
+/// `PT1H30M` (ISO 8601).
 ///
-/// A day is 24 hours and a week 7 days, whatever the clocks do. The error says what was found and what was wanted.
+/// A day has 24 hours and a week 7 days, whatever the clocks do. The error says what was found and
+/// what was wanted.
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     let refuse = |problem: String| DurationError { found: cut(text), problem };
     let body = text.trim();
@@ -78,9 +82,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     u64::try_from(nanos / NANOS_PER_MILLI).map(Duration::from_millis).map_err(|_| refuse("is too long".to_owned()))
 }
 
-/// The shortest compound of units that reads back as `duration`: `2h30m`, `1d`, `250ms`; `0s` for none.
+/// Returns the shortest compound of units that parses back to `duration`: `2h30m`, `1d`, `250ms`,
+/// or `0s` for zero.
 ///
-/// Weeks only when nothing else is left over (`2w`, but `30d`). Anything finer than a millisecond is cut off.
+/// Weeks appear only if no other unit is needed (`2w`, but `30d`). Any part below a millisecond is
+/// cut off.
 pub fn format_duration(duration: Duration) -> String {
     const PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::Compact).spacing(Spacing::None);
     let millis = duration.as_millis();
@@ -91,11 +97,11 @@ pub fn format_duration(duration: Duration) -> String {
         let days = SpanRound::new().largest(jiff::Unit::Day).days_are_24_hours();
         Span::new().try_milliseconds(millis).ok()?.round(days).ok()
     });
-    // jiff knows spans of up to 19,998 years.
+    // A span of jiff has at most 19,998 years.
     span.map_or_else(|| format!("{}d", millis / DAY), |span| PRINTER.span_to_string(&span))
 }
 
-/// Numbers with unit words, large units first, each at most once.
+/// Parses numbers with units. Large units come first, and each unit appears at most once.
 fn unit_nanos(mut rest: &str) -> Result<u128, String> {
     let mut total: u128 = 0;
     let mut last = None;
@@ -120,7 +126,7 @@ fn unit_nanos(mut rest: &str) -> Result<u128, String> {
     Ok(total)
 }
 
-/// What follows the `P` of an ISO 8601 duration, in upper case.
+/// Parses the text after the `P` of an ISO 8601 duration, in upper case.
 fn iso_nanos(text: &str) -> Result<u128, String> {
     let (days, time) = match text.split_once('T') {
         Some((_, "")) => return Err(format!("ends after its T, {ISO_FORMS}")),
@@ -151,7 +157,8 @@ fn iso_part(mut rest: &str, letters: &[(&str, u128)]) -> Result<u128, String> {
     Ok(total)
 }
 
-/// `number` of units of `millis` milliseconds, exact; held at the largest u128, which is past every limit.
+/// Returns the exact nanoseconds of `number` of units of `millis` milliseconds. The result
+/// saturates at the largest u128, which is past every limit.
 fn nanos_of(number: &str, millis: u128) -> Result<u128, String> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
@@ -177,7 +184,7 @@ fn split_while(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// `text` short enough for a one-line message.
+/// Cuts `text` to a length that fits in a one-line message.
 fn cut(text: &str) -> String {
     match text.char_indices().nth(60) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),

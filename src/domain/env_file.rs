@@ -1,34 +1,40 @@
-//! Files of variables: which ones a job names, and what the text of one says.
+//! Environment files: how a job names such a file, and how its text is parsed.
 //!
-//! The form is that of systemd's `EnvironmentFile`: `NAME=VALUE` a line, `#` or `;` begins a comment line, quotes of either kind
-//! may hold line ends, a backslash takes the next character as it is, at the end of a line the line goes on. Nothing is expanded.
-//! Invariant: a fault names its line and never a word of the text: what is no variable may be half a secret.
+//! The format is that of systemd's `EnvironmentFile`. Each line is `NAME=VALUE`; a line that begins
+//! with `#` or `;` is a comment. Quotes of either kind may contain line ends. A backslash takes the
+//! next character literally, and continues the line if it is the last character. Nothing is
+//! expanded.
+//!
+//! Invariant: an error names its line and never any part of the text. A line that is not a variable
+//! may be half a secret.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The longest text of such a file, in bytes.
+/// The maximum length of such a file, in bytes.
 pub const LONGEST: usize = 1024 * 1024;
 
-/// A file of variables as a job names it: an absolute path; with `-` before it, it need not be there.
+/// An environment file as a job names it: an absolute path. A leading `-` means that the file may
+/// be missing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EnvFile {
     path: PathBuf,
     absence: Absence,
 }
 
-/// What it means that the file is not there.
+/// The effect of a missing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Absence {
-    /// Nothing can be started.
+    /// The run cannot be started.
     Fault,
-    /// It says nothing.
+    /// The file counts as empty.
     Allowed,
 }
 
-/// A text that names no such file. It is not shown: it may be a variable with its value.
+/// The error for a text that names no such file. The text is not shown, because it may be a
+/// variable with its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "found no path (not shown), wanted an absolute path such as \"/etc/schedd/backup.env\", with - before it if it may be missing"
@@ -36,12 +42,12 @@ pub enum Absence {
 pub struct EnvFileError;
 
 impl EnvFile {
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it means that it is not there.
+    /// The effect if the file is missing.
     pub fn absence(&self) -> Absence {
         self.absence
     }
@@ -62,7 +68,7 @@ impl FromStr for EnvFile {
     }
 }
 
-/// As it is written in a job.
+/// Formats the file as it is written in a definition.
 impl fmt::Display for EnvFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = if self.absence == Absence::Allowed { "-" } else { "" };
@@ -70,22 +76,22 @@ impl fmt::Display for EnvFile {
     }
 }
 
-/// Whether `name` can be that of a variable: `[A-Za-z_][A-Za-z0-9_]*`.
+/// Returns true if `name` can be the name of a variable: `[A-Za-z_][A-Za-z0-9_]*`.
 pub fn is_variable_name(name: &str) -> bool {
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     starts_well && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// A line that says nothing that could be understood.
+/// The error for a line that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {why}")]
 pub struct LineError {
-    /// Counted from 1.
+    /// The line number, counted from 1.
     line: usize,
     why: &'static str,
 }
 
-/// The variables of a text; of one that is there twice the last counts.
+/// Parses the variables of a text. If a variable appears twice, the last value counts.
 pub fn parse(text: &str) -> Result<BTreeMap<String, String>, LineError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader { rest: text.chars().peekable(), line: 1 };
@@ -97,7 +103,7 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, String>, LineError> {
             c => {
                 let line = reader.line;
                 let name = reader.name(c).ok_or(LineError { line, why: "no =, wanted NAME=VALUE" })?;
-                // Lines of a file that a shell can read too.
+                // A file that a shell can also read may have `export` before the name.
                 let name = name.strip_prefix("export ").map_or(name.as_str(), str::trim_start);
                 if !is_variable_name(name) {
                     let why = "not a variable's name before the =, wanted letters, digits and _, no digit first";
@@ -123,7 +129,7 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// The next character; a line may end as it does on Windows.
+    /// Returns the next character. A line may end as on Windows.
     fn next(&mut self) -> Option<char> {
         let mut c = self.rest.next()?;
         if c == '\r' && self.rest.peek() == Some(&'\n') {
@@ -133,7 +139,8 @@ impl Reader<'_> {
         Some(c)
     }
 
-    /// What stands before the `=` of this line, which begins with `first`; none if it has none.
+    /// Returns the text before the `=` of a line that begins with `first`, or `None` if the line
+    /// has no `=`.
     fn name(&mut self, first: char) -> Option<String> {
         if first == '=' {
             return Some(String::new());
@@ -148,7 +155,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What stands behind the `=`, to the end of the line; none if that comes too early.
+    /// Returns the text after the `=` up to the end of the line, or `None` if the text ends within
+    /// a quote or an escape.
     fn value(&mut self) -> Option<String> {
         let mut value = String::new();
         loop {
@@ -188,7 +196,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Text without quotes around it, which loses the blanks behind it; quotes further on are characters like others.
+    /// Parses a value without surrounding quotes and drops the blanks at its end. Quotes within the
+    /// value are ordinary characters.
     fn bare(&mut self, first: char, value: &mut String) -> Option<()> {
         let (mut next, mut kept) = (Some(first), value.len());
         while let Some(c) = next.filter(|c| *c != '\n') {

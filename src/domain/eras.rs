@@ -1,35 +1,37 @@
-//! By which schedules a job's occurrences came, one after the other.
+//! The schedule versions of a job: the schedules by which its occurrences came, one after the
+//! other.
 //!
-//! Invariant: an occurrence is one of the schedule that held at its instant; that of a one-shot counts whenever it was named. What
-//! is older than the first schedule that is kept is not known; between two of them the job had none.
+//! Invariant: an occurrence belongs to the schedule that was in force at its instant. The instant
+//! of a one-shot counts whenever it was named. Nothing is known of times before the first kept
+//! schedule. In a gap between two kept schedules the job had no schedule.
 
 use std::time::Duration;
 
 use super::schedule::Timetable;
 use super::time::UnixMillis;
 
-/// A time in which one schedule held.
+/// A stretch of time in which a schedule was in force.
 #[derive(Debug, Clone)]
 pub struct Era {
-    /// It holds the occurrences after this.
+    /// The occurrences after this instant belong to this schedule version.
     from: UnixMillis,
-    /// The last instant it holds.
+    /// The last instant of this schedule version.
     until: UnixMillis,
-    /// Its occurrences; none if they come at no times of a schedule, or nobody knows it.
+    /// The occurrences. `None` if the schedule has no times, or if it is not known.
     timetable: Option<Timetable>,
 }
 
-/// The times of a job's schedules, as far as they are kept.
+/// The schedule versions of a job, as far as they are kept.
 #[derive(Debug, Clone, Default)]
 pub struct Eras(Vec<Era>);
 
 impl Era {
-    /// That of `timetable`: its occurrences after `from` up to `until`.
+    /// The schedule version of `timetable`, with the occurrences after `from` up to `until`.
     pub fn new(timetable: Option<Timetable>, from: UnixMillis, until: UnixMillis) -> Self {
         Self { from, until, timetable: timetable.filter(Timetable::has_times) }
     }
 
-    /// The part of `[first, last]` it holds, with its occurrences there.
+    /// Returns the part of `[first, last]` that belongs to this version, and its timetable.
     fn within(&self, first: UnixMillis, last: UnixMillis) -> Option<(&Timetable, UnixMillis, UnixMillis)> {
         let timetable = self.timetable.as_ref()?;
         let first = if timetable.is_one_shot() { first } else { first.max(one_after(self.from)) };
@@ -45,7 +47,7 @@ impl Era {
         self.timetable.as_ref().is_some_and(Timetable::is_one_shot)
     }
 
-    /// The instant of a one-shot.
+    /// Returns the instant of a one-shot within `[first, last]`.
     fn instant_within(&self, first: UnixMillis, last: UnixMillis) -> Option<UnixMillis> {
         let (timetable, first, last) = self.within(first, last)?;
         if timetable.is_one_shot() { timetable.latest_in(first, last) } else { None }
@@ -53,31 +55,33 @@ impl Era {
 }
 
 impl Eras {
-    /// These, the oldest first.
+    /// The given schedule versions, the oldest first.
     pub fn new(eras: Vec<Era>) -> Self {
         Self(eras)
     }
 
-    /// Only one schedule, which holds the occurrences after `since`.
+    /// A history of a single schedule, with the occurrences after `since`.
     pub fn of_one(timetable: Timetable, since: UnixMillis) -> Self {
         Self(vec![Era::new(Some(timetable), since, UnixMillis::LAST)])
     }
 
-    /// Whether it is known which occurrences there were after `first` up to `last`.
+    /// Returns true if the occurrences after `first` up to `last` are known.
     pub fn tell(&self, first: UnixMillis, last: UnixMillis) -> bool {
         let reaches_back = self.0.iter().any(|era| era.from <= first);
         reaches_back && self.0.iter().all(|era| era.timetable.is_some() || era.until <= first || last <= era.from)
     }
 
-    /// Whether `at` is an occurrence.
+    /// Returns true if `at` is an occurrence.
     pub fn has(&self, at: UnixMillis) -> bool {
         self.0.iter().any(|era| era.holds(at))
     }
 
-    /// How many occurrences lie within `[first, last]`; of each schedule exact up to `most`.
+    /// Returns how many occurrences lie within `[first, last]`. The count of each schedule is exact
+    /// up to `most`.
     pub fn count_up_to(&self, first: UnixMillis, last: UnixMillis, most: u32) -> u64 {
         let parts = self.0.iter().enumerate().filter_map(|(place, era)| {
-            // The instant of a one-shot may be one of another schedule too, which tells it then, or of a later one-shot.
+            // The instant of a one-shot may also be an occurrence of another schedule, or of a
+            // later one-shot. Then only that other one counts it.
             let tells = |other: usize, era: &Era| other > place || other < place && !era.is_one_shot();
             let is_told = |at| self.0.iter().enumerate().any(|(other, era)| tells(other, era) && era.holds(at));
             if era.instant_within(first, last).is_some_and(is_told) {
@@ -88,7 +92,7 @@ impl Eras {
         parts.sum()
     }
 
-    /// The first occurrence after `from`.
+    /// Returns the first occurrence after `from`.
     pub fn next_after(&self, from: UnixMillis) -> Option<UnixMillis> {
         let next = |era: &Era| {
             let (timetable, first, last) = era.within(one_after(from), UnixMillis::LAST)?;
@@ -97,7 +101,7 @@ impl Eras {
         self.0.iter().filter_map(next).min()
     }
 
-    /// The newest occurrence within `[first, last]`.
+    /// Returns the latest occurrence within `[first, last]`.
     pub fn latest_in(&self, first: UnixMillis, last: UnixMillis) -> Option<UnixMillis> {
         let latest = |era: &Era| era.within(first, last).and_then(|(timetable, first, last)| timetable.latest_in(first, last));
         self.0.iter().filter_map(latest).max()
@@ -159,7 +163,7 @@ mod tests {
         let eras = Eras::new(vec![era(every(10), 0, 50), era(Schedule::At(s(30)), 50, 60), era(Schedule::At(s(45)), 60, 99)]);
         assert!(eras.has(s(45)) && eras.has(s(30)) && !eras.has(s(60)));
         assert_eq!(eras.count_up_to(s(1), s(99), 100), 6);
-        // One that gave way before it came was none.
+        // A one-shot that was replaced before its time has no occurrence.
         assert!(!Eras::new(vec![era(Schedule::At(s(30)), 0, 20)]).has(s(30)));
     }
 }

@@ -1,8 +1,10 @@
-//! Gates: what a run has to pass before it starts, and may have to wait at.
+//! Gates: limits that a run has to pass before it starts, and at which it may have to wait.
 //!
-//! A gate is a key (`key = "customer-42"`), a group, or a job that others are not to run beside (`not_while`). Invariant: a run
-//! passes its gates in one fixed order, from those that hold least to those that hold most apart: its group, the jobs by name,
-//! its key. So no two runs ever wait for each other.
+//! A gate is a key (`key = "customer-42"`), a group, or a job beside which other jobs may not run
+//! (`not_while`).
+//!
+//! Invariant: a run passes its gates in a fixed order: its group, the jobs by name, its key. So no
+//! two runs ever wait for each other.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
@@ -12,35 +14,36 @@ use super::ids::{GroupName, JobName};
 use super::job::JobSpec;
 use super::rate::Rate;
 
-/// A gate by its name in Redis: `group:X`, `job:NAME`, or `key:K` with every byte of `K` but `A-Z a-z 0-9 . _ -` written `%XX`.
+/// A gate, as its name in Redis: `group:X`, `job:NAME` or `key:K`. Every byte of `K` except
+/// `A-Z a-z 0-9 . _ -` is written `%XX`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gate(String);
 
-/// What is shared under a key: 1 to 256 characters, none of them a control character.
+/// The name of a concurrency key: 1 to 256 characters, none of them a control character.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedKey(String);
 
-/// How many runs of one key may run at once, and how often one may begin.
+/// The limits of each key: how many of its runs may run at once, and how often a run may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PerKey {
-    /// At once; none = any number. 1 to 1,000,000.
+    /// The maximum number of runs at once, 1 to 1,000,000. `None` means any number.
     pub limit: Option<u32>,
-    /// How often.
+    /// The rate limit.
     pub rate: Option<Rate>,
 }
 
-/// Why a text is no key.
+/// The reason why a text is not a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("key {found:?} is not valid: wanted 1 to 256 characters, none of them a control character")]
 pub struct KeyError {
     found: String,
 }
 
-/// So much of a wrong key is shown.
+/// The maximum number of characters shown of a wrong key.
 const SHOWN: usize = 40;
 
 impl SharedKey {
-    /// The most characters of a key.
+    /// The maximum number of characters in a key.
     pub const LONGEST: usize = 256;
 
     /// The key as text.
@@ -65,7 +68,7 @@ impl Default for PerKey {
 }
 
 impl PerKey {
-    /// The most runs of a key at once that may be named.
+    /// The maximum of `limit`.
     pub const MOST: u32 = 1_000_000;
 }
 
@@ -75,7 +78,7 @@ impl Gate {
         Self(format!("group:{group}"))
     }
 
-    /// The gate between `job` and those that are not to run while it does.
+    /// The gate between `job` and the jobs that may not run beside it.
     pub fn of_job(job: &JobName) -> Self {
         Self(format!("job:{job}"))
     }
@@ -93,7 +96,7 @@ impl Gate {
         Self(name)
     }
 
-    /// The gate of that name as a script or a record gives it; none if it is of no kind there is.
+    /// Returns the gate with a name from a script or a record, or `None` if the kind is unknown.
     pub fn from_name(name: &str) -> Option<Self> {
         let (kind, of) = name.split_once(':')?;
         let is_one =
@@ -101,39 +104,39 @@ impl Gate {
         is_one.then(|| Self(name.to_owned()))
     }
 
-    /// The gates a record's text names.
+    /// The gates named in the text of a record.
     pub fn all_in(text: &str) -> Vec<Self> {
         text.split_ascii_whitespace().filter_map(Self::from_name).take(MOST_GATES).collect()
     }
 
-    /// The name.
+    /// The name of the gate.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The group it is of.
+    /// The group, if this is the gate of a group.
     pub fn group(&self) -> Option<GroupName> {
         self.0.strip_prefix("group:")?.parse().ok()
     }
 
-    /// The job it is of.
+    /// The job, if this is the gate of a job.
     pub fn job(&self) -> Option<JobName> {
         self.0.strip_prefix("job:")?.parse().ok()
     }
 
-    /// Whether it is of a key.
+    /// Returns true if this is the gate of a key.
     pub fn is_of_key(&self) -> bool {
         self.0.starts_with("key:")
     }
 
-    /// What it is of in words: `key customer-42`, `group x`, `job backup`.
+    /// Describes the gate for display: `key customer-42`, `group x`, `job backup`.
     pub fn words(&self) -> String {
         let (kind, of) = self.0.split_once(':').unwrap_or_default();
         format!("{kind} {}", if kind == "key" { unescaped(of) } else { of.to_owned() })
     }
 }
 
-/// Gates one run may stand at, at most.
+/// The maximum number of gates of a run.
 const MOST_GATES: usize = 32;
 
 fn unescaped(text: &str) -> String {
@@ -158,13 +161,14 @@ impl fmt::Display for Gate {
     }
 }
 
-/// The first of the gates a job's own definition names.
+/// Returns the first gate that the definition of a job names.
 pub fn first_gate(spec: &JobSpec) -> Option<Gate> {
     let of_group = spec.group.as_ref().map(Gate::of_group);
     of_group.or_else(|| spec.not_while.first().map(Gate::of_job)).or_else(|| spec.key.as_ref().map(Gate::of_key))
 }
 
-/// The gates a run of `job` has to pass, in the order it passes them; `is_shunned` if other jobs are not to run while it does.
+/// Returns the gates that a run of `job` has to pass, in order. `is_shunned` is true if other jobs
+/// may not run beside `job`.
 pub fn gates_of(job: &JobName, spec: &JobSpec, is_shunned: bool) -> Vec<Gate> {
     let group = spec.group.as_ref().map(Gate::of_group);
     let mut jobs: BTreeSet<&JobName> = spec.not_while.iter().collect();

@@ -1,7 +1,7 @@
-//! Names and ids: what may be called what. A run's id is made in [`super::run_id`].
+//! Names and ids of jobs, queues, groups and nodes. [`super::run_id`] makes the ids of runs.
 //!
-//! Invariant: a value of one of these types is always well formed, so a name that came from a user or out of Redis can be
-//! put into a key, a log line or a path without another check.
+//! Invariant: a value of these types is always well formed. So a name from a user or from Redis can
+//! go into a key, a log line or a path without another check.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,27 +9,27 @@ use std::str::FromStr;
 use super::notice::NoticeKind;
 pub use super::run_id::{RunId, RunKind};
 
-/// Why a text is no name or id; the text names what was found and what is wanted.
+/// The reason why a text is not a name or id. The message says what was found and what was wanted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// Not of the form of a name.
+    /// The text does not have the form of a name.
     #[error("{kind} name {found:?} is not valid: wanted 1 to 63 of a-z 0-9 . _ - beginning with a letter or digit")]
     Name {
-        /// What kind of thing was to be named: job, queue, group, node or label.
+        /// The kind of the name: job, queue, group, node or label.
         kind: &'static str,
-        /// The text found, cut to a length that fits a line.
+        /// The text found, cut to a length that fits in a line.
         found: String,
     },
-    /// Not of the form of a lane.
+    /// The text does not have the form of a lane.
     #[error("lane {found:?} is not valid: wanted QUEUE, QUEUE!PRIORITY or either with +LABEL,LABEL behind it")]
     Lane {
-        /// The text found, cut to a length that fits a line.
+        /// The text found, cut to a length that fits in a line.
         found: String,
     },
-    /// Not of the form of a run id.
+    /// The text does not have the form of a run id.
     #[error("run id {found:?} is not valid: wanted JOB@DUE_MS, or JOB@DUE_MS~WORD for a manual run")]
     Run {
-        /// The text found, cut to a length that fits a line.
+        /// The text found, cut to a length that fits in a line.
         found: String,
     },
 }
@@ -40,7 +40,7 @@ impl IdError {
     }
 }
 
-/// The longest name of a job, queue, group or node, in bytes.
+/// The maximum length of a name of a job, queue, group or node, in bytes.
 pub const MAX_NAME_LEN: usize = 63;
 
 fn is_name(text: &str) -> bool {
@@ -60,15 +60,15 @@ pub(super) fn shortened(text: &str) -> String {
     cut
 }
 
-/// The queue of notices: no host can be called so.
+/// The queue of notices. No host can have this name.
 const NOTICES: &str = "@@notices";
 
-/// A name, or that of a host's own queue, or that of notices.
+/// Returns true for a name, the name of a host's own queue, or the name of the queue of notices.
 fn is_queue_name(text: &str) -> bool {
     is_name(text.strip_prefix('@').unwrap_or(text)) || text == NOTICES
 }
 
-/// A name, or that of the hidden job whose runs are notices.
+/// Returns true for a name, or the name of a hidden job whose runs are notices.
 fn is_job_name(text: &str) -> bool {
     match text.split_once('/') {
         Some((job, kind)) => is_name(job) && NoticeKind::parse(kind).is_some(),
@@ -110,55 +110,58 @@ macro_rules! name_type {
 }
 
 name_type!(
-    /// A job's name: `[a-z0-9][a-z0-9._-]{0,62}`; that of a hidden job, whose runs are notices, has the kind behind it: `backup/on_failure`.
+    /// The name of a job: `[a-z0-9][a-z0-9._-]{0,62}`. A hidden job, whose runs are notices, has
+    /// the kind after its name: `backup/on_failure`.
     JobName,
     "job",
     is_job_name
 );
 name_type!(
-    /// A queue's name, of the same form as a job's; with `@` before it that of a host, which only its own nodes serve.
+    /// The name of a queue, in the form of a job name. With a leading `@` it is the queue of a
+    /// host, which only the nodes of that host serve.
     QueueName,
     "queue",
     is_queue_name
 );
 name_type!(
-    /// A group's name, of the same form as a job's.
+    /// The name of a group, in the form of a job name.
     GroupName,
     "group",
     is_name
 );
 name_type!(
-    /// A node's name, of the same form as a job's. Also the name of the source its `jobs.toml` is known by.
+    /// The name of a node, in the form of a job name. It is also the name of the source for the
+    /// node's `jobs.toml`.
     NodeName,
     "node",
     is_name
 );
 
 name_type!(
-    /// A word for what a node has and a job may require, of the same form as a job's name.
+    /// The name of a property that a node has and a job may require, in the form of a job name.
     Label,
     "label",
     is_name
 );
 
 impl JobName {
-    /// The hidden job whose runs are the notices of `kind` of `told`.
+    /// The hidden job whose runs are the notices of `kind` about `told`.
     pub fn of_notice(told: &Self, kind: NoticeKind) -> Self {
         Self(format!("{told}/{kind}"))
     }
 
-    /// The job whose runs a hidden job tells of, and in which case; none for a job of people.
+    /// Returns the job and the kind of its notices if this is a hidden job, else `None`.
     pub fn told_of(&self) -> Option<(Self, NoticeKind)> {
         let (job, kind) = self.0.split_once('/')?;
         Some((Self(job.to_owned()), NoticeKind::parse(kind)?))
     }
 
-    /// The name, if people may define a job of it; else what is wrong with it.
+    /// Returns the name if users may define a job with it, else an error.
     pub fn for_people(self) -> Result<Self, IdError> {
         if self.is_hidden() { Err(IdError::Name { kind: "job", found: shortened(&self.0) }) } else { Ok(self) }
     }
 
-    /// Whether it is that of a hidden job, which people cannot define.
+    /// Returns true for the name of a hidden job, which users cannot define.
     pub fn is_hidden(&self) -> bool {
         self.0.contains('/')
     }
@@ -175,19 +178,21 @@ impl QueueName {
         Self("default".to_owned())
     }
 
-    /// The queue of a host of that name.
+    /// The queue of the host with this name.
     pub fn of_host(host: &str) -> Self {
         Self(format!("@{}", NodeName::from_host_name(host)))
     }
 
-    /// Whether it is the queue of a host, or that of notices: not one a job or a file may name.
+    /// Returns true for the queue of a host or of notices. No job and no file may name such a
+    /// queue.
     pub fn is_of_host(&self) -> bool {
         self.0.starts_with('@')
     }
 }
 
 impl NodeName {
-    /// The nearest valid name to a host's name: lower case, other characters turned into `-`. `node` if nothing is left.
+    /// Returns the nearest valid name to the name of a host: in lower case, with `-` for other
+    /// characters. Returns `node` if nothing is left.
     pub fn from_host_name(host: &str) -> Self {
         let mapped: String = host
             .to_ascii_lowercase()
@@ -200,8 +205,9 @@ impl NodeName {
     }
 }
 
-/// The strictly rising number of a lease: it tells a job's receiver, and Redis, which of two holders is the later one.
-/// Below 2^53, so exact as a number in Lua and JSON.
+/// The fence of a lease: a number that only grows. It shows Redis, and the receiver of a job's
+/// work, which of two lease holders is the later. A fence is below 2^53, so it is exact as a number
+/// in Lua and JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 
@@ -209,7 +215,7 @@ impl Fence {
     /// The largest fence: 2^53 - 1.
     pub const MAX: u64 = (1 << 53) - 1;
 
-    /// The fence of that number; none if it is past [`Fence::MAX`].
+    /// The fence with this number, or `None` if the number is past [`Fence::MAX`].
     pub fn new(number: u64) -> Option<Self> {
         (number <= Self::MAX).then_some(Self(number))
     }

@@ -1,7 +1,8 @@
-//! A job: what is to be done, when, and by which rules, as checked values.
+//! The definition of a job: what it runs, when, and by which rules, as checked values.
 //!
-//! Made by `config::compile` from a table of `jobs.toml`, a JSON line or the flags of `schedctl add`, and written back
-//! by `config::surface`: the text kept in Redis has the same keys as `[jobs.X]`. Nothing in here can be out of its bounds.
+//! `config::compile` makes it from a table of `jobs.toml`, a JSON line or the flags of
+//! `schedctl add`. `config::surface` writes it back: the text kept in Redis has the same keys as
+//! `[jobs.X]`. No value here can be out of its bounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -23,77 +24,83 @@ use super::zone::ZoneName;
 /// A job's definition, without its name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobSpec {
-    /// When it runs.
+    /// The schedule.
     pub schedule: Schedule,
-    /// Which of its times count, and how its runs are moved.
+    /// The modifiers of the schedule: which of its times count, and how its runs are moved.
     pub shape: Shape,
-    /// The zone its own text or `[defaults]` names; none = the zone stored with the job at its first apply.
+    /// The zone that the job's own text or `[defaults]` names. `None` means the zone stored with
+    /// the job at its first apply.
     pub tz: Option<ZoneName>,
-    /// What it does when the clocks of that zone change.
+    /// The rule for changes of the clock in that zone.
     pub dst: ClockChanges,
-    /// What is done.
+    /// The action of an attempt.
     pub action: Action,
-    /// The pool it runs in.
+    /// The queue of the job's runs.
     pub queue: QueueName,
-    /// How urgent its runs are among those of its queue.
+    /// The priority of the job's runs within the queue.
     pub priority: Priority,
-    /// What a node has to carry that runs it. At most 8.
+    /// The labels that a node must have to run the job. At most 8.
     pub requires: BTreeSet<Label>,
-    /// What it shares a key with others for: so many runs of that key at once, or in a time.
+    /// The concurrency key. It limits the runs of all jobs with this key together.
     pub key: Option<SharedKey>,
-    /// How many; as by default without a key.
+    /// The limits of the key. The default if the job has no key.
     pub per_key: PerKey,
-    /// The jobs it is not to run beside, whichever began. At most 16.
+    /// The jobs beside which the job may not run, whichever started first. At most 16.
     pub not_while: BTreeSet<JobName>,
-    /// The group it shares a single place with.
+    /// The group whose members share a single place.
     pub group: Option<GroupName>,
-    /// How long one attempt may take. 100 ms to 30 days.
+    /// The maximum time of an attempt. 100 ms to 30 days.
     pub timeout: Duration,
-    /// How long after TERM the rest of the tree gets KILL. 0 to 1 hour.
+    /// The time after TERM at which the rest of the process tree gets KILL. 0 to 1 hour.
     pub kill_grace: Duration,
-    /// What follows a failed attempt.
+    /// The rule for retries of failed attempts.
     pub retry: Retry,
-    /// What a due run does while an earlier one is open.
+    /// The rule for a run that becomes due while another run of the job is open.
     pub overlap: Overlap,
-    /// What becomes of occurrences nobody could start in time.
+    /// The rule for occurrences that nobody could start in time.
     pub catch_up: CatchUp,
-    /// Past this age at its claim a run counts as missed. 1 s to 365 days.
+    /// The age of a run at its claim from which it counts as missed. 1 s to 365 days.
     pub late_after: Duration,
-    /// What may be assumed when an attempt's end is unknown.
+    /// The assumption when the end of an attempt is unknown.
     pub delivery: Delivery,
-    /// What is asked before an attempt: whether its work is already done.
+    /// The check before an attempt whether its work is already done.
     pub done_check: Option<DoneCheck>,
-    /// What it is the only one of, of a job that was added.
+    /// The unique key of an added job, and the rule for a second add with that key.
     pub unique: Option<Unique>,
-    /// What is done to tell people of its runs.
+    /// The actions that deliver notifications about the job's runs.
     pub notices: BTreeMap<NoticeKind, Action>,
-    /// Where a service is pinged of its runs, in the form of healthchecks.io; `{job}` in it stands for the job's name.
+    /// The address of a service to ping about the job's runs, in the form of healthchecks.io.
+    /// `{job}` in the address is the placeholder for the job's name.
     pub ping_url: Option<String>,
-    /// How long after it was due a scheduled run is to have started, or somebody is told. 1 s to 365 days.
+    /// The time after its due time within which a scheduled run must have started; else a notice is
+    /// sent. 1 s to 365 days.
     pub must_start_within: Option<Duration>,
-    /// How long after it was due a scheduled run is to have ended, or somebody is told. 1 s to 365 days.
+    /// The time after its due time within which a scheduled run must have ended; else a notice is
+    /// sent. 1 s to 365 days.
     pub must_finish_within: Option<Duration>,
-    /// What signs its requests and those that tell of its runs. At most 4.
+    /// The secrets that sign the job's requests and notices. At most 4.
     pub webhook_secrets: Vec<SigningSecret>,
-    /// Variables added to the small fixed environment. Names are `[A-Za-z_][A-Za-z0-9_]*`; values hold no NUL, and secrets only by
-    /// [`reference`](super::reference).
+    /// Variables added to the small fixed environment. Names are `[A-Za-z_][A-Za-z0-9_]*`. Values
+    /// contain no NUL, and name secrets only by [`reference`](super::reference).
     pub env: BTreeMap<String, String>,
-    /// Files of more variables, read by the node at each attempt; `env` beats them. At most 16.
+    /// Environment files that the node reads at each attempt. Variables in `env` override them. At
+    /// most 16.
     pub env_files: Vec<EnvFile>,
-    /// Whether each line it writes goes into the log of its node too.
+    /// True if each line of output also goes into the log of the node.
     pub log_output: bool,
-    /// The directory a process starts in; none = the home of the user it runs as.
+    /// The directory in which a process starts. `None` means the home of the process's user.
     pub cwd: Option<PathBuf>,
-    /// How its processes are started; as by default where nothing it starts obeys a rule.
+    /// The rules for the job's processes. A rule without effect on this job has its default.
     pub process: ProcessRules,
 }
 
-/// What an attempt does.
+/// The action of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Runs a program without a shell. At least one word, the first not empty, no NUL in any.
+    /// Runs a program without a shell. There is at least one word, the first is not empty, and none
+    /// has a NUL.
     Command(Vec<String>),
-    /// Runs a line by `/bin/sh -c`, or by another shell. Not blank, no NUL.
+    /// Runs a line with `/bin/sh -c`, or with another shell. The line is not blank and has no NUL.
     Shell(String),
     /// Makes an HTTP request.
     Http(HttpRequest),
@@ -102,121 +109,127 @@ pub enum Action {
 /// The request of an `http` job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpRequest {
-    /// The method, upper case; GET unless given (POST with a body).
+    /// The method in upper case. The default is GET, or POST with a body.
     pub method: String,
-    /// An absolute `http` or `https` URL with a host and without a user or password, once its credentials are in; at most 8 KiB.
+    /// An absolute `http` or `https` URL with a host and without a user or password, after its
+    /// credentials are inserted. At most 8 KiB.
     pub url: String,
-    /// Header fields in the order of their names; no CR, LF or NUL in them.
+    /// Header fields in the order of their names. They contain no CR, LF or NUL.
     pub headers: BTreeMap<String, String>,
-    /// The body; empty = none.
+    /// The body. Empty means none.
     pub body: String,
-    /// The statuses that count as success; empty = any 2xx.
+    /// The statuses that count as success. Empty means any 2xx.
     pub expect: Vec<u16>,
-    /// How many redirects are followed; 0 = a redirect is an answer like any other.
+    /// The maximum number of redirects to follow. With 0 a redirect is an answer like any other.
     pub redirects: u8,
 }
 
-/// What follows a failed attempt.
+/// The rule for retries of failed attempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
-    /// Attempts after the first. 0 to 1,000.
+    /// The number of attempts after the first. 0 to 1,000.
     pub limit: u32,
     /// The wait before the first retry. 0 to 30 days.
     pub delay: Duration,
-    /// How the wait grows.
+    /// The growth of the wait.
     pub backoff: Backoff,
-    /// The longest wait.
+    /// The maximum wait.
     pub max_delay: Duration,
-    /// Whether each wait is drawn between its half and its whole, so that failures do not come back together.
+    /// True if each wait is drawn between its half and its whole, so that many failed runs do not
+    /// retry at the same time.
     pub jitter: bool,
-    /// The codes of failed attempts after which there is another; empty = any. 1 to 599, as `retry` says.
+    /// The codes of failed attempts that allow a retry. Empty means any. 1 to 599, as documented
+    /// for `retry`.
     pub on: BTreeSet<u16>,
-    /// The codes after which there is none; none of them is in `on`.
+    /// The codes of failed attempts that forbid a retry. No code is in both `on` and `never_on`.
     pub never_on: BTreeSet<u16>,
 }
 
-/// How the wait between attempts grows.
+/// The growth of the wait between attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backoff {
-    /// Always `delay`.
+    /// The wait is always `delay`.
     Fixed,
-    /// `delay` times the number of failures.
+    /// The wait is `delay` times the number of failures.
     Linear,
-    /// `delay` doubled with each failure.
+    /// The wait is `delay`, doubled with each failure.
     Exponential,
 }
 
-/// What a due run does while an earlier regular run of its job is open.
+/// The rule for a due run while an earlier regular run of its job is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overlap {
-    /// It ends `skipped` (overlap).
+    /// The run ends `skipped` (overlap).
     Skip,
-    /// It waits for the open one to end; of those past `max` waiting each ends `skipped` (overlap).
+    /// The run waits for the open run to end. Waiting runs beyond `max` end `skipped` (overlap).
     Queue {
-        /// How many may wait, at least 1.
+        /// The maximum number of waiting runs, at least 1.
         max: u32,
     },
-    /// It asks the open one to stop and waits in its place.
+    /// The run asks the open run to stop and waits in its place.
     Replace,
-    /// It runs beside it.
+    /// The run starts beside the open run.
     Allow,
 }
 
-/// What becomes of missed occurrences.
+/// The rule for missed occurrences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatchUp {
-    /// Which of them run.
+    /// The choice of the missed occurrences that run.
     pub mode: CatchUpMode,
-    /// Occurrences older than this are skipped whatever the mode. At least 1 s.
+    /// The age from which an occurrence is skipped whatever the mode. At least 1 s.
     pub max_age: Option<Duration>,
-    /// With [`CatchUpMode::All`]: only so many of the newest run. 1 to 100,000.
+    /// The maximum number of occurrences that run with [`CatchUpMode::All`], the newest. 1 to
+    /// 100,000.
     pub max_count: u32,
-    /// Those that run start within this time instead of all at once. More than 0, at most a day.
+    /// The time over which the missed runs are spread, instead of all at once. More than 0, at most
+    /// a day.
     pub spread: Option<Duration>,
 }
 
-/// Which missed occurrences run.
+/// The choice of the missed occurrences that run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CatchUpMode {
-    /// None.
+    /// No missed occurrence runs.
     Skip,
-    /// The newest.
+    /// The newest missed occurrence runs.
     Latest,
-    /// Each, oldest first.
+    /// Each missed occurrence runs, the oldest first.
     All,
 }
 
-/// What may be assumed when an attempt's end is unknown.
+/// The assumption when the end of an attempt is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// Try again: the job is able to bear a second start.
+    /// The run is tried again: the job tolerates a second start.
     AtLeastOnce,
-    /// Never start it twice: it ends `lost`.
+    /// The run never starts twice: it ends `lost`.
     AtMostOnce,
 }
 
-/// A question asked before an attempt, in the run's own lease.
+/// A check before an attempt, made under the run's own lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DoneCheck {
-    /// What is run or requested to learn it: exit code 0 or an expected status = done, 1 or 404 or 410 = not done.
+    /// The command or request. Exit code 0 or an expected status means done; 1, 404 or 410 means
+    /// not done.
     pub question: Action,
-    /// Before which attempts.
+    /// The attempts before which the check is made.
     pub on: AskedOn,
-    /// How long the answer may take. 100 ms to 1 hour.
+    /// The maximum time for the answer. 100 ms to 1 hour.
     pub timeout: Duration,
 }
 
-/// Before which attempts a `done_check` is asked.
+/// The attempts before which a `done_check` is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskedOn {
-    /// All but the one of the run's very first claim.
+    /// All attempts except the attempt of the run's very first claim.
     Retry,
-    /// Each.
+    /// All attempts.
     Always,
 }
 
 impl Action {
-    /// Whether it is a process, and not a request.
+    /// Returns true if the action is a process, and not a request.
     pub fn starts_process(&self) -> bool {
         match self {
             Self::Command(_) | Self::Shell(_) => true,
@@ -226,19 +239,19 @@ impl Action {
 }
 
 impl HttpRequest {
-    /// A POST without a body of its own.
+    /// A POST request without a body.
     pub fn post(url: String) -> Self {
         Self { method: "POST".to_owned(), url, headers: BTreeMap::new(), body: String::new(), expect: Vec::new(), redirects: 0 }
     }
 
-    /// Whether an answer of this status counts as success.
+    /// Returns true if an answer with this status counts as success.
     pub fn expects(&self, status: u16) -> bool {
         if self.expect.is_empty() { (200..300).contains(&status) } else { self.expect.contains(&status) }
     }
 }
 
 impl DoneCheck {
-    /// How long the answer may take where nothing else is said.
+    /// The default maximum time for the answer.
     pub const TIMEOUT: Duration = Duration::from_secs(60);
 }
 
@@ -262,13 +275,14 @@ impl Default for CatchUp {
     }
 }
 
-/// How `job` is listed with a gate its runs have to pass before they start in `lane`: `LANE GATE JOB`.
+/// Formats the entry for a gate that the runs of `job` have to pass before they start in `lane`:
+/// `LANE GATE JOB`.
 pub fn gated_entry(job: &JobName, lane: &Lane, gate: &gate::Gate) -> String {
     format!("{lane} {} {job}", gate.as_str())
 }
 
 impl JobSpec {
-    /// The rules a job has when its text names none (design: defaults), around `schedule` and `action`.
+    /// The definition with the default rules (design: defaults), around `schedule` and `action`.
     pub fn with_defaults(schedule: Schedule, action: Action) -> Self {
         Self {
             schedule,
@@ -305,23 +319,24 @@ impl JobSpec {
         }
     }
 
-    /// What of it starts processes.
+    /// Returns which parts of the job start processes.
     pub fn started(&self) -> Started {
         Started::of(&self.action, self.done_check.as_ref(), self.notices.values())
     }
 
-    /// The overlap rule of a run on time. One a burst asked for while the one before runs waits for it, and is not dropped.
+    /// The overlap rule of a run on time. If the job is debounced, a run requested by a burst waits
+    /// for the previous run instead of being skipped.
     pub fn overlap_on_time(&self) -> Overlap {
         let is_debounced = self.unique.as_ref().is_some_and(|unique| unique.second.is_debounce());
         if is_debounced && self.overlap == Overlap::Skip { Overlap::Queue { max: 1 } } else { self.overlap }
     }
 
-    /// The lane its runs are due in.
+    /// The lane in which the job's runs are due.
     pub fn lane(&self) -> Lane {
         self.lane_in(self.queue.clone())
     }
 
-    /// The lane of another queue its runs are due in.
+    /// The lane in which the job's runs are due in another queue.
     pub fn lane_in(&self, queue: QueueName) -> Lane {
         let lane = Lane::new(queue, self.priority, self.requires.clone());
         match gate::first_gate(self) {
@@ -330,17 +345,20 @@ impl JobSpec {
         }
     }
 
-    /// How `job` is listed with the first gate its runs have to pass before they start in `lane`: `LANE GATE JOB`; none without gates.
+    /// Formats the entry for the first gate that the runs of `job` have to pass before they start
+    /// in `lane`: `LANE GATE JOB`. Returns `None` if the job has no gates.
     pub fn gated_entry(&self, job: &JobName, lane: &Lane) -> Option<String> {
         gate::first_gate(self).map(|gate| gated_entry(job, lane, &gate))
     }
 
-    /// The overlap rule of a backfill run: it waits for what is open, and is neither dropped for that nor stops it.
+    /// The overlap rule of a backfill run. The run waits for open runs; it is not skipped because
+    /// of them and does not stop them.
     pub fn overlap_when_backfilled(&self) -> Overlap {
         if self.overlap == Overlap::Allow { Overlap::Allow } else { Overlap::Queue { max: u32::MAX } }
     }
 
-    /// The overlap rule of a missed run. Of those that are each to run none is dropped because they come all at once.
+    /// The overlap rule of a missed run. If each missed occurrence is to run, none is skipped only
+    /// because they all come at once.
     pub fn overlap_when_missed(&self) -> Overlap {
         match (self.overlap_on_time(), self.catch_up.mode) {
             (Overlap::Skip, CatchUpMode::All) => Overlap::Queue { max: self.catch_up.max_count },

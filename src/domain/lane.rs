@@ -1,9 +1,13 @@
 //! A lane: the due set of a queue for runs of one priority that require the same labels.
 //!
-//! Its text names it in keys and records: `default`, `default!5`, `default!-3~2+eu,gpu`. The plain lane of a queue has the queue's
-//! own name, so what was written before there were lanes reads as it is. Runs that have gates to pass stand in strands of their
-//! own: however many of one gate come due at once, they stand in front of no run without gates, and of few with others.
-//! Invariant: one lane has one text, so that no run is due in two sets that are the same lane.
+//! The text of a lane names it in keys and records: `default`, `default!5`, `default!-3~2+eu,gpu`.
+//! The plain lane of a queue has the queue's own name, so records from the time before lanes remain
+//! valid.
+//!
+//! Runs that have gates to pass are in strands of their own. However many runs of a gate come due
+//! at once, they precede no run without gates, and only few runs with other gates.
+//!
+//! Invariant: a lane has exactly one text, so no run is due in two sets of the same lane.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,20 +16,20 @@ use std::str::FromStr;
 use super::gate::Gate;
 use super::ids::{IdError, Label, QueueName};
 
-/// The most labels a job may require, and a node may carry.
+/// The maximum number of labels of a job or of a node.
 pub const MAX_LABELS: usize = 8;
 
-/// How urgent the runs of a job are among those of its queue: -10 to 10.
+/// The priority of a job's runs within their queue: -10 to 10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Priority(i8);
 
 impl Priority {
-    /// The least.
+    /// The lowest priority.
     pub const LEAST: i8 = -10;
-    /// The most.
+    /// The highest priority.
     pub const MOST: i8 = 10;
 
-    /// That priority; none outside -10 to 10.
+    /// The priority with this number, or `None` outside -10 to 10.
     pub fn new(number: i8) -> Option<Self> {
         (Self::LEAST..=Self::MOST).contains(&number).then_some(Self(number))
     }
@@ -42,10 +46,11 @@ impl fmt::Display for Priority {
     }
 }
 
-/// Into so many parts runs with gates are divided, by the first gate they have to pass. A poll looks at the head of each.
+/// The number of strands into which runs with gates are divided, by the first gate they have to
+/// pass. A poll reads the head of each strand.
 const STRANDS: u8 = 16;
 
-/// A queue's due set for runs of one priority that require the same labels.
+/// The due set of a queue for runs of one priority that require the same labels.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lane {
     queue: QueueName,
@@ -61,7 +66,8 @@ impl Lane {
         Self::of(queue, priority, None, requires)
     }
 
-    /// Its strand for runs whose first gate is that one. Drawn from the gate's name: the first byte of its SHA-1, modulo 16.
+    /// The strand of this lane for runs with this first gate. Its number is the first byte of the
+    /// SHA-1 of the gate's name, modulo 16.
     #[must_use]
     pub fn strand_for(self, first_gate: &Gate) -> Self {
         let hash = sha1_smol::Sha1::from(first_gate.as_str()).digest().bytes();
@@ -90,47 +96,48 @@ impl Lane {
         QueueName::default_queue().into()
     }
 
-    /// The one lane of the queue of a host of that name.
+    /// The only lane of the queue of the host with this name.
     pub fn of_host(host: &str) -> Self {
         QueueName::of_host(host).into()
     }
 
-    /// The one lane of the queue of notices.
+    /// The only lane of the queue of notices.
     pub fn of_notices() -> Self {
         QueueName::of_notices().into()
     }
 
-    /// Its text.
+    /// The text of the lane.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Its queue.
+    /// The queue of the lane.
     pub fn queue(&self) -> &QueueName {
         &self.queue
     }
 
-    /// The priority of its runs.
+    /// The priority of the runs in this lane.
     pub fn priority(&self) -> Priority {
         self.priority
     }
 
-    /// The labels a node has to carry that takes runs from it.
+    /// The labels that a node must have to take runs from this lane.
     pub fn requires(&self) -> &BTreeSet<Label> {
         &self.requires
     }
 
-    /// Whether it is its queue's plain one: nodes know of those by the queue, of the others only when told.
+    /// Returns true for the plain lane of its queue. Nodes derive plain lanes from the queues; they
+    /// must learn of every other lane.
     pub fn is_plain(&self) -> bool {
         self.text == self.queue.as_str()
     }
 
-    /// Whether it is the queue of a host, or that of notices.
+    /// Returns true for a lane in the queue of a host or of notices.
     pub fn is_of_host(&self) -> bool {
         self.queue.is_of_host()
     }
 
-    /// Whether a node that carries `labels` may take runs from it.
+    /// Returns true if a node with these `labels` may take runs from this lane.
     pub fn is_open_to(&self, labels: &BTreeSet<Label>) -> bool {
         self.requires.is_subset(labels)
     }
@@ -152,7 +159,8 @@ impl FromStr for Lane {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        // Only what a lane itself would write: two texts for one lane would be two due sets.
+        // Only the text that a lane itself would write is valid: two texts for a lane would be two
+        // due sets.
         parse(text).filter(|lane| lane.text == text).ok_or_else(|| IdError::lane(text))
     }
 }

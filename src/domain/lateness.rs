@@ -1,7 +1,9 @@
-//! What becomes of a regular run when its turn comes: it runs, or a stretch of occurrences up to now is skipped.
+//! Decides what becomes of a due regular run: it runs, or a range of occurrences up to now is
+//! skipped.
 //!
-//! Missed = a later occurrence of the job is ripe too, or the run is older than `late_after`. Everything is a function of
-//! the schedule, the rules and the time, so every node decides alike.
+//! A run is missed if a later occurrence of the job is due too, or if the run is older than
+//! `late_after`. The decision depends only on the schedule, the rules and the time, so every node
+//! decides alike.
 
 use std::time::Duration;
 
@@ -10,49 +12,50 @@ use super::job::{CatchUp, CatchUpMode};
 use super::schedule::Timetable;
 use super::time::UnixMillis;
 
-/// What to do with a due regular run.
+/// The decision about a due regular run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Run it.
+    /// The run starts.
     Run {
-        /// The occurrence after it.
+        /// The occurrence after the run.
         successor: Option<UnixMillis>,
-        /// Whether it was missed, and runs because the catch-up rule says so.
+        /// True if the run was missed, and starts because of the catch-up rule.
         is_missed: bool,
     },
-    /// Skip it and those behind it up to `last`.
+    /// The run and the occurrences after it up to `last` are skipped.
     Skip {
-        /// The last occurrence of the stretch.
+        /// The last occurrence of the range.
         last: UnixMillis,
-        /// How many there are, exact to 100,000.
+        /// The number of occurrences, exact up to 100,000.
         count: u64,
-        /// The first occurrence after the stretch.
+        /// The first occurrence after the range.
         successor: Option<UnixMillis>,
     },
 }
 
-/// A due regular run and all that decides about it.
+/// A due regular run, with all facts that decide about it.
 #[derive(Debug, Clone, Copy)]
 pub struct Due<'a> {
-    /// The job's occurrences.
+    /// The occurrences of the job.
     pub timetable: &'a Timetable,
-    /// From when its schedule holds: an occurrence owed from before counts alone, and what is followed by is later than this.
+    /// The time from which the schedule holds. A run owed from an earlier time counts alone, and
+    /// its successor is later than this time.
     pub since: UnixMillis,
-    /// Occurrences up to this one have records already, so none of them comes next.
+    /// The last occurrence that has a record already. No occurrence up to it can be the successor.
     pub taken: UnixMillis,
-    /// What becomes of missed ones.
+    /// The rule for missed occurrences.
     pub catch_up: &'a CatchUp,
-    /// Past this age it is skipped whatever else holds, as past `max_age`.
+    /// The age from which the run is skipped whatever the other rules say, as with `max_age`.
     pub skip_if_late: Option<Duration>,
-    /// Past this age a run counts as missed.
+    /// The age from which the run counts as missed.
     pub late_after: Duration,
-    /// The run's planned instant.
+    /// The due time of the run.
     pub due: UnixMillis,
-    /// Redis' time.
+    /// The present time by Redis' clock.
     pub now: UnixMillis,
 }
 
-/// Decides what becomes of a due regular run.
+/// Decides whether a due regular run starts or is skipped.
 pub fn judge(run: Due<'_>) -> Decision {
     let Due { timetable, catch_up, due, now, .. } = run;
     let base = due.max(run.since);
@@ -61,7 +64,8 @@ pub fn judge(run: Due<'_>) -> Decision {
     let max_age = [catch_up.max_age, run.skip_if_late].into_iter().flatten().min();
     let is_too_old = max_age.is_some_and(|most| now.since(due) > most);
     if timetable.is_one_shot() {
-        // One that is owed from an older schedule is followed by the one-shot it was edited to.
+        // A run that is owed from an older schedule is followed by the one-shot that replaced that
+        // schedule.
         return if is_too_old {
             Decision::Skip { last: due, count: 1, successor: successor_after(base) }
         } else {
@@ -75,7 +79,7 @@ pub fn judge(run: Due<'_>) -> Decision {
     }
 
     let newest = if has_later_ripe { latest_after(timetable, base, now).unwrap_or(due) } else { due };
-    // The first occurrence that is to run; none = none of those up to now.
+    // The first occurrence that is to run. `None` means that no occurrence up to now is to run.
     let first_to_run = match catch_up.mode {
         CatchUpMode::Skip => (now.since(newest) <= run.late_after).then_some(newest),
         CatchUpMode::Latest => Some(newest),
@@ -98,23 +102,24 @@ pub fn judge(run: Due<'_>) -> Decision {
     }
 }
 
-/// Missed occurrences that are each to run, from a job's pending one on.
+/// The missed occurrences that are each to run, from the pending run of a job on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missed {
-    /// The oldest of them, the pending one first.
+    /// The oldest missed occurrences. The pending run is the first.
     pub dues: Vec<UnixMillis>,
-    /// How many there are in all, exact to 100,000.
+    /// The number of missed occurrences in all, exact up to 100,000.
     pub count: u64,
     /// The first occurrence after those in `dues`.
     pub successor: Option<UnixMillis>,
 }
 
-/// Which occurrences run when [`judge`] says that a missed one does: at most `most` of them at once.
+/// Returns the occurrences that run when [`judge`] decides to run a missed occurrence. The list has
+/// at most `most` occurrences.
 pub fn missed_from(run: Due<'_>, most: usize) -> Missed {
     let Due { timetable, due, now, .. } = run;
     let base = due.max(run.since);
     let newest = latest_after(timetable, base, now);
-    // The newest may be on time.
+    // The newest occurrence may be on time.
     let last = newest.and_then(|newest| {
         let is_late = now.since(newest) > run.late_after;
         if is_late { Some(newest) } else { latest_after(timetable, base, newest.saturating_sub(Duration::from_millis(1))) }
@@ -127,7 +132,9 @@ pub fn missed_from(run: Due<'_>, most: usize) -> Missed {
     Missed { dues, count: last.map_or(1, |last| stretch(timetable, base, last)), successor }
 }
 
-/// The stretch a pause left out: from the run it took out up to now, none if that is yet to come.
+/// Returns the last occurrence and the number of occurrences that a pause skipped. They begin with
+/// `held`, the run that the pause took out, and go up to now. Returns `None` if `held` is still to
+/// come.
 pub fn paused_stretch(timetable: &Timetable, held: UnixMillis, since: UnixMillis, now: UnixMillis) -> Option<(UnixMillis, u64)> {
     if held > now {
         return None;
@@ -137,19 +144,20 @@ pub fn paused_stretch(timetable: &Timetable, held: UnixMillis, since: UnixMillis
     Some((last, stretch(timetable, base, last)))
 }
 
-/// Occurrences in a row.
+/// A range of consecutive occurrences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
-    /// The first.
+    /// The first occurrence.
     pub first: UnixMillis,
-    /// The last.
+    /// The last occurrence.
     pub last: UnixMillis,
-    /// How many, exact to 100,000.
+    /// The number of occurrences, exact up to 100,000.
     pub count: u64,
 }
 
-/// A stretch without those of its occurrences that are in `known`, which is in order; none if that leaves nothing of it. Behind its
-/// first it holds those of the schedule that is in force `since` then.
+/// Returns a range without the occurrences in `known`, which is sorted, or `None` if nothing is
+/// left. After its first occurrence, the range contains only occurrences of the schedule in force
+/// since `since`.
 pub fn without(timetable: &Timetable, since: UnixMillis, stretch: Stretch, known: &[UnixMillis]) -> Option<Stretch> {
     let is_known = |at: UnixMillis| known.binary_search(&at).is_ok();
     let (mut first, mut last) = (stretch.first, stretch.last);
@@ -166,19 +174,22 @@ pub fn without(timetable: &Timetable, since: UnixMillis, stretch: Stretch, known
     Some(Stretch { first, last, count })
 }
 
-/// What is left of a stretch when one of its occurrences is told of elsewhere.
+/// The rest of a range when an occurrence with a record of its own is taken out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
-    /// All of it: it never told of that one.
+    /// The whole range: it did not contain the occurrence.
     All,
-    /// This much.
+    /// This range.
     Some(Stretch),
-    /// Nothing.
+    /// No occurrence is left.
     Nothing,
 }
 
-/// A stretch without the occurrence `at`, which has an end of its own; `is_recorded` tells which others have. Where it is not known by
-/// what it was counted, each instant within it counts as one of its occurrences.
+/// Takes the occurrence `at`, which has an end of its own, out of a range. `is_recorded` says which
+/// other occurrences have a record.
+///
+/// `counted_by` has the schedules by which the range was counted. If they are not known, each
+/// instant within the range counts as an occurrence.
 pub fn taken_out(counted_by: Option<&Eras>, stretch: Stretch, at: UnixMillis, is_recorded: impl Fn(UnixMillis) -> bool) -> Rest {
     let Stretch { mut first, mut last, count } = stretch;
     if at < first || at > last || at != first && (count < 2 || !counted_by.is_none_or(|eras| eras.has(at))) {
@@ -207,7 +218,7 @@ pub fn taken_out(counted_by: Option<&Eras>, stretch: Stretch, at: UnixMillis, is
             last = latest_before(last).map_or(first, |before| before.max(first));
         }
     }
-    // Past what is counted exactly, one less is not known to be right.
+    // A count past the exact limit stays, because one less may be wrong.
     let count = if count > u64::from(Timetable::COUNTED) { count } else { count - 1 };
     Rest::Some(Stretch { first, last, count })
 }
@@ -216,7 +227,8 @@ fn is_recorded_before(last: UnixMillis, is_recorded: impl Fn(UnixMillis) -> bool
     move |at| at <= last && is_recorded(at)
 }
 
-/// The occurrences up to `now` behind a run that is owed, if it is and there are any.
+/// Returns the occurrences after an owed run up to `now`. Returns `None` if the run is not due yet
+/// or no occurrence follows it.
 pub fn stretch_behind(timetable: &Timetable, owed: UnixMillis, since: UnixMillis, now: UnixMillis) -> Option<Stretch> {
     let base = owed.max(since);
     let first = timetable.next_after(base).filter(|first| owed <= now && *first <= now)?;
@@ -232,18 +244,20 @@ fn latest_after(timetable: &Timetable, after: UnixMillis, until: UnixMillis) -> 
     timetable.latest_in(one_after(after), until)
 }
 
-/// The run itself and the occurrences behind it up to `last`.
+/// Counts the run itself and the occurrences after it up to `last`.
 fn stretch(timetable: &Timetable, base: UnixMillis, last: UnixMillis) -> u64 {
     if last <= base { 1 } else { timetable.count_in(one_after(base), last) + 1 }
 }
 
-/// The first of the `most` newest occurrences; none if there are not more than that, the run itself among them.
+/// Returns the first of the `most` newest occurrences. Returns `None` if there are at most `most`
+/// occurrences, with the run itself.
 fn newest_of(timetable: &Timetable, base: UnixMillis, now: UnixMillis, most: u32) -> Option<UnixMillis> {
     let behind = timetable.count_in(one_after(base), now);
     if behind < u64::from(most) { None } else { timetable.newest_in(one_after(base), now, most) }
 }
 
-/// The first occurrence young enough: of all with `all`, else only the newest can be.
+/// Returns the first occurrence that is not older than `most`. Only mode `all` can have such an
+/// occurrence: other modes run only the newest, which is too old already.
 fn first_within(
     timetable: &Timetable,
     base: UnixMillis,

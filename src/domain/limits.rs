@@ -1,7 +1,8 @@
-//! What a job's processes are held to.
+//! The resource limits of a job's processes.
 //!
-//! Invariant: each value is within its bounds. Memory, processor and processes are limits of all of a run together, which only a
-//! cgroup can enforce; files and niceness are those of each process, which every host can.
+//! Invariant: each value is within its bounds. Memory, processor and process limits apply to all
+//! processes of a run together, and only a cgroup can enforce them. File and niceness limits apply
+//! to each process, and every host can enforce them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,49 +10,51 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-/// The limits of a job; none where nothing is said.
+/// The limits of a job. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Limits {
-    /// Memory of the whole run, in bytes; past it all of it is killed. Within [`Limits::MEMORY`].
+    /// The memory of the whole run, in bytes. The whole run is killed if it uses more. Within
+    /// [`Limits::MEMORY`].
     pub memory: Option<u64>,
-    /// Processor time of the whole run, in thousandths of one processor. Within [`Limits::CPU`].
+    /// The processor time of the whole run, in thousandths of a processor. Within [`Limits::CPU`].
     pub cpu: Option<u32>,
-    /// Processes and threads of the whole run. Within [`Limits::PIDS`].
+    /// The processes and threads of the whole run. Within [`Limits::PIDS`].
     pub pids: Option<u32>,
-    /// Open files of each process. Within [`Limits::FILES`].
+    /// The open files of each process. Within [`Limits::FILES`].
     pub files: Option<u64>,
-    /// How far it gives way to others (`nice(1)`). Within [`Limits::NICE`].
+    /// The niceness of each process (`nice(1)`). Within [`Limits::NICE`].
     pub nice: Option<u8>,
 }
 
-/// One kind of limit.
+/// A kind of limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LimitKind {
-    /// `memory`
+    /// The key `memory`.
     Memory,
-    /// `cpu`
+    /// The key `cpu`.
     Cpu,
-    /// `pids`
+    /// The key `pids`.
     Pids,
-    /// `files`
+    /// The key `files`.
     Files,
-    /// `nice`
+    /// The key `nice`.
     Nice,
 }
 
 impl Limits {
-    /// 1 MiB to 1024 TiB.
+    /// From 1 MiB to 1024 TiB.
     pub const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 50;
-    /// A hundredth of a processor to a thousand.
+    /// From a hundredth of a processor to a thousand processors.
     pub const CPU: RangeInclusive<u32> = 10..=1_000_000;
-    /// 1 to the most the kernel can count.
+    /// From 1 to the maximum that the kernel can count.
     pub const PIDS: RangeInclusive<u32> = 1..=4_194_304;
-    /// Those of a process that only starts, to the most the kernel takes by default.
+    /// From the number that a process needs to start, to the default maximum of the kernel.
     pub const FILES: RangeInclusive<u64> = 16..=1_048_576;
-    /// Never before others: that is for the host to allow.
+    /// From 0 to 19. A negative niceness takes precedence over other processes, which only the host
+    /// may allow.
     pub const NICE: RangeInclusive<u8> = 0..=19;
 
-    /// These, and `below` where they are silent.
+    /// Returns these limits, with the limits of `below` where these have none.
     #[must_use]
     pub fn over(self, below: Self) -> Self {
         Self {
@@ -63,7 +66,7 @@ impl Limits {
         }
     }
 
-    /// Which kinds are set.
+    /// The kinds of limits that are set.
     pub fn asked(self) -> BTreeSet<LimitKind> {
         let is_set = |kind: &LimitKind| match kind {
             LimitKind::Memory => self.memory.is_some(),
@@ -75,7 +78,7 @@ impl Limits {
         LimitKind::ALL.into_iter().filter(is_set).collect()
     }
 
-    /// These but for those `kinds`.
+    /// Returns these limits without `kinds`.
     #[must_use]
     pub fn without(mut self, kinds: &BTreeSet<LimitKind>) -> Self {
         for kind in kinds {
@@ -90,17 +93,18 @@ impl Limits {
         self
     }
 
-    /// Which of those set a host cannot enforce whose cgroups hold to `enforced`.
+    /// Returns the limits that are set but that a host cannot enforce. The cgroups of the host can
+    /// enforce `enforced`.
     pub fn unenforced(self, enforced: &BTreeSet<LimitKind>) -> BTreeSet<LimitKind> {
         self.asked().into_iter().filter(|kind| kind.controller().is_some() && !enforced.contains(kind)).collect()
     }
 }
 
 impl LimitKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] = [Self::Memory, Self::Cpu, Self::Pids, Self::Files, Self::Nice];
 
-    /// Its key.
+    /// The key of this kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -111,7 +115,7 @@ impl LimitKind {
         }
     }
 
-    /// The controller of cgroups it takes; none = any host can enforce it.
+    /// The cgroup controller that this kind needs. `None` means that any host can enforce it.
     pub fn controller(self) -> Option<&'static str> {
         match self {
             Self::Memory | Self::Cpu | Self::Pids => Some(self.as_str()),
@@ -126,12 +130,12 @@ impl fmt::Display for LimitKind {
     }
 }
 
-/// Kinds of limits as they are listed: `memory, cpu`.
+/// Lists kinds of limits as text: `memory, cpu`.
 pub fn listed(kinds: &BTreeSet<LimitKind>) -> String {
     kinds.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// The kinds of a list of [`listed`]; a word of a newer version is left out.
+/// Parses the text of [`listed`]. Kinds of a newer version are ignored.
 pub fn kinds_in(text: &str) -> BTreeSet<LimitKind> {
     text.split(',').filter_map(|word| LimitKind::ALL.into_iter().find(|kind| kind.as_str() == word.trim())).collect()
 }

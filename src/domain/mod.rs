@@ -1,5 +1,6 @@
-//! Layer 1: what a job, a run and a schedule are. Pure: no async, no I/O, no clock; every rule here is a function of its
-//! arguments. (The one thing read from outside is the system's zone data, as a table.)
+//! Layer 1: the rules of jobs, runs and schedules. The layer is pure: no async, no I/O, no clock.
+//! Every rule here is a function of its arguments. The only input from outside is the zone data of
+//! the system, as a table.
 
 pub mod books;
 pub mod calendar;

@@ -1,6 +1,8 @@
-//! Tests only: good texts spoilt at random, to see that no reader panics or loses its place. The same ones at each run.
+//! Mutated texts for tests: valid texts with random changes, to check that no parser panics or
+//! loses its position. The mutants are the same at each run.
 
-/// What is put into a text: signs that mean something to one reader or another, and what none expects.
+/// The pieces inserted into a text: signs with a meaning to some parser, and signs that no parser
+/// expects.
 const PIECES: [&str; 26] = [
     "0",
     "9",
@@ -30,7 +32,8 @@ const PIECES: [&str; 26] = [
     "\u{0}",
 ];
 
-/// Calls `judge` with so many texts, each one of `good` with one to four of its parts taken out, doubled, moved or replaced.
+/// Calls `judge` with `count` mutants. A mutant is a text of `good` with one to four parts removed,
+/// doubled, moved or replaced.
 pub(crate) fn mutants_of(good: &[&str], count: usize, mut judge: impl FnMut(&str, &mut fastrand::Rng)) {
     let mut random = fastrand::Rng::with_seed(4711);
     for number in 0..count {

@@ -1,6 +1,7 @@
-//! Ranges of instants that may lie within each other: which is the narrowest at an instant, and what lies within each.
+//! Ranges of instants that may lie within each other: the narrowest range at an instant, and the
+//! sums within each range.
 //!
-//! Invariant: the cost grows with the number of ranges times its logarithm, however they lie.
+//! Invariant: the cost grows as n log n with the number of ranges, however they lie.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,7 +11,8 @@ use super::time::UnixMillis;
 /// A range, from its first instant to its last.
 pub type Ends = (UnixMillis, UnixMillis);
 
-/// The narrowest of `ranges` that holds each of `points`, which are in order: its place; of two alike the first.
+/// Returns for each of `points` the index of the narrowest range that contains it. Of two equally
+/// narrow ranges the first counts. `points` must be sorted.
 pub fn narrowest_at(ranges: &[Ends], points: impl IntoIterator<Item = UnixMillis>) -> Vec<Option<usize>> {
     let mut by_begin: Vec<usize> = (0..ranges.len()).collect();
     by_begin.sort_by_key(|place| ranges[*place].0);
@@ -21,7 +23,7 @@ pub fn narrowest_at(ranges: &[Ends], points: impl IntoIterator<Item = UnixMillis
             let (from, to) = ranges[place];
             begun.push(Reverse((to.since(from), place)));
         }
-        // What has ended holds no later point either.
+        // A range that has ended contains no later point either.
         while begun.peek().is_some_and(|Reverse((_, place))| ranges[*place].1 < point) {
             begun.pop();
         }
@@ -30,12 +32,13 @@ pub fn narrowest_at(ranges: &[Ends], points: impl IntoIterator<Item = UnixMillis
     points.into_iter().map(at).collect()
 }
 
-/// Of each of `ranges` the sum of what those within it count, itself among them.
+/// Returns for each range the sum of the `counts` of all ranges within it, including its own.
 pub fn sums_within(ranges: &[Ends], counts: &[u64]) -> Vec<u64> {
     let mut begins: Vec<UnixMillis> = ranges.iter().map(|(from, _)| *from).collect();
     begins.sort_unstable();
     begins.dedup();
-    // How many begin that late, so that those that begin no earlier are the first ones of the sums.
+    // The rank is higher the earlier a range begins. So a sum up to a rank covers all ranges that
+    // begin no earlier.
     let rank = |from: UnixMillis| begins.len() - begins.partition_point(|begin| *begin < from);
     let mut by_end: Vec<usize> = (0..ranges.len()).collect();
     by_end.sort_by_key(|place| ranges[*place].1);
@@ -51,7 +54,7 @@ pub fn sums_within(ranges: &[Ends], counts: &[u64]) -> Vec<u64> {
     within
 }
 
-/// Sums of what was added at ranks from 1 on (a Fenwick tree).
+/// Prefix sums of values added at ranks from 1 on (a Fenwick tree).
 struct Sums(Vec<u64>);
 
 impl Sums {

@@ -1,4 +1,4 @@
-//! What befell a node that may have kept runs from starting.
+//! Events in the history of a node that may have kept runs from starting.
 
 use std::time::Duration;
 
@@ -6,83 +6,85 @@ use super::ids::QueueName;
 use super::time::UnixMillis;
 use super::wording::span;
 
-/// Something that befell a node, by Redis' clock as far as the node knew it.
+/// An event of a node, by Redis' clock as far as the node knew it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeEvent {
-    /// What.
+    /// The kind of event.
     pub what: Befell,
-    /// When it began.
+    /// The time the event began.
     pub from: UnixMillis,
-    /// When it was over; none if it lasts, or takes no time.
+    /// The time the event ended. `None` if it still lasts, or has no duration.
     pub to: Option<UnixMillis>,
 }
 
-/// What may befall a node.
+/// The kind of a node event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Befell {
-    /// It started.
+    /// The node started.
     Started {
-        /// When a node of this name was last seen before.
+        /// The time a node of this name was last seen before.
         seen_before: Option<UnixMillis>,
     },
-    /// It stopped taking runs, because it was told to.
+    /// The node stopped taking runs, because it was asked to.
     Stopped,
-    /// Its polls were not answered by Redis.
+    /// Redis did not answer the polls of the node.
     RedisAway,
-    /// All its slots of a queue were taken.
+    /// All slots of the node for a queue were taken.
     SlotsTaken {
         /// The queue.
         queue: QueueName,
     },
-    /// It found runs of a queue ready, and the queue paused.
+    /// The node found ready runs of a queue, but the queue was paused.
     QueuePaused {
         /// The queue.
         queue: QueueName,
-        /// By whom, if that is known.
+        /// The author of the pause, if known.
         by: String,
     },
-    /// It found runs of a queue ready, and as many running on all nodes as may.
+    /// The node found ready runs of a queue, but the queue was at its limit of runs on all nodes.
     QueueFull {
         /// The queue.
         queue: QueueName,
-        /// How many may; 0 if that is not known.
+        /// The limit; 0 if it is not known.
         limit: u32,
     },
-    /// It found runs of a queue ready, and as many begun as its rate lets.
+    /// The node found ready runs of a queue, but the rate limit of the queue was used up.
     QueueRated {
         /// The queue.
         queue: QueueName,
-        /// The rate, if that is known.
+        /// The rate limit, if it is known.
         rate: String,
     },
-    /// It took no runs because its keeper was not ready.
+    /// The node took no runs because its keeper was not ready.
     ClaimsHeld,
-    /// It took no runs, or no more, because it was past a limit of its own.
+    /// The node took no runs, or no more, because it was past one of its own limits.
     Held {
-        /// Which, with what was found.
+        /// The limit, with the value found.
         why: String,
     },
-    /// It found nothing ripe because data of Redis was lost and settled.
+    /// The node found nothing due because Redis lost data and the nodes were writing back what they
+    /// knew.
     Settling,
-    /// It found nothing ripe because Redis was restarted or another server took its place, and nodes were given time to look at it.
+    /// The node found nothing due because Redis was restarted or replaced, and the nodes were
+    /// given time to check its data.
     NewServer,
-    /// It saw Redis' clock jump.
+    /// The node saw Redis' clock jump.
     ClockStepped {
-        /// By how many ms; below zero it was set back.
+        /// The size of the jump in ms. It is negative if the clock was set back.
         by_ms: i64,
     },
-    /// It did not take its jobs file as it was.
+    /// The node refused its jobs file.
     FileRefused {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
 impl Befell {
-    /// The word for [`Befell::Held`].
+    /// The name of [`Befell::Held`] in Redis and in JSON.
     pub const HELD: &'static str = "held";
 
-    /// The queue it is about, if it is about one.
+    /// The queue that the event concerns, if any.
     pub fn queue(&self) -> Option<&QueueName> {
         match self {
             Self::SlotsTaken { queue }
@@ -93,7 +95,7 @@ impl Befell {
         }
     }
 
-    /// The word for it in Redis and in JSON.
+    /// The name of the kind in Redis and in JSON.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Started { .. } => "started",
@@ -113,9 +115,9 @@ impl Befell {
     }
 }
 
-/// In words: `forward by 1d`, `back by 1h 5s`.
+/// Describes a clock step: `forward by 1d`, `back by 1h 5s`.
 pub fn step_text(by_ms: i64) -> String {
-    // Which of the milliseconds were the step's is not known.
+    // Round to whole seconds: the milliseconds of the step are not known.
     let by = Duration::from_secs((by_ms.unsigned_abs() + 500) / 1_000);
     format!("{} by {}", if by_ms < 0 { "back" } else { "forward" }, span(by))
 }

@@ -1,13 +1,21 @@
-//! Notices: what people are told of a job's runs. A notice is a run of a hidden job, `JOB/on_failure`, which no job of people can
-//! be called.
+//! Notices: runs that deliver notifications about the runs of a job. A notice is a run of a hidden
+//! job such as `JOB/on_failure`. No user can define a job of that name.
 //!
-//! Where what lives: `prelude.lua` notes in `notices` that somebody is to be told, in the step that writes an end (add before
-//! remove, nothing else is decided there); any node's `engine::teller` makes a run of it by `plant_notice.lua`, which writes the
-//! hidden job from the definition its own has by then; each attempt does as that says by then (`engine::telling`). From there on it is a run like others: claimed, retried, recorded, a dead
-//! letter in the end. `engine::telling` gives it what it tells.
+//! The work is divided as follows:
 //!
-//! Invariant: the id of a notice comes from the run, its kind and what befell the run, so each is planted once however often it
-//! is asked for, and a receiver knows a repeated one by it. A hidden job asks for no notices.
+//! * `prelude.lua` records in `notices` that a notification is due, in the step that writes the end
+//!   of a run. It adds before it removes, and decides nothing else.
+//! * Any node's `engine::teller` makes a run of the record by `plant_notice.lua`. That script
+//!   writes the hidden job from the job's definition at that time.
+//! * Each attempt follows the definition at its own time, and `engine::telling` gives it its
+//!   content.
+//!
+//! From then on a notice is a run like any other: it is claimed, retried and recorded, and may
+//! become a dead letter.
+//!
+//! Invariant: the id of a notice is made of the run, the kind, and the fact about the run. So each
+//! notice is planted once however often it is requested, and a receiver recognizes a repeated
+//! notice by its id. A hidden job requests no notices.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,7 +26,7 @@ use super::limits::Limits;
 use super::process::ProcessRules;
 use super::schedule::Schedule;
 
-/// Of what people are told.
+/// The kind of a notice: the fact that it reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NoticeKind {
     /// A run became a dead letter.
@@ -27,19 +35,19 @@ pub enum NoticeKind {
     Success,
     /// A run started late, or was skipped as missed.
     Late,
-    /// A run succeeded after one that failed.
+    /// A run succeeded after a run that failed.
     Recovered,
-    /// A run ended: a ping for a service that watches from outside.
+    /// A run ended: a ping for a monitoring service.
     Ping,
 }
 
 impl NoticeKind {
-    /// Those a job asks for by an action each.
+    /// The kinds that a job requests by an action each.
     pub const ASKED: [Self; 4] = [Self::Failure, Self::Recovered, Self::Success, Self::Late];
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 5] = [Self::Failure, Self::Recovered, Self::Success, Self::Late, Self::Ping];
 
-    /// The word for it; of those asked for, the key of a job that asks.
+    /// The name of this kind. For a kind in `ASKED` it is also the key in a definition.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Failure => "on_failure",
@@ -50,7 +58,7 @@ impl NoticeKind {
         }
     }
 
-    /// The kind of that word.
+    /// Returns the kind with this name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
@@ -62,20 +70,20 @@ impl fmt::Display for NoticeKind {
     }
 }
 
-/// By when something is to have befallen a run.
+/// A deadline of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Deadline {
-    /// It is to have started.
+    /// The run must have started.
     Start,
-    /// It is to have ended.
+    /// The run must have ended.
     Finish,
 }
 
 impl Deadline {
-    /// Both.
+    /// All deadlines.
     pub const ALL: [Self; 2] = [Self::Start, Self::Finish];
 
-    /// The word for it.
+    /// The name of this deadline.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -83,12 +91,12 @@ impl Deadline {
         }
     }
 
-    /// That of a word.
+    /// Returns the deadline with this name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|deadline| deadline.as_str() == word)
     }
 
-    /// What the run has not done when it is missed.
+    /// Returns the verb for what the run has not done when it misses this deadline.
     pub fn past(self) -> &'static str {
         match self {
             Self::Start => "started",
@@ -97,44 +105,48 @@ impl Deadline {
     }
 }
 
-/// How often a notice is tried, how long apart, and how long one try may take.
+/// The number of retries of a notice. The constants below are the waits between attempts and the
+/// timeouts of an attempt.
 const RETRIES: u32 = 5;
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 const LONGEST_DELAY: Duration = Duration::from_secs(600);
 const TIMEOUT: Duration = Duration::from_secs(60);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the stamp of a notice begins with that tells of those that were only counted; behind it, when the first of them was.
+/// The prefix of the stamp of a notice about runs that were only counted. The time of the first
+/// such run follows it.
 const REST: &str = "rest";
 
-/// Letters of the word behind a notice's id.
+/// The length of the hash at the end of a notice's id.
 const WORD_LEN: usize = 12;
 
-/// The id of the notice of `kind` of what befell `about`; `stamp` tells two things that befell one run apart.
+/// Returns the id of the notice of `kind` about the run `about`. `stamp` distinguishes two facts
+/// about the same run.
 pub fn notice_id(about: &RunId, kind: NoticeKind, stamp: &str) -> Result<RunId, IdError> {
     let word = sha1_smol::Sha1::from(format!("{about}|{stamp}")).digest().to_string();
     RunId::manual(JobName::of_notice(about.job(), kind), about.due(), word.get(..WORD_LEN).unwrap_or_default())
 }
 
-/// Whether a notice of this stamp tells of those that were only counted.
+/// Returns true if a notice with this stamp is about runs that were only counted.
 pub fn is_of_rest(stamp: &str) -> bool {
     stamp.starts_with(REST)
 }
 
-/// An entry of `notices`, read.
+/// A parsed entry of `notices`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The run it tells of; of one that tells of those only counted the first of them.
+    /// The run that the notice is about. If it is about runs that were only counted, this is the
+    /// first of them.
     pub about: RunId,
-    /// Why people are told.
+    /// The kind of the notice.
     pub kind: NoticeKind,
-    /// The run that tells it.
+    /// The run that delivers the notice.
     pub run: RunId,
-    /// Whether it tells of those that were only counted.
+    /// True if the notice is about runs that were only counted.
     pub is_of_rest: bool,
 }
 
-/// An entry of `notices`; none if it is no such entry.
+/// Parses an entry of `notices`, or returns `None` if it is malformed.
 pub fn read_notice(entry: &[u8]) -> Option<Entry> {
     let told: serde_json::Value = serde_json::from_slice(entry).ok()?;
     let about: RunId = told["run"].as_str()?.parse().ok()?;
@@ -144,7 +156,8 @@ pub fn read_notice(entry: &[u8]) -> Option<Entry> {
     Some(Entry { about, kind, run, is_of_rest: is_of_rest(stamp) })
 }
 
-/// The hidden job whose runs are the notices of `kind` of a job; none if that wants nobody told.
+/// Returns the hidden job whose runs are the notices of `kind` about a job. Returns `None` if the
+/// job requests no such notice.
 pub fn notice_job(told: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     let action = match kind {
         NoticeKind::Ping => Action::Http(HttpRequest::post(told.ping_url.clone()?)),
@@ -159,7 +172,7 @@ pub fn notice_job(told: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     spec.env.clone_from(&told.env);
     spec.env_files.clone_from(&told.env_files);
     spec.cwd.clone_from(&told.cwd);
-    // What the work reads, and what it is held to, is not for telling of it.
+    // The standard input and the limits of the work do not apply to its notices.
     spec.process = ProcessRules { stdin: None, limits: Limits::default(), ..told.process.clone() }.obeyed_by(spec.started());
     if kind != NoticeKind::Ping {
         spec.webhook_secrets.clone_from(&told.webhook_secrets);
@@ -167,8 +180,10 @@ pub fn notice_job(told: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     Some(spec)
 }
 
-/// What the scripts know of whom a job wants told: the words of the kinds, and after how many ms from its due time a start is late, and a run is to have started and ended;
-/// empty if nobody.
+/// Returns the text by which scripts know the notifications of a job: the names of the kinds, and
+/// timed entries. `late=` is the time in ms after the due time from which a start is late. `start=`
+/// and `finish=` are the times in ms after which the run must have started and ended. The text is
+/// empty if the job requests no notifications.
 pub fn tells(spec: &JobSpec, name: &JobName) -> String {
     let mut words: Vec<String> = spec.notices.keys().map(|kind| kind.as_str().to_owned()).collect();
     if spec.ping_url.is_some() {

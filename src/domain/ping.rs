@@ -1,26 +1,28 @@
-//! Pings of a service that watches jobs from outside, in the form of healthchecks.io.
+//! Pings of a monitoring service, in the form of healthchecks.io.
 //!
-//! Invariant: all pings of one run have one run id (`rid`), made of the run's own.
+//! Invariant: all pings of a run have the same run id (`rid`), which is derived from the id of the
+//! run.
 
 use super::ids::RunId;
 
-/// What is told of a run.
+/// The fact that a ping reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ping {
     /// An attempt begins.
     Start,
     /// The run succeeded.
     Success,
-    /// It failed, with this exit code if it has one.
+    /// The run failed, with this exit code if it has any.
     Failure(Option<i64>),
-    /// A person stopped it: noted, and neither well nor not.
+    /// An operator stopped the run. The service records it as neither success nor failure.
     Cancelled,
 }
 
-/// What stands for the name of the job in a `ping_url`.
+/// The placeholder for the name of the job in a `ping_url`.
 pub const JOB: &str = "{job}";
 
-/// The address of a ping of `run`: `base`, its credentials in place, with what is told behind its path. A fragment is for no server.
+/// Returns the address of a ping of `run`. It is `base`, with its credentials inserted, and the
+/// fact after the path. The fragment is dropped, as no server gets it.
 pub fn ping_address(base: &str, run: &RunId, ping: Ping) -> String {
     let base = base.split_once('#').map_or(base, |(base, _)| base).replace(JOB, run.job().as_str());
     let (path, query) = base.split_once('?').map_or((base.as_str(), None), |(path, query)| (path, Some(query)));
@@ -36,7 +38,8 @@ pub fn ping_address(base: &str, run: &RunId, ping: Ping) -> String {
     format!("{path}{told}?{query}rid={}", rid(run))
 }
 
-/// A UUID of the run's id: of version 8, as one that is made by a rule of one's own.
+/// Returns a UUID derived from the id of the run. It has version 8, the version for custom rules
+/// (RFC 9562).
 fn rid(run: &RunId) -> String {
     let bytes = sha1_smol::Sha1::from(run.to_string()).digest().bytes();
     let mut number = u128::from_be_bytes(std::array::from_fn(|at| bytes[at]));

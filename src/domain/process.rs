@@ -1,6 +1,7 @@
-//! How a job's process is started: as whom, within which limits, with which umask, input and shell.
+//! The rules for starting a job's process: its user, limits, umask, input and shell.
 //!
-//! Invariant: what is here is well formed; whether this host has such a user, or can enforce such a limit, only its node knows.
+//! Invariant: the values are well formed. Only the node knows whether its host has such a user or
+//! can enforce such a limit.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,43 +11,46 @@ use std::str::FromStr;
 use super::job::{Action, DoneCheck};
 use super::limits::Limits;
 
-/// The rules of a job's process; as by default where nothing is said.
+/// The rules of a job's process. An absent rule means the default.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProcessRules {
-    /// Whom it runs as; none = the user of its node's schedd.
+    /// The user it runs as. `None` means the user of the node's schedd.
     pub user: Option<RunAs>,
-    /// Its umask; none = that of the keeper, 0022.
+    /// The umask. `None` means the umask of the keeper, 0022.
     pub umask: Option<Umask>,
-    /// What it reads on its standard input; none = nothing, `/dev/null`. No NUL.
+    /// The text on its standard input. `None` means no input (`/dev/null`). The text has no NUL.
     pub stdin: Option<String>,
-    /// What it is held to.
+    /// The resource limits.
     pub limits: Limits,
-    /// What runs a `shell` line, by `-c`, an absolute path; none = `/bin/sh`.
+    /// The program that runs a `shell` line by `-c`, an absolute path. `None` means `/bin/sh`.
     pub shell_program: Option<PathBuf>,
 }
 
 impl ProcessRules {
-    /// What runs a line of `shell`.
+    /// The program that runs a `shell` line.
     pub fn shell(&self) -> Cow<'_, str> {
         self.shell_program.as_ref().map_or(Cow::Borrowed("/bin/sh"), |program| program.to_string_lossy())
     }
 }
 
-/// What of a job starts processes, and so which of its rules anything obeys: an HTTP request obeys none.
+/// The parts of a job that start processes. They decide which of its process rules have an effect:
+/// an HTTP request obeys none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Started {
-    /// Its attempts.
+    /// The attempts start processes.
     Work,
-    /// Of a request: the question of its `done_check`, which reads nothing of the work's.
+    /// The work is a request. The command of its `done_check` starts a process, which gets no
+    /// input.
     Question,
-    /// Of a request: a notice at most, which is not held to the work's limits either.
+    /// The work is a request. Only a notice may start a process, which gets no input and is not
+    /// bound by the limits of the work.
     Notice,
-    /// Nothing.
+    /// Nothing starts a process.
     Nothing,
 }
 
 impl Started {
-    /// What a job of these starts.
+    /// Returns the parts that start processes, from the actions of a job.
     pub fn of<'a>(work: &Action, check: Option<&DoneCheck>, notices: impl IntoIterator<Item = &'a Action>) -> Self {
         if work.starts_process() {
             Self::Work
@@ -59,7 +63,7 @@ impl Started {
         }
     }
 
-    /// The keys of the rules that nothing obeys.
+    /// The keys of the rules without any effect.
     pub fn idle_keys(self) -> &'static [&'static str] {
         match self {
             Self::Work => &[],
@@ -71,7 +75,7 @@ impl Started {
 }
 
 impl ProcessRules {
-    /// Those of them that are obeyed.
+    /// Returns the rules that have an effect; the others get their defaults.
     #[must_use]
     pub fn obeyed_by(self, started: Started) -> Self {
         match started {
@@ -83,24 +87,25 @@ impl ProcessRules {
     }
 }
 
-/// A user of the host a process runs on, and its group.
+/// A user of the host that a process runs as, and a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunAs {
     user: String,
     group: Option<String>,
 }
 
-/// A text that names no user.
+/// The error for a text that names no user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("user {found:?} is not valid: wanted the name of a user, or of a user and a group as in \"backup:adm\"")]
 pub struct RunAsError {
     found: String,
 }
 
-/// The longest name of an account.
+/// The maximum length of an account name, in bytes.
 const MAX_ACCOUNT_LEN: usize = 256;
 
-/// Whether a text can be the name of a user or a group. A number is none: what it stands for, and its home, nobody says.
+/// Returns true if the text can be the name of a user or a group. A number is refused, because
+/// nothing defines its account or its home.
 pub fn is_account_name(text: &str) -> bool {
     let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, ':' | '/' | ',' | '"');
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
@@ -108,12 +113,12 @@ pub fn is_account_name(text: &str) -> bool {
 }
 
 impl RunAs {
-    /// The user's name.
+    /// The name of the user.
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// The group's name; none = the user's own.
+    /// The name of the group. `None` means the user's own group.
     pub fn group(&self) -> Option<&str> {
         self.group.as_deref()
     }
@@ -144,11 +149,11 @@ impl fmt::Display for RunAs {
     }
 }
 
-/// The permissions new files do not get.
+/// The umask: the permissions that new files do not get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Umask(u16);
 
-/// A text that is no umask.
+/// The error for a text that is not a umask.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("umask {found:?} is not valid: wanted 3 or 4 octal digits up to 0777, as in \"0027\"")]
 pub struct UmaskError {
@@ -156,7 +161,7 @@ pub struct UmaskError {
 }
 
 impl Umask {
-    /// Its bits.
+    /// The bits of the umask.
     pub fn bits(self) -> u16 {
         self.0
     }

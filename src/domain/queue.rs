@@ -1,41 +1,43 @@
-//! What holds for a queue: how much of it runs at once and how fast, and its share of a node.
+//! The settings of a queue: its limits, its rate limit, and its share of a node.
 
 use std::collections::BTreeSet;
 
 use super::rate::Rate;
 
-/// The settings of one queue, as `[queues.X]` names them.
+/// The settings of a queue, from `[queues.X]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// How many runs of it a node executes at once. 1 to [`QueueSettings::MOST_CONCURRENT`].
+    /// The maximum number of runs that a node executes at once. 1 to
+    /// [`QueueSettings::MOST_CONCURRENT`].
     pub concurrency: u32,
-    /// How many of it run at once on all nodes together. 1 to [`QueueSettings::MOST_AT_ONCE`].
+    /// The maximum number of runs at once on all nodes together. 1 to
+    /// [`QueueSettings::MOST_AT_ONCE`].
     pub limit: Option<u32>,
-    /// How many attempts of it begin in a time, on all nodes together.
+    /// The rate limit: how many attempts may start in a period, on all nodes together.
     pub rate: Option<Rate>,
-    /// What part of a node it gets while queues compete for the node.
+    /// The share of a node that the queue gets while queues compete for it.
     pub share: Share,
-    /// Whether nothing of it starts.
+    /// True if the queue is paused, so that none of its runs starts.
     pub is_paused: bool,
 }
 
-/// What part of a node a queue gets while queues compete for it.
+/// The share of a node that a queue gets while queues compete for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// Before all that are not strict.
+    /// The queue comes before all queues that are not strict.
     Strict,
-    /// By this weight among the others. 1 to [`QueueSettings::MOST_WEIGHT`].
+    /// The queue shares with the other queues by this weight. 1 to [`QueueSettings::MOST_WEIGHT`].
     Weight(u32),
 }
 
 impl QueueSettings {
-    /// The concurrency where nobody says one.
+    /// The default concurrency.
     pub const DEFAULT_CONCURRENCY: u32 = 32;
-    /// The most runs of a queue a node executes at once.
+    /// The maximum concurrency.
     pub const MOST_CONCURRENT: u32 = 10_000;
-    /// The largest limit.
+    /// The maximum limit.
     pub const MOST_AT_ONCE: u32 = 1_000_000;
-    /// The largest weight.
+    /// The maximum weight.
     pub const MOST_WEIGHT: u32 = 1_000;
 }
 
@@ -45,19 +47,19 @@ impl Default for QueueSettings {
     }
 }
 
-/// Why nothing of a queue begins though runs are ready.
+/// The reason why no run of a queue starts though runs are ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueueHold {
-    /// It is paused.
+    /// The queue is paused.
     Paused,
-    /// As many of it run as may.
+    /// The queue is at its limit.
     Full,
-    /// As many of it began as may for now.
+    /// The rate limit of the queue is used up.
     Rate,
 }
 
 impl QueueHold {
-    /// The hold a word of the scripts names.
+    /// Returns the reason that a script names by `word`.
     pub fn parse(word: &str) -> Option<Self> {
         Some(match word {
             "paused" => Self::Paused,
@@ -68,26 +70,26 @@ impl QueueHold {
     }
 }
 
-/// A change of a queue by hand.
+/// A manual change of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueChange {
-    /// What holds after it.
+    /// The settings after the change.
     pub settings: QueueSettings,
-    /// What it is about; the rest is left as it stands.
+    /// The settings that the change names. All others stay as they are.
     pub named: BTreeSet<QueueKey>,
 }
 
-/// What of a queue can be changed by hand.
+/// A setting of a queue that can be changed manually.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueueKey {
     /// The concurrency, the same on each node.
     Concurrency,
-    /// The concurrency, which is left to each node's file.
+    /// The concurrency, from the file of each node.
     OwnConcurrency,
     /// The limit.
     Limit,
-    /// The rate with its burst.
+    /// The rate limit with its burst.
     Rate,
-    /// Weight or strict.
+    /// The weight, or strict precedence.
     Share,
 }

@@ -1,7 +1,8 @@
-//! How many runs may begin in a time: `100/1m`, with how many of them at once.
+//! A rate limit: how many runs may start in a period (`100/1m`), and how many of them at once.
 //!
-//! Judged where runs are claimed, by Redis' clock (GCRA): each run takes up `per / count` of the time to come, and one more may
-//! begin while no more than `burst` of them are taken up. So any stretch of time sees at most `burst` runs more than its share.
+//! The limit is applied where runs are claimed, by Redis' clock (GCRA). Each run uses `per / count`
+//! of the time to come. Another run may start while at most `burst` such parts are used. So any
+//! stretch of time has at most `burst` runs more than its share.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +18,7 @@ pub struct Rate {
     burst: u32,
 }
 
-/// A text that is no rate; it says what was found and what is wanted.
+/// The error for a text that is not a rate. It says what was found and what was wanted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rate {found:?} {problem}, wanted RUNS/DURATION such as \"100/1m\"")]
 pub struct RateError {
@@ -25,48 +26,49 @@ pub struct RateError {
     problem: String,
 }
 
-/// The most runs a rate or its burst may name.
+/// The maximum number of runs in a rate or its burst.
 pub const MOST_RUNS: u32 = 1_000_000;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(86_400);
-/// So much of a wrong text is shown.
+/// The maximum number of characters shown of a wrong text.
 const SHOWN: usize = 40;
 
 impl Rate {
-    /// The rate of `count` runs `per` a time, all of them at once if it so comes; none out of bounds.
+    /// The rate of `count` runs in each period `per`, all of which may start at once. `None` if a
+    /// value is out of bounds.
     pub fn new(count: u32, per: Duration) -> Option<Self> {
         let is_sound = (1..=MOST_RUNS).contains(&count) && (SHORTEST..=LONGEST).contains(&per);
         is_sound.then_some(Self { count, per, burst: count })
     }
 
-    /// The same with so many at once, 1 to [`MOST_RUNS`]; held within these bounds.
+    /// The same rate with this burst, clamped to 1 to [`MOST_RUNS`].
     #[must_use]
     pub fn with_burst(self, burst: u32) -> Self {
         Self { burst: burst.clamp(1, MOST_RUNS), ..self }
     }
 
-    /// How many runs.
+    /// The number of runs in each period.
     pub fn count(self) -> u32 {
         self.count
     }
 
-    /// In which time. 1 ms to 1 day.
+    /// The period. 1 ms to 1 day.
     pub fn per(self) -> Duration {
         self.per
     }
 
-    /// Microseconds between two runs, as scripts count them.
+    /// The microseconds between two runs, as the scripts count them.
     pub fn interval_micros(self) -> u64 {
         u64::try_from(self.per.as_micros().div_ceil(u128::from(self.count))).unwrap_or(u64::MAX)
     }
 
-    /// How many at once. 1 to [`MOST_RUNS`].
+    /// The maximum number of runs at once. 1 to [`MOST_RUNS`].
     pub fn burst(self) -> u32 {
         self.burst
     }
 }
 
-/// Without the burst.
+/// Formats the rate without its burst.
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.count, format_duration(self.per))
@@ -82,10 +84,10 @@ impl FromStr for Rate {
         let is_number = !count.is_empty() && count.bytes().all(|b| b.is_ascii_digit());
         let count = count.parse().ok().filter(|count| is_number && (1..=MOST_RUNS).contains(count));
         let count = count.ok_or_else(|| refuse(format!("has no number from 1 to {MOST_RUNS} before its /")))?;
-        // 10/s is read as 10/1s.
+        // A text such as 10/s means 10/1s.
         let one = if per.starts_with(|c: char| c.is_ascii_alphabetic() && c != 'P') { "1" } else { "" };
-        let per = parse_duration(&format!("{one}{per}")).map_err(|error| refuse(format!("has behind its / a {error}")))?;
-        Self::new(count, per).ok_or_else(|| refuse("has behind its / a time that is not from 1ms to 1d".to_owned()))
+        let per = parse_duration(&format!("{one}{per}")).map_err(|error| refuse(format!("has an invalid period: {error}")))?;
+        Self::new(count, per).ok_or_else(|| refuse("has a period that is not from 1ms to 1d".to_owned()))
     }
 }
 

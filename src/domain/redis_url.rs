@@ -1,4 +1,5 @@
-//! What is wrong with the address of a Redis, in words that repeat nothing of it: any part may be a piece of a password.
+//! Finds faults in the address of a Redis. A fault never repeats any part of the address, because
+//! any part may be a piece of a password.
 
 use reqwest::Url;
 
@@ -7,11 +8,12 @@ const DATABASE: &str = "its database number is not valid: wanted 0 or more";
 const HOST: &str = "its host is not valid";
 const NO_HOST: &str = "it names no host";
 
-/// What keeps `url` from being an address to connect to; none if nothing does. Judges its host, port and database.
+/// Returns the fault that keeps `url` from being an address to connect to, or `None`. It checks the
+/// host, the port and the database number.
 pub fn fault_of(url: &str) -> Option<&'static str> {
     let parsed = match Url::parse(url) {
         Ok(parsed) => parsed,
-        // The parser has no better names for its errors than its words.
+        // The parser names the kind of its error only in the message text.
         Err(error) => {
             return Some(match error.to_string() {
                 words if words.contains("port") => PORT,

@@ -1,33 +1,36 @@
-//! References to secrets in a text of a job: `${credential:NAME}`, filled in by the node in the moment of use.
+//! References to secrets in a text of a job: `${credential:NAME}`. The node inserts the secret at
+//! the moment of use.
 //!
-//! Invariant: a definition, and all that is made from it for people to read, holds the reference only; a fault of a text names a
-//! place in it and never repeats it. Nothing else is filled in: `$NAME` and `$(...)` stay as they are, `$${` stands for `${`.
+//! Invariant: a definition, and everything shown of it, contains only the reference. An error about
+//! a text names a position and never repeats the text.
+//!
+//! Nothing else is replaced: `$NAME` and `$(...)` stay as they are. `$${` stands for `${`.
 
-/// What a reference begins with.
+/// The start of a reference.
 const OPEN: &str = "${";
-/// What stands for [`OPEN`] itself.
+/// The text that stands for a literal [`OPEN`].
 const LITERAL: &str = "$${";
 const CREDENTIAL: &str = "credential:";
-/// The longest name of a credential, as systemd has it: that of a file.
+/// The maximum length of a credential name. systemd sets the same limit, that of a file name.
 const LONGEST_NAME: usize = 255;
 
-/// A text that refers to nothing there could be.
+/// The error for a text with a reference that cannot be valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    /// Another `${`.
+    /// The text has a `${` that begins no reference to a credential.
     #[error(
-        "found ${{ and no credential behind it, wanted ${{credential:NAME}}: nothing else is filled in here (write $${{ for ${{)"
+        "found ${{ without a credential after it, wanted ${{credential:NAME}}: nothing else is replaced here (write $${{ for ${{)"
     )]
     Unknown {
-        /// The byte it begins at.
+        /// The byte at which the fault begins.
         offset: usize,
     },
-    /// A credential without an end or with a name that cannot be one.
+    /// The text has a reference to a credential without an end, or with an invalid name.
     #[error(
-        "found a reference that is none, wanted ${{credential:NAME}} with 1 to 255 of the characters A-Z a-z 0-9 . _ -, no . first"
+        "found a malformed reference, wanted ${{credential:NAME}} with 1 to 255 of the characters A-Z a-z 0-9 . _ -, no . first"
     )]
     Name {
-        /// The byte it begins at.
+        /// The byte at which the fault begins.
         offset: usize,
     },
 }
@@ -41,13 +44,14 @@ impl ReferenceError {
     }
 }
 
-/// Whether `name` can be that of a credential: of a file, without a way out of its directory.
+/// Returns true if `name` can be the name of a credential: a file name that cannot lead out of its
+/// directory.
 pub fn is_credential_name(name: &str) -> bool {
     let is_known = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     !name.is_empty() && name.len() <= LONGEST_NAME && !name.starts_with('.') && name.bytes().all(is_known)
 }
 
-/// The first fault of `text`, if it has one.
+/// Returns the first fault of `text` as an error, if there is any.
 pub fn check(text: &str) -> Result<(), ReferenceError> {
     let mut offset = 0;
     for piece in Pieces(text) {
@@ -60,19 +64,20 @@ pub fn check(text: &str) -> Result<(), ReferenceError> {
     Ok(())
 }
 
-/// Whether the text as it is differs from what is used: whether [`fill`] has anything to do.
+/// Returns true if [`fill`] would change the text or fail.
 pub fn is_in(text: &str) -> bool {
     Pieces(text).any(|piece| !matches!(piece, Piece::Plain(_) | Piece::Other(_)))
 }
 
-/// Whether the text is one reference and nothing else.
+/// Returns true if the text is a single reference and nothing else.
 pub fn is_all_of(text: &str) -> bool {
     let mut pieces = Pieces(text);
     matches!((pieces.next(), pieces.next()), (Some(Piece::Credential(_)), None))
 }
 
-/// The text with every credential in its place, as `value_of` gives it. A `${` that begins none of ours stays: a definition that is
-/// older than this rule may hold one. Fails on a reference that is faulty, and as `value_of` does.
+/// Replaces every reference in the text with the secret that `value_of` returns. A `${` that begins
+/// no reference of ours stays, because a definition older than this rule may contain it. Fails on a
+/// malformed reference, and if `value_of` fails.
 pub fn fill<E: From<ReferenceError>>(text: &str, mut value_of: impl FnMut(&str) -> Result<String, E>) -> Result<String, E> {
     let (mut filled, mut offset) = (String::with_capacity(text.len()), 0);
     for piece in Pieces(text) {
@@ -87,17 +92,17 @@ pub fn fill<E: From<ReferenceError>>(text: &str, mut value_of: impl FnMut(&str) 
     Ok(filled)
 }
 
-/// A stretch of a text that has one meaning.
+/// A piece of a text with a single meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Piece<'t> {
     Plain(&'t str),
-    /// `$${`
+    /// The literal `$${`.
     Open,
-    /// `${credential:NAME}`, of which this is the name.
+    /// The name in a `${credential:NAME}`.
     Credential(&'t str),
-    /// `${`, and what follows is not ours.
+    /// A `${` that begins no reference to a credential.
     Other(&'t str),
-    /// `${credential:` and no name behind it.
+    /// A `${credential:` without a valid name after it.
     Faulty(&'t str),
 }
 
@@ -125,7 +130,7 @@ impl<'t> Iterator for Pieces<'t> {
             None => Piece::Plain(text),
             Some(0) => reference(text),
             Some(1) if text.starts_with(LITERAL) => Piece::Open,
-            // The dollar before it belongs to it.
+            // A `$` directly before the `${` belongs to the literal `$${`.
             Some(at) => {
                 let end = if text.get(..at).is_some_and(|before| before.ends_with('$')) { at - 1 } else { at };
                 Piece::Plain(text.get(..end).unwrap_or(text))
@@ -136,7 +141,7 @@ impl<'t> Iterator for Pieces<'t> {
     }
 }
 
-/// The reference `text` begins with.
+/// Parses the reference with which `text` begins.
 fn reference(text: &str) -> Piece<'_> {
     let open = text.get(..OPEN.len()).unwrap_or(text);
     let Some(name) = text.strip_prefix(OPEN).and_then(|inside| inside.strip_prefix(CREDENTIAL)) else {

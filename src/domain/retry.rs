@@ -1,6 +1,7 @@
-//! Whether a failed run gets another attempt, and how long it waits for it.
+//! Decides whether a failed run gets another attempt, and how long it waits for it.
 //!
-//! Own failures alone use up the budget; how often a node was lost, or a `done_check` left unanswered, is counted elsewhere.
+//! Only failures of the job itself use up the retry budget. Losses of a node and unanswered
+//! `done_check` commands are counted elsewhere.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,36 +9,38 @@ use std::time::Duration;
 use super::job::{Action, Backoff, Retry};
 use super::run::{Ending, Outcome};
 
-/// A run's `done_check` is asked again at least so often before it ends `lost`, whatever its budget.
+/// The minimum number of times a run's `done_check` is repeated before the run ends `lost`,
+/// whatever its retry budget.
 const ASKED_AGAIN: u32 = 3;
 
-/// What follows a failed attempt.
+/// The consequence of a failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Another one after this long.
+    /// Another attempt follows after this time.
     After(Duration),
-    /// None: the budget is used up.
+    /// No attempt follows: the budget is used up.
     UsedUp,
-    /// None, for this reason: its code.
+    /// No attempt follows: the code of the failure excludes it. The text gives the reason.
     Excluded(String),
 }
 
-/// The code the lists of `retry` know a failed attempt by.
+/// The code of a failed attempt, as in the lists of `retry`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// A process' exit code.
+    /// The exit code of a process.
     Exit(u16),
-    /// 128 and the signal that ended the process.
+    /// 128 plus the signal that ended the process.
     Signal(u16),
-    /// 124: the process took longer than its time-out.
+    /// Code 124: the process exceeded its timeout.
     TimeOut,
-    /// The status of an answer.
+    /// The status of an HTTP answer.
     Status(u16),
 }
 
 impl Code {
-    /// The code of a failed attempt of `action`; none if it has none, as a request without a whole answer, or a process that
-    /// could not be started for want of something on its host.
+    /// Returns the code of a failed attempt of `action`, or `None` if it has no code. A request
+    /// without a complete answer has none, nor has a process that could not start because its host
+    /// lacked something.
     pub fn of(action: &Action, outcome: &Outcome) -> Option<Self> {
         if let Action::Http(request) = action {
             let status = outcome.http_status.filter(|status| !request.expects(*status))?;
@@ -53,7 +56,7 @@ impl Code {
         }
     }
 
-    /// The number in the lists.
+    /// The number used in the lists of `retry`.
     pub fn number(self) -> u16 {
         match self {
             Self::Exit(code) | Self::Signal(code) | Self::Status(code) => code,
@@ -62,7 +65,7 @@ impl Code {
     }
 }
 
-/// As a sentence has it: `exit code 3`.
+/// Formats the code as part of a sentence: `exit code 3`.
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -74,8 +77,8 @@ impl fmt::Display for Code {
     }
 }
 
-/// What follows the failure number `failures` of a run (at least 1), an attempt of `action` that ended as `outcome` says.
-/// `draw` is a number in 0..1 from the caller's dice.
+/// Returns what follows failure number `failures` of a run, counted from 1. The failed attempt of
+/// `action` ended with `outcome`. `draw` is a random number in 0..1 from the caller.
 pub fn next_attempt(retry: &Retry, action: &Action, outcome: &Outcome, failures: u32, draw: f64) -> Next {
     let Some(delay) = next_delay(retry, failures, draw) else { return Next::UsedUp };
     match Code::of(action, outcome) {
@@ -87,15 +90,17 @@ pub fn next_attempt(retry: &Retry, action: &Action, outcome: &Outcome, failures:
     }
 }
 
-/// The wait before a `done_check` is asked again after `unclear` answers in a row that were none (at least 1); none if it was
-/// asked often enough. `draw` as in [`next_attempt`].
+/// Returns the wait before a `done_check` is repeated after `unclear` runs of it in a row without
+/// an answer (at least 1). Returns `None` if it was repeated often enough. `draw` is as in
+/// [`next_attempt`].
 pub fn next_question(retry: &Retry, unclear: u32, draw: f64) -> Option<Duration> {
     let patient = Retry { limit: retry.limit.max(ASKED_AGAIN), ..retry.clone() };
     next_delay(&patient, unclear, draw)
 }
 
-/// The wait before the next attempt after `failures` failed ones (at least 1); none if the budget is used up. `draw` is a
-/// number in 0..1 from the caller's dice: with jitter the wait lies between half and the whole.
+/// Returns the wait before the next attempt after `failures` failures (at least 1), or `None` if
+/// the budget is used up. `draw` is a random number in 0..1 from the caller. With jitter the wait
+/// lies between its half and its whole.
 fn next_delay(retry: &Retry, failures: u32, draw: f64) -> Option<Duration> {
     if failures > retry.limit {
         return None;

@@ -1,7 +1,7 @@
-//! A run's states and the ways an attempt can end.
+//! The states of a run, and the ways in which an attempt can end.
 //!
-//! Invariant: a run has one state; a final one it leaves only if it is a dead letter that a person has tried again. The words
-//! here are those in Redis, JSON and tables.
+//! Invariant: a run has one state. It leaves a final state only if it is a dead letter that an
+//! operator tries again. Redis, JSON and tables use the names given here.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,26 +10,26 @@ use std::time::Duration;
 /// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunState {
-    /// Planned, or waiting for a retry or for a blocker.
+    /// The run is planned, or waits for a retry or at a gate.
     Scheduled,
-    /// Claimed by a node.
+    /// The run is claimed by a node.
     Running,
-    /// Final: an attempt did what was wanted.
+    /// Final: an attempt succeeded.
     Succeeded,
     /// Final: the last attempt failed.
     Failed,
-    /// Final: the last attempt took longer than its time-out.
+    /// Final: the last attempt exceeded its timeout.
     TimedOut,
-    /// Final: a person, or the run that replaced it, stopped it.
+    /// Final: an operator, or the run that replaced it, stopped it.
     Cancelled,
-    /// Final: it was not started, for a reason that stands with it.
+    /// Final: the run was not started, for a reason recorded with it.
     Skipped,
-    /// Final: it may or may not have done its work, and may not be started (again) to find out.
+    /// Final: the run may or may not have done its work, and must not be started again to find out.
     Lost,
 }
 
 impl RunState {
-    /// Every state, in the order of a run's life.
+    /// All states, in the order of a run's life.
     pub const ALL: [Self; 8] = [
         Self::Scheduled,
         Self::Running,
@@ -41,7 +41,7 @@ impl RunState {
         Self::Lost,
     ];
 
-    /// The word for it.
+    /// The name of this state.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
@@ -55,12 +55,12 @@ impl RunState {
         }
     }
 
-    /// Whether a run stays in it, unless a person has a dead letter tried again.
+    /// Returns true for a state that a run leaves only if an operator tries a dead letter again.
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Scheduled | Self::Running)
     }
 
-    /// Whether a run in it is a dead letter.
+    /// Returns true if a run in this state is a dead letter.
     pub fn is_dead(self) -> bool {
         matches!(self, Self::Failed | Self::TimedOut | Self::Lost)
     }
@@ -72,7 +72,7 @@ impl fmt::Display for RunState {
     }
 }
 
-/// A word that is no state of a run.
+/// The error for a text that is not a state of a run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("run state {0:?} is unknown: wanted scheduled, running, succeeded, failed, timed_out, cancelled, skipped or lost")]
 pub struct UnknownState(pub String);
@@ -85,50 +85,54 @@ impl FromStr for RunState {
     }
 }
 
-/// How an attempt ended, and the facts that go into history beside it.
+/// The end of an attempt, and the facts that go into the history with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// How it ended.
+    /// The kind of end.
     pub ending: Ending,
-    /// The process' exit code, if it ended by one.
+    /// The exit code of the process, if it exited with any.
     pub exit_code: Option<i32>,
-    /// The signal that ended the process, if one did.
+    /// The signal that ended the process, if a signal did.
     pub signal: Option<i32>,
-    /// The status of the HTTP answer, if one came.
+    /// The status of the HTTP answer, if an answer came.
     pub http_status: Option<u16>,
-    /// What went wrong, in words, if an exit code or status does not say it: "cannot start: No such file or directory".
+    /// A description of the fault, if no exit code or status says it: "cannot start: No such file
+    /// or directory".
     pub error: Option<String>,
-    /// Whether processes the job left behind had to be killed.
+    /// True if processes that the job left behind had to be killed.
     pub left_processes: bool,
-    /// Which limits of its job its node could not hold it to, as a list; none if there were none.
+    /// A list of the job's limits that the node could not enforce, if there are any.
     pub not_enforced: Option<String>,
-    /// How long the answer asks to be left alone (`Retry-After`), at most 24 h.
+    /// The minimum wait that the answer asks for (`Retry-After`), at most 24 h.
     pub retry_after: Option<Duration>,
 }
 
-/// How an attempt ended.
+/// The kind of end of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It did what was wanted.
+    /// The attempt succeeded.
     Succeeded,
-    /// It ended otherwise, or could not start.
+    /// The attempt ended without success, or could not start.
     Failed,
-    /// It was killed at its time-out.
+    /// The attempt was killed at its timeout.
     TimedOut,
-    /// It was killed because a person, or a run replacing it, asked.
+    /// The attempt was killed because an operator, or a run that replaces it, asked for it.
     Stopped,
-    /// It was killed because this node is stopping.
+    /// The attempt was killed because this node is stopping.
     ShutDown,
-    /// It was killed because its lease could not be held, and nothing of it is alive; its result is nobody's.
+    /// The attempt was killed because its lease could not be renewed, and no process of it is
+    /// alive. Its result is discarded.
     LeaseLost,
-    /// Its lease could not be held, and it may still be at work: processes that would not die, or a request already sent.
+    /// The lease could not be renewed, and the attempt may still be at work: processes that did not
+    /// die, or a request already sent.
     OutOfSight,
-    /// It never started: the keeper or this node refused for a reason of its own, not the job's.
+    /// The attempt never started: the keeper or this node refused, for a reason that is not the
+    /// job's.
     NotStarted,
 }
 
 impl Outcome {
-    /// An outcome with no facts beside its ending.
+    /// An outcome without any facts besides its ending.
     pub fn bare(ending: Ending) -> Self {
         Self {
             ending,
@@ -142,7 +146,7 @@ impl Outcome {
         }
     }
 
-    /// A failure told in words.
+    /// A failure described by a text.
     pub fn failed(error: impl Into<String>) -> Self {
         Self { error: Some(error.into()), ..Self::bare(Ending::Failed) }
     }

@@ -1,6 +1,8 @@
-//! The ids of runs: how one is made of its job and its due time, and what it tells of how the run came about.
+//! The ids of runs: how an id is made from a job and a due time, and what it says about the origin
+//! of the run.
 //!
-//! Invariant: an id reads back as itself, and planting the same occurrence twice names the same run.
+//! Invariant: an id parses back to itself, and planting the same occurrence twice gives the same
+//! id.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,23 +10,23 @@ use std::str::FromStr;
 use super::ids::{IdError, JobName, shortened};
 use super::time::UnixMillis;
 
-/// How a run came about.
+/// The origin of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunKind {
-    /// By its job's schedule.
+    /// The schedule of the job.
     Regular,
-    /// By `schedctl run`.
+    /// The command `schedctl run`.
     Manual,
-    /// By `schedctl backfill`, for an occurrence of the past.
+    /// The command `schedctl backfill`, for a past occurrence.
     Backfill,
-    /// By `schedctl rerun`, to do the work of a run anew.
+    /// The command `schedctl rerun`, which repeats the work of a run.
     Rerun,
-    /// By `@reboot`, after a boot of a host.
+    /// An `@reboot` schedule, after a boot of a host.
     Boot,
 }
 
 impl RunKind {
-    /// The word for it.
+    /// The name of this kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Regular => "regular",
@@ -36,16 +38,18 @@ impl RunKind {
     }
 }
 
-/// The word behind a backfill run's id, and what that of a rerun begins with, before so many letters and digits.
+/// The suffix of the id of a backfill run, and the start of the suffix of a rerun with the number
+/// of letters and digits that follow.
 const BACKFILL: &str = "backfill";
 const RERUN: &str = "rerun";
 const RERUN_WORD_LEN: usize = 6;
-/// What the word behind the id of a run planted by `@reboot` begins with, and how many letters and digits follow.
+/// The start of the suffix of a run planted by `@reboot`, and the number of letters and digits that
+/// follow.
 const BOOT: &str = "boot";
 const BOOT_WORD_LEN: usize = 8;
 
-/// The id of a run: `job@due_ms`, and `~word` behind it for a manual run. The due time in it never moves, so planting the
-/// same occurrence twice names the same run.
+/// The id of a run: `job@due_ms`, with a suffix `~word` for a manual run. The due time in it never
+/// changes, so planting the same occurrence twice gives the same id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId {
     job: JobName,
@@ -59,7 +63,8 @@ impl RunId {
         Self { job, due, manual: None }
     }
 
-    /// The id of a manual run; `word` keeps two of one millisecond apart. Fails unless `word` is 1 to 16 of a-z 0-9.
+    /// The id of a manual run. `word` distinguishes two runs of the same millisecond. Fails unless
+    /// `word` is 1 to 16 characters of a-z 0-9.
     pub fn manual(job: JobName, due: UnixMillis, word: &str) -> Result<Self, IdError> {
         if is_word(word) {
             Ok(Self { job, due, manual: Some(word.to_owned()) })
@@ -68,12 +73,13 @@ impl RunId {
         }
     }
 
-    /// The id of the run that makes up for the occurrence of `job` at `due`: there is one.
+    /// The id of the only backfill run for the occurrence of `job` at `due`.
     pub fn backfill(job: JobName, due: UnixMillis) -> Self {
         Self { job, due, manual: Some(BACKFILL.to_owned()) }
     }
 
-    /// The id of a run that does the work due at `due` anew; `word` keeps several apart. Fails unless `word` is 6 of a-z 0-9.
+    /// The id of a rerun of the work due at `due`. `word` distinguishes several reruns. Fails
+    /// unless `word` is 6 characters of a-z 0-9.
     pub fn rerun(job: JobName, due: UnixMillis, word: &str) -> Result<Self, IdError> {
         if word.len() == RERUN_WORD_LEN {
             Self::manual(job, due, &format!("{RERUN}{word}"))
@@ -82,7 +88,8 @@ impl RunId {
         }
     }
 
-    /// The id of a run planted by `@reboot`; `word` keeps boots apart. Fails unless `word` is 8 of a-z 0-9.
+    /// The id of a run planted by `@reboot`. `word` distinguishes the boots. Fails unless `word` is
+    /// 8 characters of a-z 0-9.
     pub fn boot(job: JobName, at: UnixMillis, word: &str) -> Result<Self, IdError> {
         if word.len() == BOOT_WORD_LEN {
             Self::manual(job, at, &format!("{BOOT}{word}"))
@@ -91,7 +98,7 @@ impl RunId {
         }
     }
 
-    /// How it came about.
+    /// The origin of the run.
     pub fn kind(&self) -> RunKind {
         match self.manual.as_deref() {
             None => RunKind::Regular,
@@ -102,17 +109,17 @@ impl RunId {
         }
     }
 
-    /// The job this is a run of.
+    /// The job of the run.
     pub fn job(&self) -> &JobName {
         &self.job
     }
 
-    /// The planned instant.
+    /// The due time of the run.
     pub fn due(&self) -> UnixMillis {
         self.due
     }
 
-    /// Whether it is of another kind than regular: none of the schedule's own occurrences.
+    /// Returns true for any kind but regular: the run is not an occurrence of the schedule itself.
     pub fn is_manual(&self) -> bool {
         self.manual.is_some()
     }

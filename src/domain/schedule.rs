@@ -1,4 +1,5 @@
-//! Schedules: the forms `[jobs.X]` and `schedctl add` know. The occurrences each stands for are a [`Timetable`]'s.
+//! Schedules: the forms that `[jobs.X]` and `schedctl add` accept. A [`Timetable`] yields their
+//! occurrences.
 
 use std::time::Duration;
 
@@ -15,31 +16,36 @@ pub use super::cron::{CronError, CronExpr};
 pub use super::recurrence::{Recurrence, RecurrenceError};
 pub use super::timetable::{LeftOut, Timetable};
 
-/// When a job runs.
+/// The schedule of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Schedule {
-    /// Never by itself.
+    /// The job never runs by itself.
     Manual,
-    /// Once.
+    /// The job runs once.
     At(UnixMillis),
-    /// At each of these, in order: 2 to 1,000, or among several schedules one.
+    /// The job runs at each of these instants, in order: 2 to 1,000 of them. Within several
+    /// schedules a single instant is allowed.
     Instants(Vec<UnixMillis>),
-    /// At anchor + k * period. 1 s to 10 years, whole milliseconds.
+    /// The job runs at anchor + k * period. 1 s to 10 years, in whole milliseconds.
     Every(Duration),
-    /// So long after the end of the run before it; the first so long after the job is applied. 1 s to 10 years.
+    /// The job runs this long after the end of its previous run. Its first run comes this long
+    /// after the apply. 1 s to 10 years.
     Delay(Duration),
-    /// When one of these matches the wall clock of the job's zone. 1 to 32 of them.
+    /// The job runs when any of these matches the wall clock of its zone. 1 to 32 of them.
     Cron(Vec<CronExpr>),
-    /// When one of these matches the wall clock, as systemd's `OnCalendar=`. 1 to 32 of them.
+    /// The job runs when any of these matches the wall clock, as systemd's `OnCalendar=`. 1 to 32
+    /// of them.
     Calendar(Vec<CalendarExpr>),
-    /// As one of these iCalendar rules says. 1 to 32 of them.
+    /// The job runs by these iCalendar rules. 1 to 32 of them.
     Rules(Vec<Recurrence>),
-    /// When any of these comes: 2 to 32, none of them manual, a delay, one instant alone, or several again.
+    /// The job runs when any of these 2 to 32 schedules has an occurrence. None of them is manual,
+    /// a delay, a single instant, or several again.
     Several(Vec<Schedule>),
 }
 
 impl Schedule {
-    /// An instant up to `now` from which a period counts as it does from `anchor`, which is later: the occurrences stay where they are.
+    /// Returns an anchor at or before `now` that gives the same occurrences as `anchor`, which is
+    /// later than `now`.
     pub fn anchor_before(&self, anchor: UnixMillis, now: UnixMillis) -> UnixMillis {
         let ahead = anchor.since(now).as_millis();
         let Some(period) = self.common_period().filter(|period| *period > 0) else { return now.floor_to_second() };
@@ -51,7 +57,8 @@ impl Schedule {
         back.map_or_else(|| now.floor_to_second(), |back| anchor.saturating_sub(back))
     }
 
-    /// The time after which all periods it counts come together again, in ms; none without any, or if that takes too long to matter.
+    /// The least common multiple of all periods, in ms. `None` if there is no period, or if the
+    /// result is too large to matter.
     fn common_period(&self) -> Option<u128> {
         match self {
             Self::Every(period) => Some(period.as_millis()),
@@ -66,7 +73,8 @@ impl Schedule {
         }
     }
 
-    /// In words: the cron expressions, `every 30s`, `at 2026-12-24T09:00:00.000+01:00`, `manual`.
+    /// Describes the schedule: the cron expressions, `every 30s`,
+    /// `at 2026-12-24T09:00:00.000+01:00`, `manual`.
     pub fn text(&self, zone: &Zone) -> String {
         match self {
             Self::Manual => "manual".to_owned(),
@@ -89,12 +97,12 @@ impl Schedule {
         }
     }
 
-    /// The same with the zone it is read in, where that matters.
+    /// Describes the schedule, with the name of `zone` if its wall clock matters.
     pub fn text_with_zone(&self, zone: &Zone) -> String {
         if self.is_on_the_wall() { format!("{} in {}", self.text(zone), zone.name()) } else { self.text(zone) }
     }
 
-    /// Whether a part of it is read on the wall clock of the job's zone.
+    /// Returns true if a part of the schedule follows the wall clock of the job's zone.
     fn is_on_the_wall(&self) -> bool {
         match self {
             Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => false,
@@ -104,7 +112,7 @@ impl Schedule {
         }
     }
 
-    /// Whether zone data decides when it comes.
+    /// Returns true if zone data decides when the schedule has occurrences.
     pub fn goes_by_clocks(&self) -> bool {
         match self {
             Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => false,
@@ -113,7 +121,8 @@ impl Schedule {
         }
     }
 
-    /// Whether a part of it counts a period from the job's first apply, or from its anchor.
+    /// Returns true if a part of the schedule counts a period from the job's first apply or from
+    /// its anchor.
     pub fn has_every(&self) -> bool {
         match self {
             Self::Every(_) => true,
@@ -122,7 +131,8 @@ impl Schedule {
         }
     }
 
-    /// What a single `cron` says: an expression, or `@every` and a period, which is `every`.
+    /// Parses the value of a single `cron` key: an expression, or `@every` with a period, which
+    /// means `every`.
     pub fn of_cron(text: &str) -> Result<Self, CronError> {
         match period_of(text) {
             Some(period) => period.map(Self::Every),
@@ -130,7 +140,7 @@ impl Schedule {
         }
     }
 
-    /// The schedule as the job `name` has it: its own numbers for `H`, its rule for clock changes.
+    /// The schedule for the job `name`, with its numbers for `H` and its rule for clock changes.
     #[must_use]
     pub fn for_job(&self, name: &JobName, clock_changes: ClockChanges) -> Self {
         match self {
@@ -142,17 +152,19 @@ impl Schedule {
         }
     }
 
-    /// Whether it runs after each boot of a host, too: one of its expressions is `@reboot`.
+    /// Returns true if one of its expressions is `@reboot`, so that the job also runs after each
+    /// boot of a host.
     pub fn is_at_boot(&self) -> bool {
         self.has_cron(CronExpr::is_at_boot)
     }
 
-    /// Whether its times depend on the job's name: a cron expression has an `H`.
+    /// Returns true if a cron expression has an `H`, so that the times depend on the name of the
+    /// job.
     pub fn is_drawn(&self) -> bool {
         self.has_cron(CronExpr::is_drawn)
     }
 
-    /// What stands beside `every` among several schedules; none if it is not several.
+    /// The schedules other than `every`, out of several. `None` if this is a single schedule.
     pub fn without_every(&self) -> Option<Self> {
         let Self::Several(list) = self else { return None };
         Some(Self::Several(list.iter().filter(|one| !one.has_every()).cloned().collect()))

@@ -1,6 +1,7 @@
-//! Header fields whose values let somebody in: the one list for warnings of readable files and for redirects.
+//! Header fields whose values grant access. This is the only list, for warnings about readable
+//! files and for redirects.
 
-/// Their names, in lower case.
+/// The names of the header fields, in lower case.
 pub const SECRET_HEADERS: &[&str] = &[
     "api-key",
     "apikey",
@@ -22,7 +23,7 @@ pub const SECRET_HEADERS: &[&str] = &[
     "x-vault-token",
 ];
 
-/// Whether the value of the header field `name` lets somebody in.
+/// Returns true if the value of the header field `name` grants access.
 pub fn is_secret_header(name: &str) -> bool {
     SECRET_HEADERS.iter().any(|secret| secret.eq_ignore_ascii_case(name))
 }

@@ -1,4 +1,4 @@
-//! Which lanes a node serves: those of the queues it is asked to serve whose labels it all carries.
+//! The lanes that a node serves: the lanes of its queues whose labels the node has.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,38 +6,40 @@ use std::fmt;
 use super::ids::{Label, QueueName};
 use super::lane::Lane;
 
-/// What a node serves.
+/// The queues and labels of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Serving {
-    /// The queues; none = all of them.
+    /// The queues that the node serves. `None` means all queues.
     pub queues: Option<BTreeSet<QueueName>>,
-    /// The labels it carries.
+    /// The labels of the node.
     pub labels: BTreeSet<Label>,
 }
 
 impl Serving {
-    /// Whether it takes runs of a queue, whatever they require. That of a host is served by each of its nodes.
+    /// Returns true if the node takes runs of a queue, whatever labels they require. The queue of a
+    /// host is served by all nodes of the host.
     pub fn takes_queue(&self, queue: &QueueName) -> bool {
         queue.is_of_host() || self.queues.as_ref().is_none_or(|queues| queues.contains(queue))
     }
 
-    /// Whether it takes runs of a lane.
+    /// Returns true if the node takes runs of a lane.
     pub fn takes(&self, lane: &Lane) -> bool {
         self.takes_queue(lane.queue()) && lane.is_open_to(&self.labels)
     }
 }
 
-/// Why nobody takes runs of a lane.
+/// The reason why no node takes runs of a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unserved {
     /// No node serves the queue.
     Queue(QueueName),
-    /// No node that serves the queue carries all of these labels.
+    /// No node that serves the queue has all of these labels.
     Labels(BTreeSet<Label>),
 }
 
 impl Unserved {
-    /// Why none of the nodes that run takes runs of `lane`; none if one does, or none runs at all. A host's own lane is not judged.
+    /// Returns the reason why no running node takes runs of `lane`. Returns `None` if a node does,
+    /// or if no node is running. The lane of a host is not checked.
     pub fn of(lane: &Lane, running: &[Serving]) -> Option<Self> {
         if running.is_empty() || lane.is_of_host() || running.iter().any(|node| node.takes(lane)) {
             return None;
@@ -53,11 +55,11 @@ impl Unserved {
 impl fmt::Display for Unserved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Queue(queue) => write!(f, "no node that runs serves queue {queue}"),
+            Self::Queue(queue) => write!(f, "no running node serves queue {queue}"),
             Self::Labels(labels) => {
                 let labels: Vec<&str> = labels.iter().map(Label::as_str).collect();
                 let pronoun = if labels.len() == 1 { "it" } else { "them all" };
-                write!(f, "requires {}: no node that runs and serves its queue carries {pronoun}", labels.join(", "))
+                write!(f, "requires {}: no running node that serves its queue has {pronoun}", labels.join(", "))
             }
         }
     }
@@ -92,9 +94,9 @@ mod tests {
         let nodes = [serving(Some("a"), "gpu"), serving(Some("b"), "eu")];
         let why = |text: &str| Unserved::of(&lane(text), &nodes).map(|why| why.to_string());
         assert_eq!(why("a+gpu"), None);
-        assert_eq!(why("c!5").unwrap(), "no node that runs serves queue c");
-        assert_eq!(why("b+gpu").unwrap(), "requires gpu: no node that runs and serves its queue carries it");
-        assert_eq!(why("a+eu,gpu").unwrap(), "requires eu, gpu: no node that runs and serves its queue carries them all");
+        assert_eq!(why("c!5").unwrap(), "no running node serves queue c");
+        assert_eq!(why("b+gpu").unwrap(), "requires gpu: no running node that serves its queue has it");
+        assert_eq!(why("a+eu,gpu").unwrap(), "requires eu, gpu: no running node that serves its queue has them all");
         assert_eq!((why("@h+gpu"), Unserved::of(&lane("c"), &[])), (None, None));
     }
 }

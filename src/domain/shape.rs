@@ -1,7 +1,8 @@
-//! What shapes a schedule: which of its occurrences count, how far each is moved, and when one is too late to start.
+//! The modifiers of a schedule: which of its occurrences count, how far each run is delayed, and
+//! when a run is too late to start.
 //!
-//! Invariant: nothing here moves an occurrence itself. `jitter` and `splay` move the instant from which its run may start; its
-//! id and its due time stay.
+//! Invariant: no modifier moves an occurrence itself. `jitter` and `splay` move only the time from
+//! which its run may start. The id and the due time of the run stay.
 
 use std::time::Duration;
 
@@ -9,54 +10,57 @@ use super::days::Days;
 use super::ids::JobName;
 use super::time::UnixMillis;
 
-/// The shaping of a job's schedule.
+/// The modifiers of a job's schedule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// What `every` counts from, itself an occurrence; none = the job's first apply, which is none.
+    /// The instant from which `every` counts, which is an occurrence itself. `None` means the first
+    /// apply of the job, which is not an occurrence.
     pub anchor: Option<UnixMillis>,
-    /// Nothing before this counts.
+    /// The first instant at which an occurrence counts.
     pub start: Option<UnixMillis>,
-    /// Nothing after this counts.
+    /// The last instant at which an occurrence counts.
     pub end: Option<UnixMillis>,
-    /// Regular runs that start, after which the schedule is over. 1 to 1,000,000.
+    /// The number of regular runs after which the schedule is over. 1 to 1,000,000.
     pub max_runs: Option<u32>,
-    /// Each run starts up to so much later, drawn anew each time. Up to a day.
+    /// The maximum random delay of each run, drawn anew for each run. Up to a day.
     pub jitter: Duration,
-    /// All runs start so much later, up to this: the same for each run of a job, another for each job. Up to a day.
+    /// The maximum fixed delay. It is the same for all runs of a job, and differs from job to job.
+    /// Up to a day.
     pub splay: Duration,
-    /// Days on which nothing counts.
+    /// Days on which no occurrence counts.
     pub exclude: Days,
-    /// Days on which alone anything counts; none = all.
+    /// The only days on which an occurrence counts. `None` means all days.
     pub only_on: Option<Days>,
-    /// A run that would start later than so long after it was to is skipped. 1 s to 10 years.
+    /// The maximum delay of a start. A run that would start later is skipped. 1 s to 10 years.
     pub skip_if_late: Option<Duration>,
 }
 
 impl Shape {
-    /// Whether the same occurrences count as by `other`.
+    /// Returns true if the same occurrences count with `other`.
     pub fn counts_as(&self, other: &Self) -> bool {
         let counted = |shape: &Self| (shape.anchor, shape.start, shape.end, shape.max_runs);
         counted(self) == counted(other) && self.exclude == other.exclude && self.only_on == other.only_on
     }
 
-    /// Whether days decide which occurrences count.
+    /// Returns true if days decide which occurrences count.
     pub fn counts_by_days(&self) -> bool {
         self.only_on.is_some() || self.exclude != Days::default()
     }
 
-    /// From when the run of `job` due at `due` may start; `draw` is from 0 to below 1.
+    /// Returns the time from which the run of `job` due at `due` may start. `draw` is a random
+    /// number from 0 to below 1.
     pub fn ready(&self, job: &JobName, due: UnixMillis, draw: f64) -> UnixMillis {
         let jitter = self.jitter.mul_f64(draw.clamp(0.0, 1.0));
-        // Whole milliseconds, as instants are.
+        // Instants are whole milliseconds.
         due.saturating_add(self.splay_of(job)).saturating_add(Duration::from_millis(millis(jitter)))
     }
 
-    /// How much later than its due time a run of `job` may start at the latest, if nothing else holds it.
+    /// The longest delay that jitter and splay can cause for a run of `job`.
     pub fn latest_shift(&self, job: &JobName) -> Duration {
         self.splay_of(job) + self.jitter
     }
 
-    /// The part of `splay` that is `job`'s own.
+    /// The fixed delay of `job` out of `splay`.
     fn splay_of(&self, job: &JobName) -> Duration {
         let most = millis(self.splay);
         Duration::from_millis(if most == 0 { 0 } else { spread_of(job) % most })
@@ -67,7 +71,8 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A number that is the same for a name on every node and of every version: FNV-1a, stirred so that its low bits differ too.
+/// A number derived from a name, the same on every node and in every version. It is FNV-1a, mixed
+/// so that the low bits differ too.
 fn spread_of(job: &JobName) -> u64 {
     let hash =
         job.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));

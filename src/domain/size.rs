@@ -1,15 +1,17 @@
-//! Sizes as people write them: `"48KiB"`, `"256MiB"`, `"512M"`.
+//! Sizes as users write them: `"48KiB"`, `"256MiB"`, `"512M"`.
 //!
-//! Invariant: only units whose meaning is settled are read: `K`, `M` and `G` are those of systemd, by 1,024; `KB` means two things.
+//! Invariant: only unambiguous units are accepted. `K`, `M` and `G` count by 1,024, as in systemd.
+//! `KB` is refused because it has two meanings.
 
-/// A text that is no size.
+/// The error for a text that is not a size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("size {found:?} is not valid: wanted a whole number with the unit B, KiB (K), MiB (M) or GiB (G), as in \"256MiB\"")]
 pub struct SizeError {
     found: String,
 }
 
-/// The bytes `text` means. Fails unless it is a whole number and one of `B`, `KiB`, `MiB`, `GiB`, `K`, `M`, `G`.
+/// Returns the bytes that `text` means. Fails unless it is a whole number and one of `B`, `KiB`,
+/// `MiB`, `GiB`, `K`, `M`, `G`.
 pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     let found = || SizeError { found: text.chars().take(40).collect() };
     let trimmed = text.trim();
@@ -25,7 +27,7 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(found)
 }
 
-/// The shortest whole number with a unit that means `bytes`, such as `512MiB`.
+/// Returns the shortest whole number with a unit that means `bytes`, such as `512MiB`.
 pub fn format_size(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit)) {

@@ -1,21 +1,22 @@
-//! What a list of jobs is known by: the file of a node, or a file that was applied from outside.
+//! The source of a list of jobs: the file of a node, or a file that was applied from outside.
 //!
-//! Invariant: no node can have the name of an applied file, so neither takes the jobs of the other for its own.
+//! Invariant: no node can have the name of an applied file. So neither takes the jobs of the other
+//! for its own.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::ids::{IdError, NodeName};
 
-/// What the name of an applied file begins with.
+/// The prefix of the name of an applied file.
 const APPLIED: &str = "apply:";
 
-/// A node's name, or `apply:NAME`.
+/// The name of a source: the name of a node, or `apply:NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceName(String);
 
 impl SourceName {
-    /// A file applied under a name, which is of the form of a job's.
+    /// The source for a file applied under `name`, which has the form of a job name.
     pub fn applied(name: &str) -> Result<Self, IdError> {
         format!("{APPLIED}{name}").parse()
     }
@@ -25,12 +26,12 @@ impl SourceName {
         &self.0
     }
 
-    /// Whether it is a file that was applied, which no node reads again.
+    /// Returns true for an applied file, which no node reads again.
     pub fn is_applied(&self) -> bool {
         self.0.starts_with(APPLIED)
     }
 
-    /// Which file it is, in words.
+    /// Describes the source for display.
     pub fn words(&self) -> String {
         match self.0.strip_prefix(APPLIED) {
             Some(name) => format!("the file applied as {name}"),

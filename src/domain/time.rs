@@ -1,6 +1,7 @@
-//! Instants: milliseconds since 1970 in UTC, within the years a schedule may name.
+//! Instants in milliseconds since 1970 in UTC, within the years that a schedule may name.
 //!
-//! Invariant: 1970-01-01 <= instant < 2100-01-01, so arithmetic on instants cannot overflow and every one can be printed.
+//! Invariant: 1970-01-01 <= instant < 2100-01-01. So arithmetic on instants cannot overflow, and
+//! every instant can be printed.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,63 +11,64 @@ use std::time::Duration;
 pub struct UnixMillis(i64);
 
 impl UnixMillis {
-    /// The first instant past what is allowed: 2100-01-01T00:00:00Z.
+    /// The first instant past the allowed range: 2100-01-01T00:00:00Z.
     pub const END: i64 = 4_102_444_800_000;
 
-    /// 1970-01-01T00:00:00Z.
+    /// The first instant: 1970-01-01T00:00:00Z.
     pub const EPOCH: Self = Self(0);
 
     /// The last instant before 2100.
     pub const LAST: Self = Self(Self::END - 1);
 
-    /// The instant `millis` after 1970, unless it is before 1970 or not before 2100.
+    /// The instant `millis` after 1970, or `None` if it is before 1970 or not before 2100.
     pub fn new(millis: i64) -> Option<Self> {
         (0..Self::END).contains(&millis).then_some(Self(millis))
     }
 
-    /// Milliseconds since 1970.
+    /// The milliseconds since 1970.
     pub fn as_i64(self) -> i64 {
         self.0
     }
 
-    /// This instant moved later, held at the last millisecond of 2099.
+    /// Moves this instant later, at most to the last millisecond of 2099.
     #[must_use]
     pub fn saturating_add(self, by: Duration) -> Self {
         let by = i64::try_from(by.as_millis()).unwrap_or(Self::END);
         Self((self.0 + by.min(Self::END)).min(Self::END - 1))
     }
 
-    /// This instant moved earlier, held at 1970.
+    /// Moves this instant earlier, at most to 1970.
     #[must_use]
     pub fn saturating_sub(self, by: Duration) -> Self {
         let by = i64::try_from(by.as_millis()).unwrap_or(Self::END);
         Self((self.0 - by.min(Self::END)).max(0))
     }
 
-    /// The time from `earlier` to this; zero if `earlier` is later.
+    /// The time from `earlier` to this instant, or zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
     }
 
-    /// The start of this instant's second.
+    /// The start of the second that contains this instant.
     #[must_use]
     pub fn floor_to_second(self) -> Self {
         Self(self.0 - self.0 % 1000)
     }
 
-    /// This instant for jiff.
+    /// Converts this instant to a jiff timestamp.
     pub fn to_timestamp(self) -> jiff::Timestamp {
-        // In range by the invariant: jiff reaches from -9999 to 9999.
+        // The value is in range by the invariant: jiff covers the years -9999 to 9999.
         jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
     }
 
-    /// The instant of a jiff time stamp, cut to the millisecond; none outside 1970 to 2099.
+    /// The instant of a jiff timestamp, truncated to the millisecond. `None` outside 1970 to 2099.
     pub fn from_timestamp(at: jiff::Timestamp) -> Option<Self> {
         Self::new(at.as_millisecond())
     }
 }
 
-/// RFC 3339 in UTC with milliseconds, as in `SCHEDD_DUE`: `2026-12-24T08:00:00.000Z`.
+/// Formats the instant as RFC 3339 in UTC with milliseconds, as in `SCHEDD_DUE`:
+/// `2026-12-24T08:00:00.000Z`.
 impl fmt::Display for UnixMillis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3}", self.to_timestamp())

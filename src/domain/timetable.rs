@@ -1,8 +1,11 @@
-//! The stream of a job's occurrences: what is next, what was last, how many there were in a stretch.
+//! The stream of a job's occurrences: the next, the latest, and the number within a range.
 //!
-//! Invariant: the occurrences are one fixed, strictly increasing set of instants (an instant two schedules share is one
-//! occurrence; what a window or excluded days take out is none), and every answer is about that set. `every` alone is
-//! arithmetic; nothing costs more for a longer stretch, except counting, which stops at [`Timetable::COUNTED`].
+//! Invariant: the occurrences are a fixed, strictly increasing set of instants, and every answer is
+//! about that set. An instant shared by two schedules is a single occurrence. Instants outside the
+//! window or on excluded days are no occurrences.
+//!
+//! A lone `every` needs only arithmetic. No query costs more for a longer range, except counting,
+//! which stops at [`Timetable::COUNTED`].
 
 mod meeting;
 mod part;
@@ -23,17 +26,18 @@ pub struct Timetable {
     schedule: Schedule,
     zone: Zone,
     parts: Vec<Part>,
-    /// Nothing before this counts, and nothing after `last`.
+    /// The first instant that counts; `last` is the last.
     first: i64,
     last: i64,
     filter: Option<Filter>,
 }
 
 impl Timetable {
-    /// Up to how many occurrences are counted.
+    /// The maximum number of occurrences that are counted.
     pub const COUNTED: u32 = 100_000;
 
-    /// How often what lies in excluded days is jumped over before the search gives up: more than there are days.
+    /// The maximum number of jumps over excluded days before the search gives up. It is more than
+    /// the number of days before 2100.
     const MOST_JUMPS: u32 = 100_000;
 
     /// The occurrences of `schedule` in `zone`; `every` counts from `anchor`.
@@ -43,7 +47,8 @@ impl Timetable {
         Self { schedule, zone, parts, first: 0, last: UnixMillis::END - 1, filter: None }
     }
 
-    /// The occurrences of `schedule` within what `shape` leaves of them. An anchor of its own is an occurrence itself.
+    /// The occurrences of `schedule` that the modifiers `shape` leave. An anchor in `shape` is an
+    /// occurrence itself.
     pub fn shaped(schedule: Schedule, shape: &Shape, zone: Zone, anchor: UnixMillis) -> Self {
         let mut timetable = Self::new(schedule, zone, anchor);
         if let Some(own) = shape.anchor {
@@ -56,7 +61,8 @@ impl Timetable {
         timetable
     }
 
-    /// The same without what comes behind the first `most` occurrences after `from`; of more than 10,000 nothing is cut.
+    /// The timetable without the occurrences behind the first `most` after `from`. If `most` is
+    /// above 10,000 nothing is cut.
     #[must_use]
     pub fn ending_after(mut self, from: UnixMillis, most: u32) -> Self {
         const CUT: u32 = 10_000;
@@ -70,22 +76,24 @@ impl Timetable {
         self
     }
 
-    /// Whether it has one occurrence in all.
+    /// Returns true if the schedule has a single occurrence.
     pub fn is_one_shot(&self) -> bool {
         matches!(self.schedule, Schedule::At(_))
     }
 
-    /// Whether its occurrences come at times it tells; those of a job with a delay come at the end of its runs.
+    /// Returns true if the occurrences come at known times. The runs of a job with a delay come at
+    /// the end of its runs instead.
     pub fn has_times(&self) -> bool {
         !matches!(self.schedule, Schedule::Delay(_))
     }
 
-    /// The zone it is in.
+    /// The zone of the timetable.
     pub fn zone(&self) -> &Zone {
         &self.zone
     }
 
-    /// What of it goes by a wall clock: for each zone the schedules that are read there, in that zone.
+    /// Returns the parts that follow a wall clock: a timetable for each zone, with the schedules of
+    /// that zone.
     pub(in crate::domain) fn by_wall_clocks(&self) -> Vec<Self> {
         let mut tables: Vec<Self> = Vec::new();
         for part in &self.parts {
@@ -102,30 +110,32 @@ impl Timetable {
         tables
     }
 
-    /// The same on a wall clock that is never changed, as if that were UTC.
+    /// The timetable on a wall clock that never changes, as if that clock were UTC.
     pub(in crate::domain) fn on_an_even_clock(&self) -> Self {
         let parts = self.parts.iter().map(Part::without_zone).collect();
         Self { zone: Zone::utc(), parts, first: 0, last: UnixMillis::END - 1, ..self.clone() }
     }
 
-    /// The first occurrence strictly after `from`; none if there is none before 2100.
+    /// Returns the first occurrence strictly after `from`, or `None` if there is none before 2100.
     pub fn next_after(&self, from: UnixMillis) -> Option<UnixMillis> {
         self.from(from.as_i64() + 1).next()
     }
 
-    /// The first occurrence of all.
+    /// The very first occurrence.
     pub fn first(&self) -> Option<UnixMillis> {
         self.from(0).next()
     }
 
-    /// Whether its window and days let anything start at `at` that comes at no time of a clock.
+    /// Returns true if the window and the days allow a start at `at`. This is for runs that come at
+    /// no time of a clock.
     pub fn lets(&self, at: UnixMillis) -> bool {
         let millis = at.as_i64();
         let is_allowed = self.filter.as_ref().is_none_or(|filter| filter.left_out_by(&self.zone, millis).is_none());
         is_allowed && (self.first..=self.last).contains(&millis)
     }
 
-    /// What keeps `at` from being an occurrence although its schedule names it; none if it is one, or is named nowhere.
+    /// Returns the modifier that keeps `at` from being an occurrence although the schedule names
+    /// it. Returns `None` if `at` is an occurrence, or if no schedule names it.
     pub fn left_out_by(&self, at: UnixMillis) -> Option<LeftOut> {
         let millis = at.as_i64();
         if !self.parts.iter().any(|part| part.first_from(&self.zone, millis) == Some(millis)) {
@@ -140,8 +150,9 @@ impl Timetable {
         self.filter.as_ref()?.left_out_by(&self.zone, millis)
     }
 
-    /// What a job that is applied or resumed at `now` runs next: its first occurrence after that. The runs of a job with a
-    /// delay are no occurrences, but planted at the end of the run before: its first is so long after `now`.
+    /// Returns the due time of the next run of a job that is applied or resumed at `now`: the first
+    /// occurrence after `now`. The runs of a job with a delay are not occurrences; each is planted
+    /// at the end of the previous run. The first such run comes one delay after `now`.
     pub fn planted_after(&self, now: UnixMillis) -> Option<UnixMillis> {
         match &self.schedule {
             Schedule::Delay(delay) => Some(now.saturating_add(*delay)),
@@ -149,17 +160,19 @@ impl Timetable {
         }
     }
 
-    /// The newest occurrence within `[first, until]`.
+    /// Returns the latest occurrence within `[first, until]`.
     pub fn latest_in(&self, first: UnixMillis, until: UnixMillis) -> Option<UnixMillis> {
         self.newest_in(first, until, 1)
     }
 
-    /// How many occurrences lie within `[first, until]`; exact up to [`Self::COUNTED`] and held there.
+    /// Returns how many occurrences lie within `[first, until]`. The count is exact up to
+    /// [`Self::COUNTED`] and stops there.
     pub fn count_in(&self, first: UnixMillis, until: UnixMillis) -> u64 {
         self.count_up_to(first, until, Self::COUNTED)
     }
 
-    /// How many occurrences lie within `[first, until]`; exact up to `most` and held there.
+    /// Returns how many occurrences lie within `[first, until]`. The count is exact up to `most`
+    /// and stops there.
     pub fn count_up_to(&self, first: UnixMillis, until: UnixMillis, most: u32) -> u64 {
         if let Some(beats) = self.beats_alone() {
             let (low, high) = beats.numbers_in(first.as_i64().max(self.first), until.as_i64().min(self.last));
@@ -169,8 +182,8 @@ impl Timetable {
         within.take(most as usize).fold(0, |count, _| count + 1)
     }
 
-    /// The occurrence from which on at most `at_most` occurrences lie within `[first, until]`, the oldest such; none if
-    /// there are none, or `at_most` is 0.
+    /// Returns the oldest of the `at_most` newest occurrences within `[first, until]`. Returns
+    /// `None` if there are no occurrences, or if `at_most` is 0.
     pub fn newest_in(&self, first: UnixMillis, until: UnixMillis, at_most: u32) -> Option<UnixMillis> {
         let before = i64::from(at_most.checked_sub(1)?);
         if let Some(beats) = self.beats_alone() {
@@ -193,8 +206,9 @@ impl Timetable {
         newest.pop_front()
     }
 
-    /// An instant from which on there are at least `at_most` occurrences up to `until`, and not many more; `first` if there are
-    /// fewer. Each look counts so far only, so that it costs the same whatever it looks back on.
+    /// Returns an instant from which at least `at_most` occurrences, and not many more, come up to
+    /// `until`. Returns `first` if there are fewer. Each probe counts only up to a bound, so it
+    /// costs the same however long the range is.
     fn enough_from(&self, first: i64, until: i64, at_most: usize) -> i64 {
         let most = at_most.saturating_mul(2).saturating_add(16);
         let count = |from: i64| self.from(from).take_while(|at| at.as_i64() <= until).take(most).count();
@@ -218,7 +232,7 @@ impl Timetable {
         enough
     }
 
-    /// The occurrences at or after `millis`, oldest first.
+    /// Returns the occurrences at or after `millis`, the oldest first.
     fn from(&self, millis: i64) -> Occurrences<'_> {
         let from = millis.max(self.first);
         let heads = self.parts.iter().map(|part| (part, part.first_from(&self.zone, from))).collect();
@@ -233,21 +247,21 @@ impl Timetable {
     }
 }
 
-/// What leaves an instant of a schedule out.
+/// The reason why an instant of a schedule does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftOut {
-    /// It lies before `start`.
+    /// The instant lies before `start`.
     Start,
-    /// It lies after `end`, or behind the last of `max_runs`.
+    /// The instant lies after `end`, or after the last of `max_runs`.
     End,
-    /// Its day is none of `only_on`.
+    /// The day of the instant is not in `only_on`.
     OnlyOn,
-    /// Its day is one of `exclude`.
+    /// The day of the instant is in `exclude`.
     Exclude,
 }
 
 impl LeftOut {
-    /// The key that says so.
+    /// The key in the definition that excludes the instant.
     pub fn key(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -258,20 +272,22 @@ impl LeftOut {
     }
 }
 
-/// The occurrences from an instant on, oldest first: each schedule's next, of which the earliest that counts is given out.
+/// The occurrences from an instant on, the oldest first. It keeps the next instant of each schedule
+/// and yields the earliest that counts.
 struct Occurrences<'a> {
     table: &'a Timetable,
     heads: Vec<(&'a Part, Option<i64>)>,
-    /// How often the schedules were moved on since the last that counted.
+    /// The number of times the schedules were moved on since the last occurrence that counted.
     jumps: u32,
     meeting: Option<Meeting<'a>>,
 }
 
 impl Occurrences<'_> {
-    /// So many times it is cheaper to try the next than to look where the schedules and the days meet.
+    /// The number of jumps after which a search for days common to schedules and filter is cheaper
+    /// than trying the next instant.
     const PLAIN_JUMPS: u32 = 16;
 
-    /// Moves every schedule that is before `millis` on to it.
+    /// Moves every schedule that is before `millis` on to its first instant at or after `millis`.
     fn advance(&mut self, millis: i64) {
         for (part, head) in self.heads.iter_mut().filter(|(_, head)| head.is_some_and(|at| at < millis)) {
             *head = part.first_from(&self.table.zone, millis);

@@ -1,47 +1,51 @@
-//! The key by which an added job is the only one of its kind, and what becomes of a second add while another holds it.
+//! The unique key of an added job, and the rule for a second add while another job has the key.
 //!
-//! Two ways to hold a key: until the job is over (its record says so), or for a fixed time counted from the add, whatever
-//! becomes of the job. Only taking the job out by hand ends both.
+//! A key is taken in one of two ways: until the job is over (its record says so), or for a fixed
+//! time from the add, whatever becomes of the job. Only the removal of the job by an operator ends
+//! both early.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What a job is the only one of: 1 to 256 characters, none of them a control character.
+/// The key of a unique job: 1 to 256 characters, none of them a control character.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UniqueKey(String);
 
-/// That a job is the only one of its key.
+/// The uniqueness of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unique {
     /// The key.
     pub key: UniqueKey,
-    /// What becomes of a second add.
+    /// The rule for a second add.
     pub second: Second,
 }
 
-/// What becomes of an add whose key another job holds.
+/// The rule for an add whose key another job has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Second {
-    /// It is a conflict.
+    /// The second add is refused as a conflict.
     Refused {
-        /// How long the key is held, from the add; none = until the job is over. 100 ms to 365 days.
+        /// The time for which the key is taken, from the add. `None` means until the job is over.
+        /// 100 ms to 365 days.
         window: Option<Duration>,
     },
-    /// It takes the place of the first, if that has not begun: its definition and its time hold.
+    /// The second add replaces the first if that has not started: its definition and its time
+    /// count.
     Wins {
-        /// How long after the first add of a burst its run is due at the latest; none = whenever the last add says. 100 ms to 365 days.
+        /// The time after the first add of a burst at which its run is due at the latest. `None`
+        /// means that the last add decides alone. 100 ms to 365 days.
         max_wait: Option<Duration>,
     },
-    /// It is dropped, and that is a success.
+    /// The second add is dropped, which counts as success.
     Dropped {
-        /// How long the key is held, from the add. 100 ms to 365 days.
+        /// The time for which the key is taken, from the add. 100 ms to 365 days.
         window: Duration,
     },
 }
 
 impl UniqueKey {
-    /// The most characters of a key.
+    /// The maximum number of characters in a key.
     pub const MOST: usize = 256;
 
     /// The key as text.
@@ -56,17 +60,17 @@ impl fmt::Display for UniqueKey {
     }
 }
 
-/// Why a text is no key.
+/// The reason why a text is not a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UniqueKeyError {
-    /// It has no character.
+    /// The key is empty.
     #[error("the key is empty, wanted 1 to 256 characters such as \"customer-42\"")]
     Empty,
-    /// It has too many.
+    /// The key has too many characters.
     #[error("the key has {0} characters, wanted at most 256")]
     TooLong(usize),
-    /// One of them is a control character.
-    #[error("the key has a control character at place {0}, wanted characters that can be shown")]
+    /// The key has a control character.
+    #[error("the key has a control character at position {0}, wanted printable characters")]
     Control(usize),
 }
 
@@ -89,7 +93,7 @@ impl FromStr for UniqueKey {
 }
 
 impl Second {
-    /// The word for it.
+    /// The name of this rule in a definition.
     pub fn mode(self) -> &'static str {
         match self {
             Self::Refused { .. } => "refuse",
@@ -98,7 +102,8 @@ impl Second {
         }
     }
 
-    /// How long the key is held, from the add; none = by what the job's record says.
+    /// The time for which the key is taken, from the add. `None` means that the record of the job
+    /// decides.
     pub fn window(self) -> Option<Duration> {
         match self {
             Self::Refused { window } => window,
@@ -107,12 +112,12 @@ impl Second {
         }
     }
 
-    /// Whether later adds take the place of the first.
+    /// Returns true if later adds replace the first.
     pub fn is_debounce(self) -> bool {
         matches!(self, Self::Wins { .. })
     }
 
-    /// How long after the first add of a burst its run is due at the latest.
+    /// The time after the first add of a burst at which its run is due at the latest.
     pub fn max_wait(self) -> Option<Duration> {
         match self {
             Self::Wins { max_wait } => max_wait,

@@ -1,6 +1,7 @@
-//! Secrets that sign the requests of a job, in the form of Standard Webhooks: `whsec_` and a key in base64.
+//! Secrets that sign the requests of a job, in the form of Standard Webhooks: `whsec_` and a key in
+//! base64.
 //!
-//! Invariant: a key is long enough to sign with, and no message and no Debug text shows it.
+//! Invariant: a key is long enough to sign with, and no message and no `Debug` text shows it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,11 +11,12 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::reference;
 
-/// What every secret begins with.
+/// The prefix of every secret.
 const PREFIX: &str = "whsec_";
-/// How long a key is, in bytes.
+/// The allowed length of a key, in bytes.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
-/// Secrets that may sign at once: the new one, and those that are on their way out.
+/// The maximum number of secrets that sign at the same time: the new secret, and old secrets that
+/// are being replaced.
 pub const MOST_SECRETS: usize = 4;
 
 /// A secret.
@@ -25,12 +27,12 @@ pub struct WebhookSecret {
 }
 
 impl WebhookSecret {
-    /// The bytes that sign.
+    /// The bytes of the signing key.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// Its text, to be kept and never to be shown.
+    /// The text of the secret. It may be stored, but must never be shown.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -42,10 +44,11 @@ impl fmt::Debug for WebhookSecret {
     }
 }
 
-/// A text that is no secret; it is not shown, for it may be one misspelt.
+/// The error for a text that is not a secret. The text is not shown, because it may be a misspelt
+/// secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "is no secret: wanted whsec_ and behind it 24 to 64 bytes in base64 (echo whsec_$(openssl rand -base64 32) makes one), or ${{credential:NAME}}"
+    "is not a secret: wanted whsec_ followed by 24 to 64 bytes in base64 (echo whsec_$(openssl rand -base64 32) makes one), or ${{credential:NAME}}"
 )]
 pub struct NotASecret;
 
@@ -58,17 +61,17 @@ impl FromStr for WebhookSecret {
     }
 }
 
-/// A secret as a job names it.
+/// A signing secret as a job names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SigningSecret {
     /// The secret itself.
     Given(WebhookSecret),
-    /// A reference to a credential of the node that holds it.
+    /// A reference to a credential of the node.
     Referred(String),
 }
 
 impl SigningSecret {
-    /// Its text, to be kept and never to be shown.
+    /// The text of the secret or of the reference. It may be stored, but must never be shown.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Given(secret) => secret.as_str(),
@@ -76,7 +79,7 @@ impl SigningSecret {
         }
     }
 
-    /// What may be shown of it.
+    /// The text that may be shown.
     pub fn shown(&self) -> &str {
         match self {
             Self::Given(_) => "whsec_***",

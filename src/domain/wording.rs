@@ -1,4 +1,4 @@
-//! Instants, stretches of time and failures in the words sentences have for them.
+//! Formats instants, durations and failures for sentences.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -7,18 +7,20 @@ use super::time::UnixMillis;
 use super::timetable::Timetable;
 use super::zone::Zone;
 
-/// The byte of `text` at or before byte `most` at which a character begins: where one that is too long becomes so.
+/// Returns the last character boundary of `text` at or before byte `most`. It is where a text that
+/// is too long becomes so.
 pub(in crate::domain) fn end_within(text: &str, most: usize) -> usize {
     (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// Whether who shows it may do something else with it: a control character, or one that turns the direction of writing.
+/// Returns true if a viewer may act on the character instead of showing it. Such characters are
+/// control characters and those that change the direction of writing.
 pub fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// RFC 3339 with milliseconds and the zone's offset, `Z` for UTC.
+/// Formats an instant as RFC 3339 with milliseconds and the offset of the zone, or `Z` for UTC.
 pub fn rfc3339(at: UnixMillis, zone: &Zone) -> String {
     if zone.name().as_str() == "UTC" {
         return at.to_string();
@@ -26,12 +28,13 @@ pub fn rfc3339(at: UnixMillis, zone: &Zone) -> String {
     at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%FT%T%.3f%:z").to_string()
 }
 
-/// For people: `Mon 2026-11-23 02:30:00 CET`.
+/// Formats an instant for readers: `Mon 2026-11-23 02:30:00 CET`.
 pub fn shown(at: UnixMillis, zone: &Zone) -> String {
     at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%a %F %T %Z").to_string()
 }
 
-/// The same with its milliseconds, where it is none of a whole second: `Mon 2026-11-23 02:30:00.250 CET`.
+/// Formats an instant for readers, with milliseconds if it is not a whole second:
+/// `Mon 2026-11-23 02:30:00.250 CET`.
 pub fn shown_exactly(at: UnixMillis, zone: &Zone) -> String {
     if at.floor_to_second() == at {
         return shown(at, zone);
@@ -39,7 +42,8 @@ pub fn shown_exactly(at: UnixMillis, zone: &Zone) -> String {
     at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%a %F %T%.3f %Z").to_string()
 }
 
-/// How many occurrences were skipped together. They are counted only so far, and held there: from then on it may be more.
+/// Formats how many occurrences were skipped together. Counting stops at 100,000, so from there on
+/// there may be more.
 pub fn skipped_count(count: u64) -> String {
     match count.cmp(&u64::from(Timetable::COUNTED)) {
         Ordering::Less => count.to_string(),
@@ -48,7 +52,7 @@ pub fn skipped_count(count: u64) -> String {
     }
 }
 
-/// A stretch in its two largest units: `2d 3h`, `5m 10s`, `12s`, `350ms`.
+/// Formats a duration in its two largest units: `2d 3h`, `5m 10s`, `12s`, `350ms`.
 pub fn span(length: Duration) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
     if length < Duration::from_secs(1) {
@@ -71,7 +75,7 @@ pub fn span(length: Duration) -> String {
     parts.join(" ")
 }
 
-/// What an attempt's facts say; none if they say nothing.
+/// Describes the facts of an attempt, or returns `None` if there are none.
 pub fn in_words(error: Option<&str>, signal: Option<i32>, exit_code: Option<i32>, http_status: Option<u16>) -> Option<String> {
     if let Some(error) = error {
         return Some(error.to_owned());

@@ -1,36 +1,37 @@
-//! Time zones by name, from the system's zone data.
+//! Time zones by name, from the zone data of the system.
 //!
-//! Invariant: a [`ZoneName`] named a zone the system knew when it was read, in the spelling of the zone data. Names that
-//! mean another zone on another host (`localtime`, `posixrules`) are not names here.
+//! Invariant: a [`ZoneName`] named a zone that the system knew when the name was parsed, in the
+//! spelling of the zone data. Names that mean another zone on another host (`localtime`,
+//! `posixrules`) are refused.
 
 use std::fmt;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-/// More bytes than any name has.
+/// The maximum length of a name, in bytes. Every real name is shorter.
 const LONGEST_NAME: usize = 100;
 
-/// The name of an IANA time zone, such as `Europe/Berlin`. Cheap to clone.
+/// The name of an IANA time zone, such as `Europe/Berlin`. It is cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZoneName(Arc<str>);
 
-/// A zone and its rules. Cheap to clone.
+/// A zone and its rules. It is cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Zone {
     name: ZoneName,
     rules: TimeZone,
 }
 
-/// A text that names no zone the system knows.
+/// The error for a text that names no zone known to the system.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("time zone {found:?} is unknown, {wanted}")]
 pub struct ZoneError {
-    /// The text found, cut when it is long.
+    /// The text, cut if it is long.
     pub found: String,
-    /// What was wanted, with the nearest names.
+    /// The description of a valid name, with the nearest names.
     pub wanted: String,
-    /// The nearest names, best first; empty when nothing is near.
+    /// The nearest names, the best first. Empty if no name is near.
     pub nearest: Vec<String>,
 }
 
@@ -56,32 +57,34 @@ impl fmt::Display for ZoneName {
 }
 
 impl Zone {
-    /// The zone of that name; an error only if the zone data changed since the name was read.
+    /// Loads the zone with this name. Fails only if the zone data changed since the name was
+    /// parsed.
     pub fn load(name: &ZoneName) -> Result<Self, ZoneError> {
         find(name.as_str()).ok_or_else(|| ZoneError::unknown(name.as_str()))
     }
 
-    /// The zone of that name, if the system knows one; what is near to it is not looked for.
+    /// Returns the zone with this name, if the system knows it. It does not search for near names.
     pub fn named(name: &str) -> Option<Self> {
         find(name)
     }
 
-    /// Coordinated universal time.
+    /// Coordinated universal time (UTC).
     pub fn utc() -> Self {
         Self { name: ZoneName(Arc::from("UTC")), rules: TimeZone::UTC }
     }
 
-    /// The zone of this host: `TZ`, else `/etc/localtime`; UTC when that has no IANA name (`TZ=EST5EDT,M3.2.0,M11.1.0`).
+    /// The zone of this host: `TZ`, else `/etc/localtime`. It is UTC if that zone has no IANA name
+    /// (`TZ=EST5EDT,M3.2.0,M11.1.0`).
     pub fn of_host() -> Self {
         TimeZone::try_system().ok().and_then(|rules| find(rules.iana_name()?)).unwrap_or_else(Self::utc)
     }
 
-    /// Its name.
+    /// The name of the zone.
     pub fn name(&self) -> &ZoneName {
         &self.name
     }
 
-    /// Its rules.
+    /// The rules of the zone.
     pub fn rules(&self) -> &TimeZone {
         &self.rules
     }
@@ -121,10 +124,11 @@ impl ZoneError {
     }
 }
 
-/// How alike two texts must be, from 0 to 1.
+/// The minimum similarity of two texts, from 0 to 1.
 const ALIKE: f64 = 0.6;
 
-/// How alike two texts are; 0 for those whose letters alone keep them below [`ALIKE`], which are most of some hundred names.
+/// Returns the similarity of two texts. A cheap comparison of letters first yields 0 for most of
+/// some hundred names, which must be below [`ALIKE`].
 fn alike(text: &str, name: &str) -> f64 {
     let (own, other) = (text.chars().count(), name.chars().count());
     let share =
@@ -142,7 +146,7 @@ fn alike(text: &str, name: &str) -> f64 {
     if share(common.count()) < ALIKE { 0.0 } else { 1.0 - share(strsim::osa_distance(text, name)) }
 }
 
-/// Up to three of `names` that look like `text`: as a whole, or its city alone.
+/// Returns up to three of `names` that look like `text`, either the whole name or its city alone.
 fn nearest(text: &str, names: Vec<String>) -> Vec<String> {
     let text = text.to_lowercase().replace([' ', '-'], "_");
     let mut scored: Vec<(f64, String)> = names
@@ -155,7 +159,7 @@ fn nearest(text: &str, names: Vec<String>) -> Vec<String> {
         .filter(|(score, _)| *score >= ALIKE)
         .collect();
     scored.sort_by(|(a, left), (b, right)| b.total_cmp(a).then_with(|| left.cmp(right)));
-    // Some names that are listed are no zones here.
+    // Some names in the list are not zones here.
     scored.into_iter().map(|(_, name)| name).filter(|name| find(name).is_some()).take(3).collect()
 }
 

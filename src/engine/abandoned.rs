@@ -1,7 +1,9 @@
-//! Claims whose answer never came: if Redis did them, their runs are leased to this node and were never started by it.
+//! Claims whose answer never came. If Redis carried a claim out, its runs are leased to this node,
+//! and this node never started them.
 //!
-//! Invariant: what a token in here won is not executed on this node, now or later, so it may be given back as if it had never
-//! been claimed, an at-most-once run too. Noted only once nobody waits for the answer any more.
+//! Invariant: this node never executes a run that a noted token won. So the run may be given back
+//! as if it had never been claimed, even an at-most-once run. A token is noted only once no caller
+//! waits for its answer any more.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,10 +11,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::domain::ids::RunId;
 use crate::store::RunRecord;
 
-/// Claims remembered at most, each counted for each of its runs: past this all are forgotten, and left to recovery.
+/// The upper bound of remembered claims, counted once for each run of a claim. Past this bound all
+/// claims are forgotten, and recovery takes care of their runs.
 const MOST: usize = 10_000;
 
-/// The claims given up.
+/// The claims whose answer this node no longer waits for.
 #[derive(Default)]
 pub(super) struct Abandoned {
     tokens: Mutex<HashMap<RunId, Vec<String>>>,
@@ -23,10 +26,10 @@ impl Abandoned {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that nobody waits any more for the answer to the claim of `runs` by `token`.
+    /// Notes that no caller waits any more for the answer to the claim of `runs` by `token`.
     pub(super) fn note<'a>(&self, token: &str, runs: impl Iterator<Item = &'a RunId>) {
         let mut tokens = self.tokens();
-        // Counted anew each time: this is rare, and one run may be claimed in vain again and again.
+        // Counted anew at each call: calls are rare, and one run may be claimed in vain many times.
         let mut known: usize = tokens.values().map(Vec::len).sum();
         for run in runs {
             if known >= MOST {
@@ -38,17 +41,17 @@ impl Abandoned {
         }
     }
 
-    /// Whether a claim of `run` was given up: what its record says is worth reading.
+    /// Returns true if a claim of `run` was given up, so that its record is worth reading.
     pub(super) fn knows(&self, run: &RunId) -> bool {
         self.tokens().contains_key(run)
     }
 
-    /// The runs whose claims were given up.
+    /// Returns the runs whose claims were given up.
     pub(super) fn runs(&self) -> Vec<RunId> {
         self.tokens().keys().cloned().collect()
     }
 
-    /// Whether the lease a record tells of was won by a claim that was given up.
+    /// Returns true if a claim that was given up won the lease in `record`.
     pub(super) fn won(&self, record: &RunRecord) -> bool {
         let Some(claim) = &record.claim_token else { return false };
         self.tokens().get(&record.run).is_some_and(|tokens| tokens.contains(claim))

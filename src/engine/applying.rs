@@ -1,7 +1,8 @@
-//! A file of jobs that is applied from outside: what it would change, and doing so.
+//! Applies a jobs file from outside a node: computes what the file would change, and changes it.
 //!
-//! Invariant: after it was applied, what is live is as the file says, but for names that jobs of the command line hold. Jobs of the
-//! same source that are no longer in the file go only when that is asked for; those of others are never taken out.
+//! Invariant: afterwards the live jobs are as the file says, except names that command-line jobs
+//! own. Jobs of the same source that left the file are removed only on request. Jobs of other
+//! sources are never removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,75 +18,77 @@ use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::store::{Existing, JobRecord, QueueRecord, RemoveReply, Section, SectionText, SourceKind, Store, StoreError};
 
-/// Jobs read, or pushed, in one call at most.
+/// The most jobs read or written in one call.
 const BATCH: usize = 200;
 
-/// What a file says, as far as Redis is to say it too.
+/// The content of a jobs file, as far as it is stored in Redis.
 #[derive(Debug, Clone)]
 pub struct Said<'a> {
-    /// What the file is known by.
+    /// The name of the file as a source.
     pub source: &'a SourceName,
-    /// Its jobs.
+    /// The jobs of the file.
     pub jobs: &'a BTreeMap<JobName, JobSpec>,
-    /// Its queues and groups.
+    /// The queues and groups of the file.
     pub sections: BTreeMap<Section, SectionText>,
 }
 
-/// How one job of the file, or of the same source, stands.
+/// The state of a job of the file, or of a job of the same source that left the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// What is live is as the file says.
+    /// The live job is as the file says.
     Same,
-    /// There is none of this name.
+    /// No job of this name is live.
     New,
-    /// What is live differs in these keys.
+    /// The live job differs from the file in these keys.
     Changed(Vec<KeyChange>),
-    /// What is live differs in these keys: that file, if it can be told, said it since this node's file said what it says now. Of
-    /// a node's file only what is new counts, so reloading the node changes nothing.
+    /// Another file (if known) changed these keys after this node last changed its own file. The
+    /// newer change wins, so this node leaves the job alone. Reloading an unchanged file of a node
+    /// therefore changes nothing.
     Overruled(Vec<KeyChange>, Option<SourceName>),
     /// The name belongs to a job of the command line.
     Held,
-    /// It ran at its last time, or that is past: nothing is planted.
+    /// The job ran at its last time, or that time has passed. Nothing is planted.
     Over,
-    /// It is no longer in the file, which said it once.
+    /// The job is no longer in the file, which listed it before.
     Gone,
 }
 
-/// A job and how it stands.
+/// A job and its state.
 #[derive(Debug, Clone)]
 pub struct JobStanding {
-    /// Its name.
+    /// The name of the job.
     pub name: JobName,
-    /// How it stands.
+    /// The state of the job.
     pub standing: Standing,
-    /// The other files that list it.
+    /// The other files that list the job.
     pub others: Vec<SourceName>,
-    /// Whether Redis knows that this source lists it, with this text.
+    /// True if Redis knows that this source lists the job with this definition.
     is_listed: bool,
 }
 
-/// A queue or group that is not live as the file says.
+/// A queue or group whose live settings differ from the file.
 #[derive(Debug, Clone)]
 pub struct SectionStanding {
-    /// Which.
+    /// The queue or group.
     pub section: Section,
-    /// How it stands: new, changed or gone.
+    /// The state of the section: new, changed or gone.
     pub standing: Standing,
 }
 
-/// A file held against what is live.
+/// The comparison of a file with the live jobs, queues and groups.
 #[derive(Debug, Clone)]
 pub struct Comparison {
-    /// Each job of the file, then those that are gone from it.
+    /// Each job of the file, then the jobs that are gone from it.
     pub jobs: Vec<JobStanding>,
     /// The queues and groups that differ.
     pub sections: Vec<SectionStanding>,
-    /// What of the sections is not yet said by this source.
+    /// The sections that this source has not declared yet with this text.
     unsaid: BTreeSet<Section>,
 }
 
 impl Comparison {
-    /// Whether applying the file would change what runs; what is gone counts only where it is to be taken out.
+    /// Returns true if applying the file would change what runs. Jobs and sections that left the
+    /// file count only if `prune` removes them.
     pub fn differs(&self, prune: Prune) -> bool {
         let counts = |standing: &Standing, others: &[SourceName]| match standing {
             Standing::New | Standing::Changed(_) | Standing::Held => true,
@@ -97,53 +100,53 @@ impl Comparison {
     }
 }
 
-/// What becomes of jobs that are no longer in the file.
+/// The choice whether jobs that left the file are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prune {
-    /// They are taken out.
+    /// Jobs that left the file are removed.
     Yes,
-    /// They stay.
+    /// Jobs that left the file stay.
     No,
 }
 
-/// What became of one job.
+/// The result for one job.
 #[derive(Debug, Clone)]
 pub struct Done {
-    /// Its name.
+    /// The name of the job.
     pub name: JobName,
-    /// What was done.
+    /// The change that was made.
     pub deed: Deed,
 }
 
-/// What was done with one job.
+/// The change made to one job.
 #[derive(Debug, Clone)]
 pub enum Deed {
-    /// Added; its next time.
+    /// The job was added. Holds its next time.
     Added(Option<UnixMillis>),
-    /// Changed; its next time, if that moved.
+    /// The job was changed. Holds its next time, if that moved.
     Changed(Option<UnixMillis>),
-    /// Taken out.
+    /// The job was removed.
     Removed,
-    /// No longer listed here, and kept by another file.
+    /// This source lists the job no longer, but another file still does.
     LeftToOthers,
-    /// Nothing: it was so already.
+    /// Nothing was changed, because the job already was as the file says.
     Nothing,
-    /// Left out: the name belongs to a job of the command line.
+    /// The job was left out, because its name belongs to a job of the command line.
     Held,
-    /// Its time is past: what was there before under its name does not go on.
+    /// The time of the job is past. A job that was live under its name does not go on.
     Past(UnixMillis),
-    /// It could not be done.
+    /// The change failed, with this reason.
     Failed(String),
 }
 
-/// The queues and groups a file says, as they are kept.
+/// Returns the queues and groups of a file in their stored form.
 pub fn sections_of(config: &Config) -> BTreeMap<Section, SectionText> {
     let queues = config.queues.iter().map(|(name, queue)| (Section::Queue(name.clone()), SectionText::Queue(queue.clone())));
     let groups = config.groups.iter().map(|(name, group)| (Section::Group(name.clone()), SectionText::Group(group.clone())));
     queues.chain(groups).collect()
 }
 
-/// Holds a file against what is live.
+/// Compares a file with the live jobs, queues and groups.
 pub async fn compare(store: &Store, said: &Said<'_>) -> Result<Comparison, StoreError> {
     let now = store.now().await?;
     let listed = store.read_source(said.source).await?;
@@ -156,7 +159,7 @@ pub async fn compare(store: &Store, said: &Said<'_>) -> Result<Comparison, Store
             let standing = match (said.jobs.get(name), &record) {
                 (Some(spec), record) => standing_of(spec, record.as_ref(), now),
                 (None, Some(job)) if job.is_live() => Standing::Gone,
-                // Only the list still names it.
+                // The job is not live: only the list of this source still names it.
                 (None, _) => Standing::Over,
             };
             let own = said.jobs.get(name).map(|spec| config::hash(&config::to_surface(spec)));
@@ -193,13 +196,15 @@ fn standing_of(spec: &JobSpec, record: Option<&JobRecord>, now: UnixMillis) -> S
     }
 }
 
-/// Whether a job's definition as an older schedd wrote it means `definition`: it kept what a request does not obey.
+/// Returns true if the stored definition, written by an older schedd, means the same as
+/// `definition`. Older versions stored process rules of an HTTP request, which have no effect.
 fn means(job: &JobRecord, definition: &str) -> bool {
     job.definition != definition
         && config::from_surface(&job.definition).is_ok_and(|spec| config::to_surface(&spec) == definition)
 }
 
-/// A definition that no longer says what it said is written anew, though all agree on what it is to say.
+/// Returns `Changed` if the stored definition can no longer be read, so that it is written anew.
+/// Its hash still matches then.
 fn same_or_spoilt(job: &JobRecord) -> Standing {
     match config::from_surface(&job.definition) {
         Ok(_) => Standing::Same,
@@ -207,13 +212,13 @@ fn same_or_spoilt(job: &JobRecord) -> Standing {
     }
 }
 
-/// The sections that differ, and those this source has not said yet.
+/// Returns the sections that differ, and the sections this source has not declared yet.
 async fn compare_sections(store: &Store, said: &Said<'_>) -> Result<(Vec<SectionStanding>, BTreeSet<Section>), StoreError> {
     let declared = store.read_declared(said.source).await?;
     let (queues, groups) = (store.read_queues().await?, store.read_groups().await?);
     let (mut differing, mut unsaid) = (Vec::new(), BTreeSet::new());
     for (section, text) in &said.sections {
-        // What this source said before stands, also where it was set by hand since.
+        // An unchanged declaration of this source holds, even if the section was set by hand since.
         if declared.get(section) == Some(&text.hash()) {
             continue;
         }
@@ -241,13 +246,14 @@ async fn compare_sections(store: &Store, said: &Said<'_>) -> Result<(Vec<Section
     Ok((differing, unsaid))
 }
 
-/// What holds for a queue but for a pause by hand, which no file takes back.
+/// Returns the live settings of a queue. A pause set by hand is left out, because no file resumes
+/// it.
 fn of_record(record: QueueRecord) -> SectionText {
     let is_by_hand = record.paused.is_some_and(|(_, by)| !by.starts_with("file of "));
     SectionText::Queue(QueueSettings { is_paused: record.settings.is_paused && !is_by_hand, ..record.settings })
 }
 
-/// Its keys as one line of JSON.
+/// Returns the keys of a section as one line of JSON.
 fn keys_of(text: &SectionText) -> String {
     let keys = match text {
         SectionText::Queue(queue) => config::queue_keys(queue),
@@ -256,7 +262,8 @@ fn keys_of(text: &SectionText) -> String {
     serde_json::Value::Object(keys).to_string()
 }
 
-/// Makes what is live as the file says. What one job meets keeps no other from being done.
+/// Makes the live jobs, queues and groups as the file says. A failure of one job does not keep
+/// other jobs from being applied.
 pub async fn apply(
     store: &Store,
     host_zone: &Zone,
@@ -302,7 +309,7 @@ pub async fn apply(
     for job in comparison.jobs.iter().filter(is_needless) {
         done.push(Done { name: job.name.clone(), deed: unlist(store, said, &job.name).await? });
     }
-    // Last, so that no job is left in a queue that nobody declares.
+    // Sections go last, so that no job is left in a queue that no source declares.
     for gone in comparison.sections.iter().filter(|section| section.standing == Standing::Gone && prune == Prune::Yes) {
         store.declare_section(said.source, &gone.section, None).await?;
     }

@@ -1,8 +1,11 @@
-//! Checks the books slowly, all the time: each minute one node looks at a slice of them and writes down what does not agree.
+//! The consistency check in the background. Each minute one node checks a slice of all indexes and
+//! records, and stores the findings.
 //!
-//! Invariant: it only reads and tells, but for what was planned by a clock of Redis that was ahead, which it has planned anew. A slice has a bound, whatever the books hold; the next goes on where it ended. What was
-//! found before is looked at again at each turn, so what is mended is no longer told. Counters are counted once a round, where
-//! there are not more keys than one turn may count.
+//! Invariant: the check only reads and reports, with one exception: plans made by a Redis clock
+//! that was ahead are planned anew.
+//! - A slice has a bound, whatever the amount of data. The next slice starts where the last ended.
+//! - Each turn checks earlier findings again, so a repaired finding disappears.
+//! - Counters are checked once a round, if there are not more keys than one turn may count.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,21 +23,21 @@ use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 use crate::domain::lane::Lane;
 use crate::store::{AuditNote, Index, Store, StoreError};
 
-/// How often a slice is looked at, by whichever node comes first.
+/// The interval of slices, by whichever node comes first.
 pub const EVERY: Duration = Duration::from_secs(60);
-/// How often a node asks whether it is its turn.
+/// The interval at which a node asks whether it is its turn.
 const ASK: Duration = Duration::from_secs(5);
-/// Members of indexes looked at in one turn.
+/// The number of index members checked in one turn.
 const SLICE: usize = 500;
 const PAGE: usize = 100;
-/// Runs of one job looked at in each of its places.
+/// The number of runs checked in each place of one job.
 const PLACES: usize = 20;
-/// Findings kept.
+/// The number of findings kept.
 const KEPT: usize = 100;
-/// Keys of the whole Redis beyond which counters are left to `doctor`.
+/// The number of keys in the whole Redis beyond which only `doctor` checks the counters.
 const COUNTED: u64 = 100_000;
 
-/// Asks for its turn, for ever.
+/// Asks for a turn, for ever.
 pub(super) async fn run(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(ASK.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
@@ -54,7 +57,7 @@ async fn turn(shared: &Shared) -> Result<(), StoreError> {
     let lanes = books.lanes();
     let mut place = Place::parse(&turn.place, &lanes);
     let (first, mut looked_at, mut round_at) = (place.part.clone(), 0, turn.round_at);
-    // What only many keys together tell is told again only by them.
+    // A finding that depends on many keys is confirmed only by reading all of these keys again.
     let mut is_counted = known.has_of_many_keys();
     while looked_at < SLICE {
         if place.part == Part::Counters {
@@ -83,18 +86,20 @@ async fn turn(shared: &Shared) -> Result<(), StoreError> {
     if is_counted {
         match count(store).await {
             Ok(findings) => found.extend(findings),
-            // A key that holds something else is told where it is met; a user who may not go over all keys counts nothing.
+            // Wrong types are reported where the key is read. A user without the right to scan all
+            // keys skips the count.
             Err(StoreError::WrongType { .. } | StoreError::Denied { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    // Those told before keep their place, so that none is told again for want of room.
+    // Findings already reported come first, so that the bound `KEPT` never drops them and reports
+    // them again later.
     found.sort_by(|a, b| (!known.has(a), a.rule, &a.subject).cmp(&(!known.has(b), b.rule, &b.subject)));
     for finding in found.iter().take(KEPT).filter(|finding| !known.has(finding)) {
-        warn!(rule = finding.rule.as_str(), "The books do not agree: {finding}.");
+        warn!(rule = finding.rule.as_str(), "Consistency check failed: {finding}.");
     }
     if found.is_empty() && !known.subjects.is_empty() {
-        info!("The books agree again.");
+        info!("The consistency check passes again.");
     }
     let list: Vec<Value> = found.iter().take(KEPT).map(finding_json).collect();
     let note = AuditNote {
@@ -107,7 +112,8 @@ async fn turn(shared: &Shared) -> Result<(), StoreError> {
     store.note_audit(&note).await
 }
 
-/// What the counters and the indexes of outputs say otherwise than it is; nothing where there are too many keys to count.
+/// Returns the findings about counters and output indexes. Returns nothing if there are too many
+/// keys to count.
 async fn count(store: &Store) -> Result<Vec<Finding>, StoreError> {
     if store.count_keys().await? > COUNTED {
         return Ok(Vec::new());
@@ -116,13 +122,14 @@ async fn count(store: &Store) -> Result<Vec<Finding>, StoreError> {
     Ok(whole::judge(store, &names).await?.findings)
 }
 
-/// Looks at one page of a part and moves the place on; how many members it had.
+/// Checks one page of a part and moves `place` on. Returns the findings and the number of members
+/// checked.
 async fn look(shared: &Shared, books: &mut Books<'_>, place: &mut Place) -> Result<(Vec<Finding>, usize), StoreError> {
     let index = match &place.part {
         Part::Index(index) => index.clone(),
         Part::Keys => {
             return match look_at_keys(shared, books, place).await {
-                // A user who may not go over all keys checks the rest.
+                // A user without the right to scan all keys still checks the rest.
                 Err(StoreError::Denied { .. }) => {
                     place.cursor = 0;
                     Ok((Vec::new(), 0))
@@ -134,7 +141,8 @@ async fn look(shared: &Shared, books: &mut Books<'_>, place: &mut Place) -> Resu
     };
     let page = match shared.store.scan_index(&index, place.cursor, PAGE).await {
         Ok(page) => page,
-        // A key that holds something else is told by whoever needs it, and keeps nobody from the others.
+        // The wrong type is reported as a finding of its key, and the other indexes are checked all
+        // the same.
         Err(StoreError::WrongType { key, .. }) => {
             place.cursor = 0;
             return Ok((books.look_at(&BTreeSet::from([Subject::Key(key)])).await?, 0));
@@ -150,7 +158,7 @@ async fn look(shared: &Shared, books: &mut Books<'_>, place: &mut Place) -> Resu
             shared.store.forget_dealt(&names, shared.store.now().await?).await?;
         }
         for name in &names {
-            // Its wrong types are told above.
+            // Its wrong types were reported above.
             let Ok(places) = shared.store.list_places(name, PLACES).await else { continue };
             let runs: Vec<(RunId, Option<Fence>)> = places.into_iter().map(|run| (run, None)).collect();
             if !runs.is_empty() {
@@ -163,7 +171,8 @@ async fn look(shared: &Shared, books: &mut Books<'_>, place: &mut Place) -> Resu
     Ok((books.look_at_runs(&runs).await?, count))
 }
 
-/// Looks at a page of the keys themselves, and at the jobs and runs they are of, whether or not an index names those.
+/// Checks one page of the keys themselves, and the jobs and runs they belong to, whether or not an
+/// index names these.
 async fn look_at_keys(shared: &Shared, books: &mut Books<'_>, place: &mut Place) -> Result<(Vec<Finding>, usize), StoreError> {
     let (keys, next) = shared.store.scan_some_keys(place.cursor, PAGE).await?;
     place.cursor = next;
@@ -182,22 +191,22 @@ async fn look_at_keys(shared: &Shared, books: &mut Books<'_>, place: &mut Place)
     if !runs.is_empty() {
         findings.extend(books.look_at_runs(&runs).await?);
     }
-    // Those of others that were passed over cost as much.
+    // Foreign keys that the scan passed over cost as much.
     Ok((findings, PAGE.max(keys.len())))
 }
 
-/// What is looked at in pages.
+/// A part of the data that is checked in pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     /// The members of an index.
     Index(Index),
-    /// All keys there are.
+    /// All keys of the namespace.
     Keys,
-    /// The counters, in one go.
+    /// The counters, checked in one go.
     Counters,
 }
 
-/// Where the check goes on.
+/// The position at which the check goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     part: Part,
@@ -205,7 +214,7 @@ struct Place {
 }
 
 impl Place {
-    /// The parts in the order they are looked at.
+    /// Returns the parts in the order of checking.
     fn round(lanes: &[Lane]) -> Vec<Part> {
         let mut round = vec![Index::Jobs, Index::Finished, Index::Leases, Index::Stops];
         round.extend(lanes.iter().cloned().map(Index::Due));
@@ -231,7 +240,7 @@ impl Place {
         }
     }
 
-    /// What the last turn wrote; what is no place is the beginning.
+    /// Parses the position that the last turn stored. An unknown position means the beginning.
     fn parse(text: &str, lanes: &[Lane]) -> Self {
         let (word, cursor) = text.split_once(' ').unwrap_or((text, ""));
         let part = Self::round(lanes).into_iter().find(|part| Self::word(part) == word);
@@ -241,7 +250,7 @@ impl Place {
         }
     }
 
-    /// Whether a round begins here.
+    /// Returns true if a round begins here.
     fn is_beginning(&self) -> bool {
         self.part == Part::Index(Index::Jobs)
     }
@@ -257,14 +266,14 @@ impl Place {
     }
 }
 
-/// What earlier turns found.
+/// The findings of earlier turns.
 struct Known {
     told: BTreeSet<(String, Subject)>,
     subjects: BTreeSet<Subject>,
 }
 
 impl Known {
-    /// What cannot be read was never told.
+    /// Reads stored findings. Entries that cannot be read count as never reported.
     fn read(list: &str) -> Self {
         let items = match serde_json::from_str(list) {
             Ok(Value::Array(items)) => items,
@@ -294,7 +303,7 @@ fn told(item: &Value) -> Option<(String, Subject)> {
     Some((text("rule")?.to_owned(), subject))
 }
 
-/// A finding as it is kept.
+/// Returns a finding in its stored form.
 fn finding_json(finding: &Finding) -> Value {
     let mut item = match &finding.subject {
         Subject::Job(name) => json!({"job": name.as_str()}),

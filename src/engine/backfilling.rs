@@ -1,7 +1,9 @@
-//! Past occurrences made up for because a person asks: which those are, and their runs one after the other.
+//! Backfill: selects past occurrences that an operator asks for, and plants their runs one after
+//! the other.
 //!
-//! Invariant: what is made up for never moves the schedule, and two backfill runs of a job are never out at once. The id of a
-//! backfill run is that of its occurrence, so asking twice makes up for each once.
+//! Invariant: a backfill never moves the schedule, and two backfill runs of a job are never planned
+//! or open at once. The id of a backfill run is derived from its occurrence, so asking twice makes
+//! one run of each.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,40 +16,40 @@ use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 use crate::store::{PlantReply, Store, StoreError};
 
-/// Backfill runs passed over in one go because they are over.
+/// The most ended backfill runs passed over in one call.
 const ROUNDS: usize = 1_000;
-/// Occurrences looked up in one go.
+/// The number of occurrences looked up in one call.
 const PAGE: usize = 200;
-/// Occurrences looked at for one wish.
+/// The most occurrences examined for one request.
 const LOOKED_AT: usize = 100_000;
-/// Backfill runs a job may have waiting.
+/// The most backfill runs a job may have waiting.
 const WAITING: usize = 10_000;
 
-/// A window of time that is past.
+/// A past window of time.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
-    /// Its first instant.
+    /// The first instant of the window.
     pub from: UnixMillis,
-    /// The first instant after it.
+    /// The first instant after the window.
     pub to: UnixMillis,
 }
 
-/// What of a window is to be made up for.
+/// The occurrences of a window that a backfill would run.
 #[derive(Debug, Clone, Default)]
 pub struct BackfillPlan {
-    /// The backfill runs to be planted, oldest due first.
+    /// The backfill runs to plant, oldest due first.
     pub runs: Vec<RunId>,
-    /// Occurrences left out because they succeeded, as history or the ledger tells.
+    /// The number of occurrences left out because history or the ledger says that they succeeded.
     pub succeeded: u64,
-    /// Occurrences left out because they have a backfill run already.
+    /// The number of occurrences left out because they have a backfill run already.
     pub repeated: u64,
-    /// Occurrences left out because their own run is still to come or not over.
+    /// The number of occurrences left out because their own run is planned or has not ended.
     pub owed: u64,
-    /// The first occurrence that was not looked at, because enough were found before it.
+    /// The first occurrence that was not examined, because enough were found before it.
     pub cut_at: Option<UnixMillis>,
 }
 
-/// Which occurrences of `window` are to be made up for, at most `most`; by the schedule as it is now.
+/// Returns the occurrences of `window` to run, at most `most`, by the present schedule.
 pub async fn plan(store: &Store, definition: &Definition, window: Window, most: usize) -> Result<BackfillPlan, WishError> {
     let job = &definition.record.name;
     let ledger = store.read_ledger(job).await?;
@@ -68,7 +70,7 @@ pub async fn plan(store: &Store, definition: &Definition, window: Window, most: 
         let records = store.read_runs(&ids).await?;
         for (pair, runs) in ids.chunks_exact(2).zip(records.chunks_exact(2)) {
             let due = pair[0].due();
-            // A record that cannot be read tells nothing, and is not run over.
+            // A record that cannot be read counts as an open run, so that it is not overwritten.
             let state = |at: usize| match &runs[at] {
                 Ok(record) => record.as_ref().map(|record| record.state),
                 Err(_) => Some(RunState::Running),
@@ -90,7 +92,7 @@ pub async fn plan(store: &Store, definition: &Definition, window: Window, most: 
     Ok(plan)
 }
 
-/// Plants the next backfill run of a job, if none of it is out.
+/// Plants the next backfill run of a job, unless a backfill run of it is planned or open.
 pub async fn advance(store: &Store, job: &JobName) -> Result<(), StoreError> {
     for _ in 0..ROUNDS {
         let Some(first) = store.list_backfill(job, 1).await?.into_iter().next() else { return Ok(()) };

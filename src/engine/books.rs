@@ -1,7 +1,8 @@
-//! The books looked at: facts read from the store, judged by `domain::books`, and what was found looked at again.
+//! One pass of the consistency check: reads facts from the store, has `domain::books` judge them,
+//! and confirms the findings.
 //!
-//! Invariant: what changed while it was looked at is told nobody: a finding stands only if it is found again a moment later,
-//! from facts read anew.
+//! Invariant: data that changed during the check is never reported. A finding counts only if facts
+//! read anew a moment later show it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,14 +21,14 @@ use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
 use crate::store::{JobRecord, JobToInspect, Store, StoreError};
 
-/// How long after the first look the second is.
+/// The time between the first look and its confirmation.
 const MOMENT: Duration = Duration::from_millis(300);
-/// Leases read to know which runs are held.
+/// The number of leases read to know which runs are leased.
 pub(super) const LEASES: usize = 20_000;
-/// Jobs or runs looked at in one step.
+/// The number of jobs or runs checked in one step.
 pub(super) const STEP: usize = 500;
 
-/// One look at the books.
+/// One pass of the consistency check.
 pub struct Books<'a> {
     store: &'a Store,
     now: UnixMillis,
@@ -36,7 +37,8 @@ pub struct Books<'a> {
 }
 
 impl<'a> Books<'a> {
-    /// Opens the books: every lane that is known, those of hosts with runs for a boot, those of `more`, and the leases.
+    /// Starts a pass. It covers every known lane, the lanes of hosts with boot runs, the lanes of
+    /// `more`, and the leases.
     pub async fn open(store: &'a Store, more: &BTreeSet<Lane>) -> Result<Self, StoreError> {
         let mut lanes = store.list_lanes().await?;
         lanes.extend(more.iter().cloned());
@@ -44,17 +46,17 @@ impl<'a> Books<'a> {
         Ok(Self { store, now: store.now().await?, lanes, leased: store.read_leased(LEASES).await? })
     }
 
-    /// The lanes it looks into.
+    /// Returns the lanes this pass looks into.
     pub fn lanes(&self) -> Vec<Lane> {
         self.lanes.iter().cloned().collect()
     }
 
-    /// Looks into these lanes too from now on.
+    /// Adds lanes that this pass looks into from now on.
     pub fn add_lanes(&mut self, more: impl IntoIterator<Item = Lane>) {
         self.lanes.extend(more);
     }
 
-    /// What does not agree in these jobs. A lane of theirs that was not known is looked into from now on.
+    /// Returns the findings about these jobs. Adds unknown lanes of these jobs to the pass.
     pub async fn look_at_jobs(&mut self, names: &[JobName]) -> Result<Vec<Finding>, StoreError> {
         let mut findings = Vec::new();
         let mut records = Vec::with_capacity(names.len());
@@ -66,7 +68,7 @@ impl<'a> Books<'a> {
             }
         }
         self.add_lanes(records.iter().filter_map(|(_, record)| Some(record.as_ref()?.lane.clone())));
-        // Read now, and looked at closely once their keys are known.
+        // Plans are read now, and examined closely once the keys of these jobs are known.
         let definitions = records.iter().filter_map(|(_, record)| Definition::of(record.clone()?).ok());
         let far = definitions.filter(|definition| far_plans::may_be_far(definition, self.now).is_some());
         let plans: BTreeMap<JobName, Definition> = far.map(|definition| (definition.record.name.clone(), definition)).collect();
@@ -97,7 +99,7 @@ impl<'a> Books<'a> {
                     facts.listed_by = listed.remove(&facts.name).unwrap_or_default();
                     findings.extend(books::judge_job(&facts));
                 }
-                // It changed meanwhile: there is nothing to say of how it was.
+                // The job changed meanwhile, so its earlier state is not judged.
                 Ok(None) => {}
                 Err(error) => findings.extend(self.of_key(error).await?),
             }
@@ -105,7 +107,8 @@ impl<'a> Books<'a> {
         Ok(findings)
     }
 
-    /// An occurrence of `job` that has a record and is in its ledger too, if there is one.
+    /// Returns a finding if an occurrence of `job` is both in a record and in the ledger, or if the
+    /// ledger counts too many.
     async fn told_twice(&self, job: &JobRecord) -> Result<Vec<Finding>, StoreError> {
         let (folded, recorded) = match passed::look_at_ledger(self.store, job).await {
             Ok(found) => found,
@@ -125,20 +128,21 @@ impl<'a> Books<'a> {
         Ok(over.into_iter().collect())
     }
 
-    /// The first open run of `job` that no person asked for again.
+    /// Returns the first open run of `job` that no operator asked to retry.
     async fn open_unasked(&self, job: &JobName) -> Result<Option<RunId>, StoreError> {
         let open = self.store.list_open(job).await?;
         let records = self.store.read_runs(&open).await?.into_iter().filter_map(|record| record.ok().flatten());
         Ok(records.into_iter().find(|record| record.retried_at.is_none()).map(|record| record.run))
     }
 
-    /// What does not agree in these runs, each with the fence of a lease it was found under.
+    /// Returns the findings about these runs. A run may come with the fence of the lease that names
+    /// it.
     pub async fn look_at_runs(&mut self, runs: &[(RunId, Option<Fence>)]) -> Result<Vec<Finding>, StoreError> {
         let names: BTreeSet<JobName> = runs.iter().map(|(run, _)| run.job().clone()).collect();
         let names: Vec<JobName> = names.into_iter().collect();
         let jobs = self.store.read_jobs(&names).await?;
         self.add_lanes(jobs.into_iter().filter_map(|job| job.ok().flatten()).map(|job| job.lane));
-        // One found elsewhere may be held under a fence its record does not say.
+        // A run found elsewhere may be leased under a fence that its record does not have.
         let held = |run: &RunId, fence: Option<Fence>| fence.or_else(|| self.leased.get(run).and_then(|all| all.last().copied()));
         let runs: BTreeSet<(RunId, Option<Fence>)> = runs.iter().map(|(run, fence)| (run.clone(), held(run, *fence))).collect();
         let runs: Vec<_> = runs.into_iter().collect();
@@ -163,7 +167,7 @@ impl<'a> Books<'a> {
         Ok(findings)
     }
 
-    /// Notes of those runs that are due later than their jobs' rules have them wait by when they may start.
+    /// Sets `ready_by` for runs that wait longer than the rules of their jobs allow.
     async fn look_at_waits(&self, runs: &mut [Result<RunFacts, StoreError>]) -> Result<(), StoreError> {
         let is_to_come = |facts: &&RunFacts| {
             let is_scheduled = matches!(facts.record, RecordFacts::Known { state: RunState::Scheduled, .. });
@@ -178,13 +182,14 @@ impl<'a> Books<'a> {
         Ok(())
     }
 
-    /// What does not agree at the gate whose runs that have a place, or wait, are under `key`; nothing for any other key.
+    /// Returns the finding about the gate whose holders or waiters are under `key`. Returns `None`
+    /// for any other key.
     pub async fn look_at_gate(&self, key: &str) -> Result<Option<Finding>, StoreError> {
         let Some(gate) = gate_of_key(self.store, key) else { return Ok(None) };
         Ok(books::judge_gate(key, &self.store.inspect_gate(&gate).await?))
     }
 
-    /// What there is to say of the key an error names; other errors are handed on.
+    /// Returns the findings about the key that a wrong-type error names. Returns any other error.
     async fn of_key(&self, error: StoreError) -> Result<Vec<Finding>, StoreError> {
         match error {
             StoreError::WrongType { key, .. } => Ok(self.look_at_key(&key).await?),
@@ -192,7 +197,7 @@ impl<'a> Books<'a> {
         }
     }
 
-    /// What is wrong with one key, and with its fields.
+    /// Returns the findings about one key, its fields and its text.
     async fn look_at_key(&self, name: &str) -> Result<Vec<Finding>, StoreError> {
         let Some(key) = self.store.look_at_key(name).await? else { return Ok(Vec::new()) };
         let mut findings = books::judge_key(&key);
@@ -201,7 +206,7 @@ impl<'a> Books<'a> {
         Ok(findings)
     }
 
-    /// What does not agree in these.
+    /// Returns the findings about these subjects.
     pub async fn look_at(&mut self, subjects: &BTreeSet<Subject>) -> Result<Vec<Finding>, StoreError> {
         let (mut jobs, mut runs, mut uniques, mut findings) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for subject in subjects {
@@ -216,7 +221,7 @@ impl<'a> Books<'a> {
                 }
             }
         }
-        // In steps, so that no answer takes long.
+        // Checked in steps, so that no call to Redis takes long.
         for some in jobs.chunks(STEP) {
             findings.extend(self.look_at_jobs(some).await?);
         }
@@ -229,14 +234,14 @@ impl<'a> Books<'a> {
         Ok(findings)
     }
 
-    /// What does not agree in these unique keys.
+    /// Returns the findings about these unique keys.
     pub async fn look_at_uniques(&self, keys: &[UniqueKey]) -> Result<Vec<Finding>, StoreError> {
         let facts = self.store.inspect_uniques(keys).await?;
         Ok(facts.iter().filter_map(|facts| books::judge_unique(facts, self.now)).collect())
     }
 }
 
-/// What is wrong with the fields of those of some keys whose fields are judged.
+/// Returns the findings about hash fields, for the keys whose fields are checked.
 pub async fn look_at_fields(store: &Store, keys: &[&KeyFacts]) -> Result<Vec<Finding>, StoreError> {
     let judged = keys.iter().filter(|key| key.kind == "hash" && books::has_judged_fields(&key.rest));
     let names: Vec<String> = judged.map(|key| key.name.clone()).collect();
@@ -244,7 +249,7 @@ pub async fn look_at_fields(store: &Store, keys: &[&KeyFacts]) -> Result<Vec<Fin
     Ok(names.into_iter().zip(bad).filter_map(|(name, bad)| books::bad_fields(name, &bad)).collect())
 }
 
-/// What is wrong with the texts of those of some keys whose texts are judged.
+/// Returns the findings about string values, for the keys whose text is checked.
 pub async fn look_at_texts(store: &Store, keys: &[&KeyFacts]) -> Result<Vec<Finding>, StoreError> {
     let judged = keys.iter().filter(|key| key.kind == "string" && books::has_judged_text(&key.rest));
     let judged: Vec<&&KeyFacts> = judged.collect();
@@ -254,7 +259,7 @@ pub async fn look_at_texts(store: &Store, keys: &[&KeyFacts]) -> Result<Vec<Find
     Ok(found.collect())
 }
 
-/// The fields that cannot be read of each of these keys, by their whole names.
+/// Returns the unreadable fields of each of these keys. The keys are full key names.
 pub(super) async fn read_bad_fields(store: &Store, keys: &[String]) -> Result<Vec<Vec<BadField>>, StoreError> {
     let prefix = store.key_named("");
     let judge = |(key, fields): (&String, Vec<(String, String)>)| {
@@ -268,7 +273,7 @@ pub(super) async fn read_bad_fields(store: &Store, keys: &[String]) -> Result<Ve
     Ok(keys.iter().zip(store.read_fields(keys).await?).map(judge).collect())
 }
 
-/// Those of `findings` that are found again a moment later.
+/// Returns those `findings` that a second look, a moment later, finds again.
 pub async fn confirm(store: &Store, more: &BTreeSet<Lane>, findings: Vec<Finding>) -> Result<Vec<Finding>, StoreError> {
     if findings.is_empty() {
         return Ok(findings);
@@ -280,19 +285,21 @@ pub async fn confirm(store: &Store, more: &BTreeSet<Lane>, findings: Vec<Finding
     Ok(again.into_iter().filter(|finding| first.remove(&(finding.rule, finding.subject.clone()))).collect())
 }
 
-/// The unique key whose entry is the key `rest` of a namespace, as shown.
+/// Returns the unique key whose entry is the key `rest`, the escaped name of the key inside the
+/// namespace.
 pub(super) fn unique_key(rest: &str) -> Option<UniqueKey> {
     String::from_utf8(books::member_bytes(rest.strip_prefix("unique:")?)).ok()?.parse().ok()
 }
 
-/// The gate whose runs that have a place, or wait, are under `key`.
+/// Returns the gate whose holders or waiters are under `key`.
 pub(super) fn gate_of_key(store: &Store, key: &str) -> Option<Gate> {
     let prefix = store.key_named("");
     let rest = key.strip_prefix(&prefix)?;
     Gate::from_name(rest.strip_prefix("queued:").or_else(|| rest.strip_prefix("held:"))?)
 }
 
-/// What a job's definition says of its next run, and how the job is to be listed with its first gate.
+/// Returns what the definition plans as the next run, and the entry under which the job is listed
+/// with its first gate.
 fn plan_of(record: &JobRecord, now: UnixMillis) -> (Plan, Option<String>) {
     let definition = match Definition::of(record.clone()) {
         Ok(definition) => definition,

@@ -1,8 +1,11 @@
-//! Decides what becomes of each ripe run, and claims those that are to run.
+//! Decides about each due run, and claims the runs that are to start.
 //!
-//! Invariant: what was won is started, whatever else fails: nothing that can fail stands between a claim's answer and the start
-//! of its runs. A claim whose answer got lost is repeated with its token until Redis says what became of it, as long as the
-//! lease it may have taken is worth anything. A run that cannot be dealt with holds up no other, and is not tried at every poll.
+//! Invariants:
+//! - Each claimed run is started, whatever else fails. Nothing that can fail lies between the
+//!   answer of a claim and the start of its runs.
+//! - A claim without an answer is repeated with its token until Redis answers, as long as its lease
+//!   could still be used.
+//! - A run that cannot be handled delays no other run, and is not tried again at every poll.
 
 mod aside;
 mod behind;
@@ -31,63 +34,65 @@ use crate::domain::time::UnixMillis;
 use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, ClaimReply, Claimant, RipeEntry, StoreError};
 
-/// Rounds before a run is left to the next poll.
+/// The number of rounds after which a run is left to the next poll.
 const ROUNDS: usize = 5;
-/// How long a run that could not be dealt with is left alone.
+/// The time for which a run that could not be handled is left alone.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
-/// Decides and claims.
+/// The state of dispatch: decides about due runs and claims them.
 pub(super) struct Claimer {
     shared: Arc<Shared>,
     definitions: Definitions,
-    /// Which queue comes next while this node has less room than they want.
+    /// The share of each queue while this node has fewer slots than the queues want.
     pub(super) shares: Shares,
     left: HashMap<Lane, usize>,
-    /// Lanes in which runs were found lately that are not to start now: more are looked at than there are slots for.
+    /// Lanes in which blocked runs were found lately. More runs are read in these lanes than there
+    /// are slots.
     blocked: HashSet<Lane>,
-    /// How far those were walked through behind their heads.
+    /// The position behind the head of each blocked lane.
     walks: HashMap<Lane, behind::Walk>,
-    /// Whose turn it is in each queue.
+    /// The turns of each queue, which decide between priority and age.
     turns: HashMap<QueueName, Turns>,
     claimant: Claimant,
-    /// Occurrences found to have a record already: their job's next is computed from the later of these.
+    /// For each run, the last later occurrence that was found to have a record already. The next
+    /// occurrence of the job is computed from there.
     occupied: HashMap<RunId, UnixMillis>,
-    /// Runs that could not be dealt with, and when that was found.
+    /// Runs that could not be handled, each with the time of the failure.
     refused: HashMap<RunId, BootInstant>,
-    /// Jobs others are not to run beside, as far as was told.
+    /// Jobs that other jobs name in `not_while`, as far as claims reported them.
     shunned: HashSet<JobName>,
-    /// Gates a run was found to stand at beside those its job names.
+    /// Gates a run was found at in addition to the gates of its definition.
     stands_at: HashMap<RunId, Vec<Gate>>,
 }
 
-/// The ripe entries of lanes of one queue.
+/// The due entries of lanes of one queue.
 pub(super) type RipeInLanes = Vec<(Lane, Vec<RipeEntry>)>;
 
-/// A ripe run that is to run.
+/// A due run that is to start.
 struct Planned {
     ripe: Ripe,
     order: ClaimOrder,
     definition: Arc<Definition>,
 }
 
-/// What was taken of the ripe entries of a queue.
+/// The result of handling the due entries of a queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taken {
-    /// How many it could do something about.
+    /// The number of entries that were handled.
     pub(super) done: usize,
-    /// How many began: so many slots it took.
+    /// The number of runs that started. Each took one slot.
     pub(super) started: usize,
 }
 
-/// What became of ripe entries.
+/// The counts of due entries by result.
 #[derive(Default)]
 struct Tally {
-    /// Gone from the due set.
+    /// Entries that left the due set.
     done: usize,
-    /// Still in it, and nothing can be done about it now.
+    /// Entries that stay in the due set, because nothing can be done about them now.
     left: usize,
-    /// Judged by a claim.
+    /// Runs that a claim judged.
     judged: usize,
-    /// Of those, so many are not to start now.
+    /// Judged runs that are blocked and do not start now.
     blocked: usize,
 }
 
@@ -115,21 +120,22 @@ impl Claimer {
         }
     }
 
-    /// How many ripe runs of `lane` are to be looked at beyond those there are slots for: those this node could do nothing about
-    /// at its last look, and a batch where it met some that are not to start now.
+    /// Returns how many due runs of `lane` to read beyond the free slots. Counts the runs the last
+    /// look could not handle, plus a batch if it met blocked runs.
     pub(super) fn left_in(&self, lane: &Lane) -> usize {
         let blocked = if self.blocked.contains(lane) { BATCH } else { 0 };
         self.left.get(lane).copied().unwrap_or(0) + blocked
     }
 
-    /// A key of a lane or its queue holds something else than it is to.
+    /// Logs that a key of a lane or its queue has the wrong type.
     pub(super) fn report_spoilt_lane(&self, lane: &Lane, error: &StoreError) {
         if self.shared.said.is_news(&format!("spoilt lane {lane}")) {
-            error!(queue = %lane, "{error}; nothing of this lane runs until then.");
+            error!(queue = %lane, "{error}; no run of this lane starts until it is repaired.");
         }
     }
 
-    /// Deals with ripe entries of the lanes of `queue`: starts what is to run, skips what is missed, puts aside what is no run.
+    /// Handles due entries of the lanes of `queue`: starts runs, skips missed occurrences, and
+    /// quarantines entries that are no runs.
     pub(super) async fn take(
         &mut self,
         queue: &QueueName,
@@ -139,7 +145,7 @@ impl Claimer {
     ) -> Result<Taken, StoreError> {
         let mut tallies: Vec<(Lane, Tally)> = Vec::with_capacity(found.len());
         let mut waiting = Vec::new();
-        // A run named twice would be claimed once, and started twice.
+        // A run listed twice would be claimed once and started twice.
         let mut met = HashSet::new();
         for (at, (lane, entries)) in found.into_iter().enumerate() {
             let mut tally = Tally::default();
@@ -164,17 +170,18 @@ impl Claimer {
         let mut picks: VecDeque<_> = turns.order(waiting).into();
         let mut free = slots;
         let mut patience = BATCH;
-        // What did not start leaves its slot to the next in turn.
+        // A run that did not start leaves its slot to the next in turn.
         while free > 0 && !picks.is_empty() && self.shared.phase() == Phase::Running {
-            // Where runs were met lately that are not to start now, more are judged in one call than there are slots for.
+            // In lanes with blocked runs, one call judges more runs than there are slots.
             let batch = if tallies.iter().any(|(lane, _)| self.blocked.contains(lane)) { BATCH.max(free) } else { free };
             let mut together: Vec<(usize, Vec<Ripe>)> = Vec::new();
             let mut tried = Vec::new();
             while tried.len() < batch
                 && let Some(Pick { item: (at, ripe), is_oldest }) = picks.pop_front()
             {
-                // Of lanes with such runs no more than a batch in one round, the next poll shows the others again: what may start in
-                // other lanes does not wait behind a mass for longer than that takes.
+                // One round tries at most a batch of runs from lanes with blocked runs. The next
+                // poll shows the rest again. So a mass of blocked runs delays runs of other lanes
+                // only briefly.
                 if tallies.get(at).is_some_and(|(lane, _)| self.blocked.contains(lane)) {
                     if patience == 0 {
                         continue;
@@ -195,7 +202,7 @@ impl Claimer {
                     started += self.take_from(lane, runs, left, now, tally).await?;
                 }
             }
-            // Of those beyond the slots some were not tried.
+            // Some of the runs beyond the slots were not tried.
             tried.truncate(free);
             free = free.saturating_sub(started);
             self.turns.entry(queue.clone()).or_default().note(&tried, started);
@@ -211,7 +218,7 @@ impl Claimer {
         Ok(taken)
     }
 
-    /// Deals with ripe runs of one lane and starts at most `slots` of them. How many were started.
+    /// Handles due runs of one lane and starts at most `slots` of them. Returns the number started.
     async fn take_from(
         &mut self,
         lane: &Lane,
@@ -269,7 +276,8 @@ impl Claimer {
         Ok(started)
     }
 
-    /// Acts on one reply. Neither waits nor fails: a run won stands behind each that was not.
+    /// Handles one reply. It neither waits nor fails, because later replies may have claimed runs
+    /// that must start.
     fn settle(&mut self, planned: Planned, reply: ClaimReply, sent: BootInstant) -> Settled {
         let Planned { ripe, order, definition } = planned;
         match reply {
@@ -277,16 +285,18 @@ impl Claimer {
                 self.occupied.remove(&ripe.run);
                 self.shared.watch.journal().claimed(claim.fence.as_u64());
                 if definition.record.is_once {
-                    // There are the most of these, and what is due once is not asked for again.
+                    // One-shots are most of the definitions, and a one-shot is not read again after
+                    // its claim.
                     self.definitions.forget(ripe.run.job());
                 }
-                runner::start(&self.shared, definition, claim, self.shared.deadline(sent));
+                runner::start(&self.shared, definition, claim, sent);
                 Settled::Started
             }
             ClaimReply::Full => Settled::Full,
             ClaimReply::Stale => {
                 self.definitions.forget(ripe.run.job());
-                // What it was by the definition before: of this one it may be the planned run.
+                // `is_owed` was found with the old definition. By the new definition the run may be
+                // the planned one.
                 Settled::Again(Ripe { is_owed: false, ..ripe })
             }
             ClaimReply::Occupied => {
@@ -322,7 +332,7 @@ impl Claimer {
                 Settled::Done
             }
             ClaimReply::Gone => Settled::Done,
-            // It stays where it is, and a poll shows it again when its queue has room.
+            // The run stays in its lane. A poll shows it again when its queue lets runs start.
             ClaimReply::Held => Settled::Held,
             ClaimReply::Early => Settled::Left,
         }
@@ -342,7 +352,7 @@ impl Claimer {
         self.refused.insert(run, BootInstant::now());
     }
 
-    /// Whether a run is one found lately that cannot be dealt with.
+    /// Returns true if `run` could not be handled within the last `REFUSED_FOR`.
     fn is_refused(&mut self, run: &RunId) -> bool {
         let Some(at) = self.refused.get(run) else { return false };
         let is_refused = BootInstant::now().since(*at) < REFUSED_FOR;
@@ -353,16 +363,16 @@ impl Claimer {
     }
 }
 
-/// What became of one order.
+/// The result of one order.
 enum Settled {
     Started,
     Done,
     Left,
-    /// There was no slot left for it: it is met again.
+    /// No slot was left for the run. A later poll shows it again.
     Full,
     Held,
     Again(Ripe),
     Orphan(RipeEntry),
-    /// It goes to quarantine, for this reason.
+    /// The entry goes to quarantine, for this reason.
     Aside(RipeEntry, &'static str),
 }

@@ -1,4 +1,4 @@
-//! A job as the engine works with it: its record, its checked definition and its stream of occurrences.
+//! A job in the form the engine works with: its record, its checked definition and its occurrences.
 
 use crate::config::{self, SurfaceError};
 use crate::domain::ids::{JobName, RunId};
@@ -10,59 +10,62 @@ use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneError};
 use crate::store::{CountedBy, JobRecord, Successor};
 
-/// A job, read and understood.
+/// A job whose record was read and whose definition was checked.
 #[derive(Debug, Clone)]
 pub struct Definition {
-    /// As it is kept.
+    /// The record as stored in Redis.
     pub record: JobRecord,
-    /// What it says.
+    /// The checked definition.
     pub spec: JobSpec,
-    /// When it runs.
+    /// The occurrences of the schedule.
     pub timetable: Timetable,
 }
 
-/// Why a job's record cannot be worked with. It is left alone: neither run nor changed.
+/// The reason why a job's record cannot be used. Such a job is neither run nor changed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DefinitionError {
-    /// Its text is spoilt, or written by a newer schedd.
+    /// The definition is corrupt, or a newer schedd wrote it.
     #[error(transparent)]
     Surface(#[from] SurfaceError),
-    /// Its zone is not known here.
+    /// The zone of the job is not known on this host.
     #[error(transparent)]
     Zone(#[from] ZoneError),
 }
 
 impl Definition {
-    /// Understands a record.
+    /// Compiles the definition of a record.
     pub fn of(record: JobRecord) -> Result<Self, DefinitionError> {
         let spec = config::from_surface(&record.definition)?;
         let timetable = timetable(&record.name, &spec, &record.tz, record.anchor)?;
         Ok(Self { record, spec, timetable })
     }
 
-    /// Its schedule in words, with the zone it is read in.
+    /// Returns the schedule as text, with its zone.
     pub fn schedule_text(&self) -> String {
         self.spec.schedule.text_with_zone(self.timetable.zone())
     }
 
-    /// The first occurrence of the schedule as it holds now after `due`, which may be one of an older schedule.
+    /// Returns the first occurrence after `due`, by the present schedule. `due` may be an
+    /// occurrence of an older schedule.
     pub fn next_after(&self, due: UnixMillis) -> Option<UnixMillis> {
         self.timetable.next_after(due.max(self.since())).filter(|_| !self.is_used_up())
     }
 
-    /// What is planted of it at `now` if nothing is: see [`Timetable::planted_after`].
+    /// Returns the occurrence to plant at `now` if none is planned. See
+    /// [`Timetable::planted_after`].
     pub fn planted_after(&self, now: UnixMillis) -> Option<UnixMillis> {
         self.timetable.planted_after(now.max(self.since())).filter(|_| !self.is_used_up())
     }
 
-    /// The instant from which occurrences are judged at `now`: those dealt with before the planned run was moved to an earlier one are not
-    /// dealt with again once their time has come.
+    /// Returns the instant from which occurrences are judged at `now`. Occurrences already handled
+    /// before the planned run was moved to an earlier time are not handled again.
     pub fn since_at(&self, now: UnixMillis) -> UnixMillis {
         let dealt = self.record.dealt.iter().copied().filter(|dealt| *dealt <= now && !self.timetable.is_one_shot());
         dealt.fold(self.since(), UnixMillis::max)
     }
 
-    /// The same definition with `since` and `anchor` no later than `now`, as they must be after Redis' clock was ahead.
+    /// Returns the same definition with `since` and `anchor` no later than `now`. This is needed
+    /// after Redis' clock was ahead.
     pub fn counted_before(&self, now: UnixMillis) -> Result<Self, DefinitionError> {
         let mut record = self.record.clone();
         record.since = record.since.min(now);
@@ -75,34 +78,36 @@ impl Definition {
         Self::of(record)
     }
 
-    /// How many regular runs may yet begin; none = any number.
+    /// Returns how many regular runs may still begin. `None` means any number.
     pub fn runs_left(&self) -> Option<u32> {
         self.spec.shape.max_runs.map(|most| most.saturating_sub(self.record.begun))
     }
 
-    /// Whether as many runs have begun as may.
+    /// Returns true if `max_runs` regular runs have begun.
     pub fn is_used_up(&self) -> bool {
         self.runs_left() == Some(0)
     }
 
-    /// The run of an occurrence, to be planted: ready when jitter and splay say.
+    /// Returns the run to plant for an occurrence, with the ready time that jitter and splay give.
     pub fn planned(&self, due: UnixMillis) -> Successor {
         planned(&self.record.name, &self.spec.shape, due)
     }
 
-    /// After which instant a regular run is not to start any more, if `skip_if_late` says so.
+    /// Returns the instant after which a regular run must not start any more. `None` without
+    /// `skip_if_late`.
     pub fn latest_start(&self, run: &RunId) -> Option<UnixMillis> {
         let late = self.spec.shape.skip_if_late?;
         Some(run.due().saturating_add(self.spec.shape.latest_shift(&self.record.name)).saturating_add(late))
     }
 
-    /// The time by which occurrences are judged at `now`: those that jitter and splay may still hold back have not come.
+    /// Returns the time up to which occurrences are judged at `now`. Later occurrences may still be
+    /// delayed by jitter and splay.
     pub fn judged_at(&self, now: UnixMillis) -> UnixMillis {
         now.saturating_sub(self.spec.shape.latest_shift(&self.record.name))
     }
 
-    /// The occurrences up to `now` that nobody has dealt with and nobody would after a change of the schedule: those a pause
-    /// left out; of a job that runs, those behind its pending run, which is owed.
+    /// Returns the occurrences up to `now` that a schedule change would lose. For a paused job
+    /// these are all since the pause. Otherwise these are all after the pending run, which is owed.
     pub fn passed(&self, now: UnixMillis) -> Option<Stretch> {
         let now = self.judged_at(now);
         match (&self.record.pending, &self.record.held) {
@@ -115,7 +120,9 @@ impl Definition {
         }
     }
 
-    /// The occurrences up to `now` behind its planned or held run, if that is owed, and when one more will have passed.
+    /// Returns the occurrences up to `now` behind the planned run, or behind the run kept by a
+    /// pause, if that run is owed. Also returns the time at which one more occurrence will have
+    /// passed.
     pub fn passed_behind(&self, now: UnixMillis) -> (Option<Stretch>, Option<UnixMillis>) {
         let Some(planned) = self.record.pending.as_ref().or(self.record.held.as_ref()) else { return (None, None) };
         let now = self.judged_at(now);
@@ -126,14 +133,14 @@ impl Definition {
         (passed, next.map(|due| due.saturating_add(shift)))
     }
 
-    /// From when the schedule's occurrences count. A one-shot's instant counts whenever it was named: it may be the moment of
-    /// the edit itself.
+    /// Returns the time from which occurrences of the schedule count. The instant of a one-shot
+    /// always counts, because it may be the moment of the edit itself.
     pub fn since(&self) -> UnixMillis {
         since(&self.timetable, self.record.since)
     }
 }
 
-/// The occurrences of `job` by its definition, the zone kept with it and what `every` counts from.
+/// Builds the occurrences of `job` from its definition, its stored zone and the anchor of `every`.
 fn timetable(job: &JobName, spec: &JobSpec, tz: &str, anchor: UnixMillis) -> Result<Timetable, DefinitionError> {
     let zone = match &spec.tz {
         Some(name) => Zone::load(name)?,
@@ -146,21 +153,22 @@ fn since(timetable: &Timetable, since: UnixMillis) -> UnixMillis {
     if timetable.is_one_shot() { UnixMillis::EPOCH } else { since }
 }
 
-/// By which occurrences a stretch of `job` was counted, and from when on.
+/// Returns the schedule by which a skipped range of `job` was counted, and the time from which its
+/// occurrences count.
 pub(super) fn counted_by(job: &JobName, kept: &CountedBy) -> Result<(Timetable, UnixMillis), DefinitionError> {
     let (_, timetable) = kept_schedule(job, kept)?;
     let since = since(&timetable, kept.since);
     Ok((timetable, since))
 }
 
-/// What of a definition of `job` was kept to count by, and its occurrences.
+/// Returns the stored definition by which `job` was counted, and its occurrences.
 pub(super) fn kept_schedule(job: &JobName, kept: &CountedBy) -> Result<(JobSpec, Timetable), DefinitionError> {
     let spec = config::from_surface(&kept.definition)?;
     let timetable = timetable(job, &spec, &kept.tz, kept.anchor)?;
     Ok((spec, timetable))
 }
 
-/// The run of `job` due at `due`, ready when `shape` says.
+/// Returns the run of `job` due at `due`, with the ready time of `shape`.
 pub(super) fn planned(job: &JobName, shape: &Shape, due: UnixMillis) -> Successor {
     Successor { run: RunId::regular(job.clone(), due), ready: shape.ready(job, due, fastrand::f64()) }
 }

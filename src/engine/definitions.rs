@@ -1,7 +1,8 @@
-//! The definitions this node has read, kept so that a run costs no reading of its job.
+//! A cache of definitions, so that a run costs no reading of its job.
 //!
-//! One kept here may be old: the scripts refuse what was decided from another rev, and it is read again. So keeping them saves
-//! calls and never decides wrongly. Bounded: past [`KEPT`] all are forgotten.
+//! A cached definition may be old. The scripts refuse a decision made from another rev, and the
+//! definition is then read again. So the cache saves calls and never causes a wrong decision. It is
+//! bounded: past [`KEPT`] all definitions are forgotten.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,14 +15,14 @@ use super::shared::Shared;
 use crate::domain::ids::JobName;
 use crate::store::StoreError;
 
-/// Definitions kept at most.
+/// The most definitions kept.
 pub(super) const KEPT: usize = 10_000;
 
-/// What is known of the jobs of ripe runs.
+/// The definitions of jobs with due runs.
 pub(super) struct Definitions {
     shared: Arc<Shared>,
     kept: HashMap<JobName, Arc<Definition>>,
-    /// The zone data those were computed from, by how often it had been read again.
+    /// The number of zone data reloads when these definitions were compiled.
     zones: u64,
 }
 
@@ -34,12 +35,13 @@ impl Definitions {
         self.kept.get(name).cloned()
     }
 
-    /// Has it read again when it is next wanted.
+    /// Drops a definition, so that its next use reads it again.
     pub(super) fn forget(&mut self, name: &JobName) {
         self.kept.remove(name);
     }
 
-    /// Reads those of `names` not yet known; gives the names of jobs that are there and cannot be worked with here.
+    /// Reads the definitions of `names` that are not cached. Returns the names of jobs that exist
+    /// but cannot be used on this node.
     pub(super) async fn read_missing<'a>(
         &mut self,
         names: impl Iterator<Item = &'a JobName>,
@@ -74,10 +76,11 @@ impl Definitions {
         Ok(unusable)
     }
 
-    /// Says once a minute what keeps a job's runs from being started here; another node may be able to.
+    /// Logs, once a minute, why this node cannot start the runs of a job. Another node may be able
+    /// to.
     pub(super) fn report_unusable(&self, name: &JobName, why: &str) {
         if self.shared.said.is_news(&format!("job {name}")) {
-            error!(job = %name, "{why}; its runs are left alone.");
+            error!(job = %name, "{why}; this node does not start its runs.");
         }
     }
 }

@@ -1,7 +1,8 @@
-//! The question before an attempt: when it is asked, and what its answer means.
+//! The done check before an attempt: when its question is asked, and how the answer is judged.
 //!
-//! Invariant: only a clear answer starts an attempt or calls a run done. The question runs in the run's own lease, with the
-//! attempt's environment and header fields, and is stopped, killed and lost as an attempt is.
+//! Invariant: only a clear answer starts an attempt or ends a run as done. The question runs in the
+//! lease of the run, with the environment and header fields of the attempt. It is stopped, killed
+//! and lost as an attempt is.
 
 use crate::domain::job::{Action, AskedOn, DoneCheck, JobSpec};
 use crate::domain::process::ProcessRules;
@@ -9,21 +10,22 @@ use crate::domain::run::{Ending, Outcome};
 use crate::executor::Attempt;
 use crate::store::Claim;
 
-/// What came of a claim.
+/// The result of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Course {
-    /// Its attempt was made.
+    /// The attempt was made.
     Attempted(Outcome),
-    /// Nothing was started: its work is already done.
+    /// Nothing was started, because the work is already done.
     Done,
-    /// Nothing was started: whether its work is done could not be learnt, for this reason.
+    /// Nothing was started, because the question gave no clear answer, for this reason.
     Unclear(String),
-    /// Nothing was started: the question was stopped, or never asked, for a reason not its own.
+    /// Nothing was started, because the question was stopped from outside or never asked.
     CutShort(Outcome),
 }
 
 impl Course {
-    /// The attempt's own outcome, with no facts of the question: where only that was asked, nothing of the job has ended.
+    /// Returns the outcome of the attempt, without facts of the question. If only the question ran,
+    /// no process of the job itself has ended.
     pub(super) fn into_outcome(self) -> Outcome {
         match self {
             Self::Attempted(outcome) => outcome,
@@ -33,8 +35,8 @@ impl Course {
     }
 }
 
-/// What is asked before the attempt of `claim`, if anything. Whether the run may have started before is told by its claims:
-/// one handed back at a shutdown keeps the number of its attempt.
+/// Returns the question to ask before the attempt of `claim`, if any. `on = "retry"` goes by
+/// earlier claims, not by the attempt number: a run handed back at a shutdown keeps its number.
 pub(super) fn asked_before<'s>(spec: &'s JobSpec, claim: &Claim) -> Option<&'s DoneCheck> {
     let check = spec.done_check.as_ref()?;
     match check.on {
@@ -43,14 +45,15 @@ pub(super) fn asked_before<'s>(spec: &'s JobSpec, claim: &Claim) -> Option<&'s D
     }
 }
 
-/// The question of `check` as something to execute in the place of `attempt`.
+/// Returns the question of `check` in the form of an attempt.
 pub(super) fn question(check: &DoneCheck, attempt: &Attempt) -> Attempt {
-    // What the work reads is not for the question about it.
+    // The standard input of the work is not for the question.
     let process = ProcessRules { stdin: None, ..attempt.process.clone() };
     Attempt { action: check.question.clone(), timeout: check.timeout, process, ..attempt.clone() }
 }
 
-/// What comes of a claim whose `check` ended so; none = its work is not done, so its attempt is to be made.
+/// Returns the result of a claim whose `check` ended with `outcome`. `None` means that the work is
+/// not done, so the attempt is made.
 pub(super) fn judge(check: &DoneCheck, outcome: Outcome) -> Option<Course> {
     match outcome.ending {
         Ending::Succeeded => Some(Course::Done),
@@ -64,7 +67,7 @@ pub(super) fn judge(check: &DoneCheck, outcome: Outcome) -> Option<Course> {
 
 fn is_clear_no(question: &Action, outcome: &Outcome) -> bool {
     match question {
-        // One that is expected and failed all the same broke off.
+        // A request with an expected status that failed all the same broke off.
         Action::Http(request) => {
             outcome.http_status.is_some_and(|status| matches!(status, 404 | 410) && !request.expects(status))
         }

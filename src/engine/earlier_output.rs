@@ -1,6 +1,8 @@
-//! What a start printed that was cut short: the same attempt is made anew, and its output goes on from there.
+//! The output of an earlier start that was cut short. The same attempt starts anew, and its output
+//! continues there.
 //!
-//! Invariant: an attempt has one output, of all its starts in their order, within the bounds of one.
+//! Invariant: an attempt has one output, made of all its starts in order, within the bounds of one
+//! output.
 
 use std::time::Duration;
 
@@ -10,12 +12,12 @@ use super::shared::Shared;
 use crate::executor::{OutputBuffer, Stream};
 use crate::store::{self, Claim, OutputMark};
 
-/// So long a start waits to learn of it; then it goes on without.
+/// The longest a start waits for the earlier output. Then it goes on without.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// Puts into `output`, which is empty, what earlier starts of this attempt printed.
+/// Puts the output of earlier starts of this attempt into the empty `output`.
 pub(super) async fn put_back(shared: &Shared, claim: &Claim, output: &OutputBuffer) {
-    // What is kept where its question was unclear is what that printed.
+    // After an unclear question, the stored output is that of the question.
     if !claim.claimed_before || claim.unclear > 0 {
         return;
     }
@@ -23,8 +25,8 @@ pub(super) async fn put_back(shared: &Shared, claim: &Claim, output: &OutputBuff
     let earlier = match tokio::time::timeout(WITHIN, reading).await {
         Ok(Ok(Some(earlier))) => earlier,
         Ok(Ok(None)) => return,
-        Ok(Err(error)) => return debug!("What an earlier start printed is not read: {error}."),
-        Err(_) => return debug!("What an earlier start printed is not read: no answer in time."),
+        Ok(Err(error)) => return debug!("The output of an earlier start is not read: {error}."),
+        Err(_) => return debug!("The output of an earlier start is not read: no answer in time."),
     };
     let stream = |stream| match stream {
         store::Stream::Stdout => Stream::Stdout,

@@ -1,7 +1,8 @@
-//! The whole of the books looked at, as `schedctl doctor` does: every key, every job, every run, every counter.
+//! The complete consistency check of `schedctl doctor`: every key, every job, every run, every
+//! counter.
 //!
-//! Invariant: it only reads, and what it tells was found twice. A key that holds something else keeps it from judging what stands
-//! there, which it says, and from nothing else.
+//! Invariant: it only reads, and reports only what was found twice. A key with a wrong type keeps
+//! only its own content from being judged. The report says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,23 +18,23 @@ use crate::domain::lane::Lane;
 use crate::domain::unique::UniqueKey;
 use crate::store::{OutputFacts, Quarantined, RipeEntry, Store, StoreError};
 
-/// Sets read in one call.
+/// The number of sets read in one call.
 const SETS: usize = 100;
-/// Rounds of mending: what one thing hides comes out when it is mended.
+/// The most rounds of repairs. A repair may reveal a problem that was hidden before.
 const ROUNDS: usize = 4;
 
-/// What an examination found.
+/// The result of an examination.
 #[derive(Debug, Clone, Default)]
 pub struct Examination {
-    /// What does not agree.
+    /// The findings.
     pub findings: Vec<Finding>,
-    /// Keys looked at.
+    /// The number of keys checked.
     pub keys: usize,
-    /// Jobs looked at.
+    /// The number of jobs checked.
     pub jobs: usize,
-    /// Runs looked at.
+    /// The number of runs checked.
     pub runs: usize,
-    /// Why not all could be judged.
+    /// The reason why not everything could be judged, if so.
     pub partial: Option<String>,
     entries: BTreeMap<String, Vec<RipeEntry>>,
     counts: CountFacts,
@@ -41,26 +42,27 @@ pub struct Examination {
     lanes: BTreeSet<Lane>,
 }
 
-/// What mending did.
+/// A finding that was repaired.
 #[derive(Debug, Clone)]
 pub struct Mended {
-    /// What was wrong.
+    /// The finding.
     pub finding: Finding,
-    /// What was done about it.
+    /// The steps of the repair, as text.
     pub done: Vec<String>,
 }
 
-/// What the names and members of keys led to.
+/// The jobs, runs and entries found in the names and members of keys.
 #[derive(Default)]
 struct Census {
     jobs: BTreeSet<JobName>,
-    /// With a record, so that their record says where they are to stand.
+    /// Runs that have a record or are members of an index. Records are included because they say in
+    /// which index their run belongs.
     runs: BTreeSet<(RunId, Option<Fence>)>,
     uniques: BTreeSet<UniqueKey>,
     entries: BTreeMap<String, Vec<(RipeEntry, String)>>,
 }
 
-/// Looks at all of the books.
+/// Checks all data of the namespace.
 pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
     let keys = store.scan_keys("*").await?;
     let mut exam = Examination { keys: keys.len(), ..Examination::default() };
@@ -77,7 +79,7 @@ pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
     match exam.judge_all(store, &good, &mut found).await {
         Ok(()) => {}
         Err(StoreError::WrongType { key, .. }) => {
-            exam.partial = Some(format!("the books cannot be judged until the key {key} is mended"));
+            exam.partial = Some(format!("the data cannot be checked until the key {key} is repaired"));
         }
         Err(error) => return Err(error),
     }
@@ -85,7 +87,7 @@ pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
     exam.findings = own;
     match books::confirm(store, &exam.lanes, rest.clone()).await {
         Ok(found) => exam.findings.extend(found),
-        // Of what cannot be judged only the keys are looked at again.
+        // If the data cannot be judged, only findings about keys are kept, without confirmation.
         Err(StoreError::WrongType { .. }) => {
             exam.findings.extend(rest.into_iter().filter(|finding| matches!(finding.subject, Subject::Key(_))));
         }
@@ -105,7 +107,8 @@ fn known_type(kind: &str) -> Known {
     }
 }
 
-/// Those that are looked at again by reading the whole again, which has been done.
+/// Returns true for findings that only a second reading of all data could confirm. That second
+/// reading has already been made.
 fn is_of_whole(finding: &Finding) -> bool {
     Rule::OF_MANY_KEYS.contains(&finding.rule) || matches!(finding.rule, Rule::Entry | Rule::LaneUnknown)
 }
@@ -114,7 +117,7 @@ impl Examination {
     async fn judge_all(&mut self, store: &Store, keys: &[&KeyFacts], found: &mut Vec<Finding>) -> Result<(), StoreError> {
         let census = take_census(store, keys).await?;
         for (rest, bad) in &census.entries {
-            // Again: one that is gone by now was only on its way.
+            // Read again: an entry that is gone by now was only in transit.
             let still = still_there(store, rest, bad).await?;
             let Some((first, why)) = still.first() else { continue };
             found.push(bad_entries(store.key_named(rest), still.len(), &format!("{:?}: {why}", first.member)));
@@ -123,7 +126,7 @@ impl Examination {
         found.extend(books::look_at_fields(store, keys).await?);
         found.extend(books::look_at_texts(store, keys).await?);
         (self.jobs, self.runs) = (census.jobs.len(), census.runs.len());
-        // Read after the keys: a lane is written down before anything is due there.
+        // Lanes are read after the keys, because a lane is registered before anything is due in it.
         let known = store.list_lanes().await?;
         let unknown = self.lanes.iter().filter(|lane| !lane.is_plain() && !known.contains(lane));
         found.extend(unknown.map(|lane| unknown_lane(store.key_named(&format!("due:{lane}")))));
@@ -149,12 +152,13 @@ impl Examination {
         Ok(())
     }
 
-    /// Mends what is safe and looks again, until nothing more is to be mended. What was done, and what is left.
+    /// Repairs what is safe and examines again, until nothing more can be repaired. Returns the
+    /// repairs and the last examination.
     pub async fn mend(mut self, store: &Store) -> Result<(Vec<Mended>, Self), StoreError> {
         let mut mended: Vec<Mended> = Vec::new();
         for _ in 0..ROUNDS {
             let before = mended.len();
-            // Keys first: what they hold decides about the rest.
+            // Keys first, because their content decides about the rest.
             let fixable = self.findings.iter().filter(|finding| matches!(finding.mend, Mend::Fix(_)));
             let (keys, rest): (Vec<&Finding>, Vec<&Finding>) =
                 fixable.partition(|finding| matches!(finding.subject, Subject::Key(_)));
@@ -191,7 +195,7 @@ impl Examination {
             _ => Ok(Vec::new()),
         };
         match done {
-            // Told as a finding of its own.
+            // The next examination reports it as a finding of its own.
             Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => Ok(Vec::new()),
             done => done,
         }
@@ -202,10 +206,10 @@ impl Examination {
         let rest = key.strip_prefix(&prefix).unwrap_or_default();
         let (mut kept, mut dropped) = (0, Vec::new());
         for entry in self.entries.get(rest).into_iter().flatten() {
-            match store.quarantine_entry(rest, entry, "it cannot stand there").await? {
+            match store.quarantine_entry(rest, entry, "it does not belong there").await? {
                 Quarantined::Kept => kept += 1,
                 Quarantined::Dropped => {
-                    dropped.push(format!("taken out, for quarantine is full: {:?} at {}", entry.member, entry.score));
+                    dropped.push(format!("removed, because quarantine is full: {:?} at {}", entry.member, entry.score));
                 }
                 Quarantined::Gone => {}
             }
@@ -215,7 +219,7 @@ impl Examination {
     }
 }
 
-/// Goes over the members of all sets: which jobs and runs there are, and what is neither.
+/// Collects all jobs and runs from the names and members of keys, and the entries that are neither.
 async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreError> {
     let mut census = Census::default();
     let mut sets: Vec<(String, u64)> = Vec::new();
@@ -260,7 +264,7 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
     Ok(census)
 }
 
-/// Those of some entries that are still in their set.
+/// Returns the entries that are still in their set.
 async fn still_there(store: &Store, rest: &str, bad: &[(RipeEntry, String)]) -> Result<Vec<(RipeEntry, String)>, StoreError> {
     let (mut there, mut cursor) = (BTreeSet::new(), 0);
     loop {

@@ -1,7 +1,8 @@
 //! Plans that Redis made while its clock was ahead, found by comparing them with the schedule.
 //!
-//! Invariant: an occurrence that has a run of its own, or is in the ledger, is not planned again. One that was only told of as skipped
-//! before its time came is: it has not been dealt with.
+//! Invariant: an occurrence with a run of its own, or in the ledger, is not planned again. An
+//! occurrence that was recorded as missed before its time came is planned again, because it was not
+//! handled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,20 +18,23 @@ use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::store::{InLedger, KeptStretch, LedgerTells, RunRecord, Store, StoreError};
 
-/// Occurrences with a run of their own that are passed over in one look; behind more of them the planned run stays.
+/// The most occurrences with a run of their own that one look passes over. If there are more, the
+/// planned run stays.
 const PASSED: usize = 20_000;
-/// What is so little later is no plan of another clock: less is no step of one.
+/// The tolerance: a smaller delay does not come from another clock, because no smaller clock step
+/// counts.
 const SLACK: Duration = Duration::from_secs(5);
 
 /// A planned run that comes too late.
 pub(super) struct Far {
     /// The definition by which the job counts from now on.
     pub(super) definition: Definition,
-    /// The occurrence to plan instead.
+    /// The occurrence to plant instead.
     pub(super) first: UnixMillis,
 }
 
-/// Whether the planned run of a job may come too late, as far as its record and definition tell.
+/// Returns the corrected definition if the planned run of a job may come too late, judged by record
+/// and definition alone.
 pub(super) fn may_be_far(definition: &Definition, now: UnixMillis) -> Option<Definition> {
     let record = &definition.record;
     let pending = record.pending.as_ref().filter(|_| record.is_live() && record.paused_at.is_none())?;
@@ -42,7 +46,8 @@ pub(super) fn may_be_far(definition: &Definition, now: UnixMillis) -> Option<Def
     (first < pending.due()).then_some(counted)
 }
 
-/// Returns the first occurrence before a job's planned run that has no run and is in no ledger; `None` if there is none.
+/// Returns the first occurrence before a job's planned run that has no run and is in no ledger.
+/// Returns `None` if there is none.
 pub(super) async fn look_at_plan(store: &Store, definition: &Definition, now: UnixMillis) -> Result<Option<Far>, StoreError> {
     let Some(counted) = may_be_far(definition, now) else { return Ok(None) };
     let (name, planned) = (&counted.record.name, definition.record.pending.as_ref().map_or(now, RunId::due));
@@ -75,12 +80,13 @@ pub(super) async fn look_at_plan(store: &Store, definition: &Definition, now: Un
     Ok(None)
 }
 
-/// Whether an occurrence was recorded as missed before its time came: only a clock that was ahead does so.
+/// Returns true if an occurrence was recorded as missed before its time came. Only a clock that was
+/// ahead does that.
 fn is_missed_ahead(record: &RunRecord, now: UnixMillis) -> bool {
     record.state == RunState::Skipped && record.reason.as_deref() == Some("missed") && record.run.due() > now
 }
 
-/// Shortens a job's skipped stretches so that they count no occurrence that is still to come.
+/// Shortens the skipped ranges of a job so that they count no future occurrence.
 pub(super) async fn cut_stretches(store: &Store, job: &JobName, now: UnixMillis) -> Result<(), StoreError> {
     for kept in store.list_stretches(job).await? {
         if kept.stretch.last <= now || kept.stretch.count < 2 {
@@ -91,14 +97,15 @@ pub(super) async fn cut_stretches(store: &Store, job: &JobName, now: UnixMillis)
         let counted_by = kept.counted_by.as_ref().and_then(|by| definition::counted_by(job, by).ok());
         let left = counted_by.and_then(|(timetable, since)| lateness::without(&timetable, since, left, &known)).unwrap_or(left);
         if !store.mend_stretch(&RunId::regular(job.clone(), kept.stretch.first), kept.stretch, left).await? {
-            debug!(job = %job, "What tells of its occurrences as skipped has changed.");
+            debug!(job = %job, "The record of its skipped occurrences has changed meanwhile.");
         }
     }
     Ok(())
 }
 
-/// The part of a stretch that has come; of one that is wholly to come its first, which has a record. None if it is not known by what it
-/// was counted.
+/// Returns the part of a skipped range that has passed. A range wholly in the future keeps its
+/// first occurrence, which has a record. Returns `None` if the schedule that counted the range is
+/// not known.
 fn cut(job: &JobName, kept: &KeptStretch, now: UnixMillis) -> Option<Stretch> {
     let first = kept.stretch.first;
     let (timetable, since) = definition::counted_by(job, kept.counted_by.as_ref()?).ok()?;
@@ -107,27 +114,28 @@ fn cut(job: &JobName, kept: &KeptStretch, now: UnixMillis) -> Option<Stretch> {
     Some(Stretch { first, last, count: 1 + if last > first { timetable.count_in(behind, last) } else { 0 } })
 }
 
-/// When a run that is due `ready` and is not its job's planned one is to start instead; none if it waits no longer than it is to.
+/// Returns the time at which a run that is not the planned run of its job is to start instead of
+/// `ready`. Returns `None` if the run does not wait too long.
 fn ready_instead(definition: &Definition, record: &RunRecord, ready: UnixMillis, now: UnixMillis) -> Option<UnixMillis> {
     if record.state != RunState::Scheduled {
         return None;
     }
     let latest = now.saturating_add(SLACK);
     if let Some((from, until)) = record.waits_from.zip(record.ready).filter(|(_, until)| *until == ready) {
-        // It waits as long as it was told to, from now on.
+        // The run waits its planned delay, counted from now.
         return (from > latest).then(|| now.saturating_add(until.since(from)));
     }
     if record.fence.is_some() || record.run.is_manual() {
         return (ready > latest).then_some(now);
     }
-    // An occurrence that was to be made up for, and whose time is yet to come, starts at that time.
+    // A catch-up run of a future occurrence starts at that occurrence.
     let (due, within) = (record.run.due(), definition.spec.catch_up.spread.unwrap_or_default());
     let instead = if due > now { due } else { now.saturating_add(within.mul_f64(fastrand::f64())) };
     (ready > latest.max(due).saturating_add(within)).then_some(instead)
 }
 
-/// The runs that are ready later than their jobs' rules let them wait, each with the time at which it is to start
-/// instead. A planned run is none of them.
+/// Returns the runs that wait longer than their jobs' rules allow, each with its corrected start
+/// time. Planned runs are never among them.
 pub(super) async fn ready_instead_of(
     store: &Store,
     runs: &[(RunId, UnixMillis)],

@@ -1,7 +1,9 @@
-//! Whether this node takes on more work: its load, its free memory and how much it runs, held against the limits of its file.
+//! The load limits of a node: compares the host's load, its free memory and the number of runs with
+//! the limits of the node's file.
 //!
-//! Invariant: a node that is held claims nothing, and does all else as before: it renews, runs, recovers and reports. Once past a
-//! limit it goes on only when it is a tenth below it, so that it does not hold and go on with each breath.
+//! Invariant: a node past a limit claims nothing. It renews, runs, recovers and reports as before.
+//! It claims again only when it is a tenth below the limit, so that it does not alternate at each
+//! look.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,20 +14,21 @@ use crate::domain::time::UnixMillis;
 use crate::keeper::BootInstant;
 use crate::store::FULL;
 
-/// How often the host is looked at, at most.
+/// The shortest interval between two looks at the host.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MIB: u64 = 1 << 20;
 
-/// Why a node claims nothing, and since when.
+/// The reason why a node claims nothing, and the time since when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Held {
-    /// By which limit, with what was found: `load 9.1 > 8`; or what it could not start runs for.
+    /// The limit with the value found, as in `load 9.1 > 8`, or the reason why the node could not
+    /// start runs.
     pub(super) why: String,
-    /// Since when, by Redis' clock.
+    /// The start of this state, by Redis' clock.
     pub(super) since: UnixMillis,
 }
 
-/// The limits, and what was found at the last look.
+/// The limits, and the result of the last look.
 #[derive(Default)]
 pub(super) struct Flow {
     state: Mutex<State>,
@@ -35,20 +38,20 @@ pub(super) struct Flow {
 struct State {
     limits: FlowLimits,
     looked: Option<BootInstant>,
-    /// Held by the host: its load or its memory.
+    /// The limit of the host (load or memory) that stops this node.
     by_host: Option<Held>,
-    /// Held because it could start nothing.
+    /// The reason why this node could start nothing.
     short: Option<Held>,
-    /// Held by running as much as it may.
+    /// The limit of running jobs that stops this node.
     full: Option<Held>,
 }
 
-/// What a look found.
+/// The change a look found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
-    /// As before.
+    /// Nothing changed.
     Same,
-    /// The node is held by its host since now, or no longer.
+    /// The node stopped claiming because of its host, or claims again.
     News,
 }
 
@@ -57,15 +60,15 @@ impl Flow {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the limits; they count at the next look, which is the next asked for.
+    /// Sets the limits. The next call of `look` applies them.
     pub(super) fn set_limits(&self, limits: FlowLimits) {
         let mut state = self.lock();
         state.limits = limits;
         state.looked = None;
     }
 
-    /// Looks at the host if the last look is a while ago, and notes how much runs and why nothing can be started, if nothing can. `now`
-    /// is Redis' time.
+    /// Looks at the host unless the last look is recent. Notes the number of runs, and the reason
+    /// `short` why nothing can be started, if any. `now` is Redis' time.
     pub(super) fn look(&self, host: &HostFacts, running: usize, short: Option<String>, now: UnixMillis) -> Look {
         let mut state = self.lock();
         let was_short = state.short.is_some();
@@ -85,13 +88,13 @@ impl Flow {
         if state.by_host.is_some() == was_held { look } else { Look::News }
     }
 
-    /// Why this node claims nothing now, if it does not.
+    /// Returns the reason why this node claims nothing now, if any.
     pub(super) fn held(&self) -> Option<Held> {
         let state = self.lock();
         [&state.short, &state.by_host, &state.full].into_iter().find_map(Clone::clone)
     }
 
-    /// Whether a limit of its host holds it.
+    /// Returns true if a limit of the host stops this node.
     pub(super) fn is_held_by_host(&self) -> bool {
         self.lock().by_host.is_some()
     }
@@ -101,7 +104,8 @@ fn held(why: Option<String>, before: Option<Held>, now: UnixMillis) -> Option<He
     why.map(|why| Held { why, since: before.map_or(now, |held| held.since) })
 }
 
-/// The limit the host is past; one that is held stays so until it is a tenth below. What the host does not tell holds nobody.
+/// Returns the limit that the host is past. A node that is stopped stays so until the value is a
+/// tenth below the limit. A value the host does not report counts as within the limit.
 fn past(limits: &FlowLimits, was_held: bool, host: &HostFacts) -> Option<String> {
     if let (Some(max), Some(load)) = (limits.max_load, limits.max_load.and_then(|_| (host.load)())) {
         let bound = if was_held && load <= max { max * 0.9 } else { max };
@@ -118,7 +122,7 @@ fn past(limits: &FlowLimits, was_held: bool, host: &HostFacts) -> Option<String>
     None
 }
 
-/// With two digits behind the point, without needless zeros.
+/// Formats a number with at most two decimals, without trailing zeros.
 fn rounded(number: f64) -> String {
     let text = format!("{number:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,8 +1,13 @@
-//! What the ledger of a job tells of its occurrences whose records were trimmed.
+//! The ledger of a job, read to learn about occurrences whose records were trimmed.
 //!
-//! Invariant: an occurrence is told of once. A range tells of its two ends for sure; of one between them it tells if the schedule
-//! that held at that instant has it, and the range with what else is known between its ends is as many as the schedules had there,
-//! one after the other (`eras`). Where nobody knows those any more, it tells of each instant it holds.
+//! Invariant: no occurrence is counted twice. Both ends of a range are certain. An occurrence
+//! between the ends belongs to the range only if two conditions hold:
+//! - The schedule of that instant has the occurrence.
+//! - The range and other known occurrences between its ends together account for all that the
+//!   schedules had there.
+//!
+//! Schedules are taken one after the other (`eras`). Where a schedule is no longer known, the range
+//! covers each instant between its ends.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -17,40 +22,42 @@ use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 use crate::store::{InLedger, JobRecord, KeptEra, KeptStretch, Ledger, LedgerRange, LedgerTells, Store, StoreError};
 
-/// Where a range and what it holds tell of more, its occurrences are not counted, and taken to be all there.
+/// The bound of occurrences for counting one range. A range with more is not counted, and is
+/// assumed complete.
 const COUNTED: u64 = 10_000;
-/// As many are counted in one look at all ranges of a job, of those that are narrow first; the others are taken to be right.
+/// Upper bound of occurrences counted per job. Short ranges are counted first; the rest are assumed
+/// correct.
 const COUNTED_IN_ALL: u64 = 100_000;
 
-/// The ledger of a job, and which occurrences it had.
+/// The ledger of a job, and the schedules it had.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Folded {
     ledger: Ledger,
     eras: Eras,
 }
 
-/// What of a job has a record: its occurrences, and the stretches that some of those records tell.
+/// The occurrences of a job that have a record, and the skipped ranges in some of those records.
 #[derive(Clone, Copy)]
 pub(super) struct Recorded<'a> {
     pub(super) dues: &'a BTreeSet<UnixMillis>,
     pub(super) stretches: &'a [KeptStretch],
 }
 
-/// A range in which more is told of than there was.
+/// A range that counts more occurrences than there were.
 #[derive(Debug, Clone)]
 pub(super) struct ToldOver {
-    /// Its first occurrence, of which it tells.
+    /// The first occurrence of the range, which is certain.
     pub(super) run: RunId,
     pub(super) range: LedgerRange,
-    /// What is left of it with one less.
+    /// The rest of the range with one occurrence less.
     pub(super) left: Option<Stretch>,
-    /// How many are told of between its ends, and how many the schedule has there.
+    /// The number of occurrences recorded between its ends, and the number the schedule has there.
     pub(super) told: u64,
     pub(super) has: u64,
 }
 
 impl Folded {
-    /// Reads it. A ledger that holds something else tells nothing.
+    /// Reads the ledger of a job and its schedules. A ledger of the wrong type counts as empty.
     pub(super) async fn read(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<Self, StoreError> {
         let ledger = or_nothing(store.read_ledger(name).await)?;
         if ledger.ranges.is_empty() {
@@ -59,13 +66,13 @@ impl Folded {
         Ok(Self { ledger, eras: read_eras(store, name, job).await? })
     }
 
-    /// The first and the last instant that its ranges hold.
+    /// Returns the first and the last instant of all ranges.
     pub(super) fn bounds(&self) -> Option<(UnixMillis, UnixMillis)> {
         let ranges = &self.ledger.ranges;
         Some((ranges.iter().map(|range| range.from).min()?, ranges.iter().map(|range| range.to).max()?))
     }
 
-    /// What it tells of `run`, which has no record.
+    /// Returns what the ledger says about `run`, which has no record.
     pub(super) fn tells_of(&self, run: &RunId, recorded: Recorded<'_>) -> Option<InLedger> {
         let range = self.ledger.fate_at(run.due())?;
         let tells = match range.state {
@@ -80,14 +87,14 @@ impl Folded {
         Some(InLedger { range: range.clone(), tells })
     }
 
-    /// Whether a range within `stretch` holds the occurrence `at`.
+    /// Returns true if a range within `stretch` covers the occurrence `at`.
     pub(super) fn tells_within(&self, at: UnixMillis, stretch: Stretch) -> bool {
         let mut ranges = self.ledger.ranges.iter();
         ranges.any(|range| stretch.first <= range.from && range.from <= at && at <= range.to && range.to <= stretch.last)
     }
 
-    /// The first of the occurrences of `job` with records that is told of here too, for sure; the range that does, and what is left of
-    /// that without it.
+    /// Returns the first occurrence of `job` that has a record and is certainly in the ledger too.
+    /// Returns also its range, and the rest of the range without it.
     pub(super) fn told_twice(&self, job: &JobName, dues: &BTreeSet<UnixMillis>) -> Option<(RunId, LedgerRange, Option<Stretch>)> {
         let (first, last) = self.bounds()?;
         let held: Vec<UnixMillis> = dues.range(first..=last).copied().collect();
@@ -105,8 +112,9 @@ impl Folded {
         }
     }
 
-    /// The first of these occurrences with records, each with the range that holds it, with which there would be one more than the
-    /// schedules have. Without those at the ends it is known how many that are.
+    /// Returns the first recorded occurrence in a range whose total exceeds what the schedules
+    /// allow. The caller has already ruled out records at the ends of ranges, so the totals are
+    /// exact.
     fn first_over<'t>(&self, told: &'t [(UnixMillis, usize)], dues: &BTreeSet<UnixMillis>) -> Option<&'t (UnixMillis, usize)> {
         let (mut over, mut counted) = (HashMap::new(), 0_u64);
         let mut is_over = |place: usize| {
@@ -120,11 +128,12 @@ impl Folded {
         told.iter().find(|(due, place)| self.eras.has(*due) && is_over(*place))
     }
 
-    /// The narrowest range that, with the others within it and what has records there, tells of more occurrences than the schedules had:
-    /// some were told of twice. It has one less, for what is narrower tells for sure.
+    /// Returns the narrowest range that counts more occurrences than the schedules had there. The
+    /// count includes narrower ranges and records within it. Some occurrence was counted twice, and
+    /// the range gives up one, because narrower ranges are certain.
     pub(super) fn told_over(&self, job: &JobName, dues: &BTreeSet<UnixMillis>) -> Option<ToldOver> {
         let (ranges, ends) = (&self.ledger.ranges, self.ends());
-        // What is no occurrence of a schedule is no more of it than it has.
+        // An end that is no occurrence of a schedule does not count against the schedules.
         let odd = |range: &LedgerRange| {
             u64::from(!self.eras.has(range.from)) + u64::from(range.from < range.to && !self.eras.has(range.to))
         };
@@ -163,14 +172,14 @@ impl Folded {
         self.ledger.ranges.iter().map(|range| (range.from, range.to)).collect()
     }
 
-    /// Takes what was told of a run into account.
+    /// Applies an answer of `tells_of` to this copy of the ledger.
     pub(super) fn note(&mut self, told: &InLedger) {
         if let LedgerTells::Skipped(left) = told.tells {
             self.shrink(&told.range, left);
         }
     }
 
-    /// Has a range tell of `left` only.
+    /// Reduces a range to `left`, or removes it.
     pub(super) fn shrink(&mut self, range: &LedgerRange, left: Option<Stretch>) {
         let ranges = &mut self.ledger.ranges;
         let Some(place) = ranges.iter().position(|other| other == range) else { return };
@@ -184,7 +193,7 @@ impl Folded {
         if self.holds(range, run, recorded) { self.left_of(range, run, recorded) } else { Rest::All }
     }
 
-    /// Whether `range` tells of `run`.
+    /// Returns true if `range` covers `run`.
     fn holds(&self, range: &LedgerRange, run: &RunId, recorded: Recorded<'_>) -> bool {
         if range.ends_at(run.due()) || !self.eras.tell(range.from, range.to) {
             return true;
@@ -192,7 +201,7 @@ impl Folded {
         self.eras.has(run.due()) && self.is_full(range, self.told_in(range, recorded), 0)
     }
 
-    /// How many are told of between the ends of `range`.
+    /// Returns the number of occurrences recorded between the ends of `range`.
     fn told_in(&self, range: &LedgerRange, recorded: Recorded<'_>) -> u64 {
         let is_within = |from: UnixMillis, to: UnixMillis| range.from <= from && to <= range.to;
         let ranges = self.ledger.ranges.iter().filter(|other| is_within(other.from, other.to));
@@ -203,17 +212,19 @@ impl Folded {
         in_ledger.saturating_add(behind_them).saturating_add(u64::try_from(records).unwrap_or(u64::MAX))
     }
 
-    /// Whether so many told of between the ends of `range` are all there were, and `beyond` more.
+    /// Returns true if `told` occurrences are all between the ends of `range`, and at least
+    /// `beyond` more.
     fn is_full(&self, range: &LedgerRange, told: u64, beyond: u64) -> bool {
-        // Its first is one whatever the schedule says: it may be owed from an older one.
+        // The first occurrence always counts as one: an older schedule may have owed it.
         let behind = range.from.saturating_add(Duration::from_millis(1));
         let has = || self.eras.count_up_to(behind, range.to, most(told));
         if told > COUNTED { beyond == 0 } else { told > has().saturating_add(beyond) }
     }
 
-    /// What is left of `range`, which tells of `run`, without it.
+    /// Returns the rest of `range` without `run`, which it covers.
     fn left_of(&self, range: &LedgerRange, run: &RunId, recorded: Recorded<'_>) -> Rest {
-        // It was the last of them, wherever between the ends of a schedule nobody knows any more.
+        // The run was the last occurrence of the range. If the schedule is unknown, it may lie
+        // anywhere in the range.
         if range.count < 2 {
             return Rest::Nothing;
         }
@@ -221,20 +232,22 @@ impl Folded {
         let is_told = |at: UnixMillis| recorded.dues.contains(&at) || self.ledger.fate_at(at).is_some_and(|other| other != range);
         let known = Some(&self.eras).filter(|eras| eras.tell(range.from, range.to));
         match lateness::taken_out(known, stretch, run.due(), is_told) {
-            // Unlike a stretch's, its count is a sum and goes down by each.
+            // Unlike the count of a skipped range, this count is a sum, and each occurrence lowers
+            // it by one.
             Rest::Some(left) => Rest::Some(Stretch { count: range.count.saturating_sub(1), ..left }),
             rest => rest,
         }
     }
 }
 
-/// Which occurrences the job had, as far as that is known. A schedule that cannot be worked with here is none that is known.
+/// Returns the occurrences the job had, as far as they are known. A schedule that cannot be used
+/// here counts as unknown.
 async fn read_eras(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<Eras, StoreError> {
     Ok(eras_of(&past_schedules(store, name).await?, job))
 }
 
-/// The schedules a job had before the one it has, oldest first, as far as they are kept. One that cannot be worked with here is none
-/// that is known.
+/// Returns the earlier schedules of a job, oldest first, as far as they are stored. A schedule that
+/// cannot be used here has no definition.
 pub(super) async fn past_schedules(store: &Store, name: &JobName) -> Result<Vec<PastSchedule>, StoreError> {
     let past = |kept: KeptEra| PastSchedule {
         from: kept.from,
@@ -244,12 +257,12 @@ pub(super) async fn past_schedules(store: &Store, name: &JobName) -> Result<Vec<
     Ok(or_nothing(store.read_eras(name).await)?.into_iter().map(past).collect())
 }
 
-/// The times of these and of the one it has.
+/// Returns the occurrences of the earlier schedules and of the present schedule.
 pub(super) fn eras_of(past: &[PastSchedule], job: Option<&JobRecord>) -> Eras {
     let timetable_of = |one: &PastSchedule| one.definition.as_ref().map(|(_, timetable)| timetable.clone());
     let mut eras: Vec<Era> = past.iter().map(|one| Era::new(timetable_of(one), one.from, one.until)).collect();
     if let Some(job) = job {
-        // What a one-shot promised was told of though it ended before.
+        // A one-shot may have ended before its occurrence, which was recorded all the same.
         let until = job.ended_at.filter(|_| !job.is_once).unwrap_or(UnixMillis::LAST);
         let timetable = Definition::of(job.clone()).ok().map(|definition| definition.timetable);
         eras.push(Era::new(timetable, job.since, until));
@@ -257,12 +270,12 @@ pub(super) fn eras_of(past: &[PastSchedule], job: Option<&JobRecord>) -> Eras {
     Eras::new(eras)
 }
 
-/// As many are counted as to know whether there are fewer.
+/// Returns the bound for counting: one more than `told`, enough to know whether there are fewer.
 fn most(told: u64) -> u32 {
     u32::try_from(told).unwrap_or(u32::MAX).saturating_add(1)
 }
 
-/// What a key that holds something else tells: nothing.
+/// Returns an empty value for a key of the wrong type.
 fn or_nothing<T: Default>(read: Result<T, StoreError>) -> Result<T, StoreError> {
     match read {
         Err(error) if !error.is_passing() => Ok(T::default()),

@@ -1,7 +1,9 @@
-//! Looks at gates where a place was given up or which time alone opens, and has those that wait given their places.
+//! Opens gates where a place was given up, or that open only by time, and gives free places to
+//! waiters.
 //!
-//! Invariant: any node may do so at any time, and several at once: the script looks at everything anew. A gate whose keys hold
-//! something else holds up no other, and is not tried at every poll.
+//! Invariant: any node may open any gate at any time, and several nodes at once, because the script
+//! looks at everything anew. A gate with keys of the wrong type delays no other gate, and is not
+//! tried at every poll.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,9 +14,9 @@ use crate::domain::lane::Lane;
 use crate::keeper::BootInstant;
 use crate::store::{LaneAsk, StoreError, Takers};
 
-/// How long a gate that could not be looked at is left alone.
+/// The time for which a gate that could not be opened is left alone.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
-/// Lanes named beforehand; others are asked for.
+/// The most lanes named with the first call. The script asks for any other lane it needs.
 const NAMED: usize = 4;
 
 /// Opens gates.
@@ -25,7 +27,8 @@ pub(super) struct Gatekeeper {
 }
 
 impl Gatekeeper {
-    /// Looks at these gates; `lanes` are those this node polls. How many it could look at.
+    /// Opens these gates. `lanes` are the lanes this node polls. Returns how many gates could be
+    /// opened.
     pub(super) async fn open(&mut self, shared: &Shared, gates: &[Gate], lanes: &[LaneAsk]) -> Result<usize, StoreError> {
         self.refused.retain(|_, at| BootInstant::now().since(*at) < REFUSED_FOR);
         let mut looked_at = 0;
@@ -39,7 +42,7 @@ impl Gatekeeper {
                 Ok(_) => looked_at += 1,
                 Err(error) if error.is_passing() => return Err(error),
                 Err(error) => {
-                    shared.weather.failed(&error, &format!("what waits for {} stands still", gate.words()));
+                    shared.weather.failed(&error, &format!("runs that wait for {} do not start", gate.words()));
                     self.refused.insert(gate.clone(), BootInstant::now());
                 }
             }

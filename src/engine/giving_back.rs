@@ -1,8 +1,11 @@
-//! Gives back to Redis how runs ended that it lost.
+//! Restores in Redis the ends of runs that Redis lost.
 //!
-//! Invariant: what Redis knows better stays as it is. First the notices, so that no end that is given back is told a second time;
-//! then the runs that are nobody's planned one, so that planting what comes after a planned one passes over all that have run.
-//! What was told as skipped meanwhile is told no more (`passed`).
+//! Invariant: newer knowledge in Redis always stays. The order is:
+//! - First the notices, so that no restored end is notified a second time.
+//! - Then the runs that are not the planned run of their job. So planting the successor of a
+//!   planned run passes over all occurrences that have run.
+//!
+//! A restored run is taken out of the skipped range that recorded it meanwhile (`passed`).
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -15,37 +18,41 @@ use crate::domain::ids::{JobName, RunId, RunKind};
 use crate::domain::time::UnixMillis;
 use crate::store::{JobRecord, Known, RestoreOrder, RestoreReply, Store, StoreError};
 
-/// Runs given back in one call.
+/// The number of runs restored in one call.
 const BATCH: usize = 200;
-/// Jobs whose stretches are read at once.
+/// The number of jobs whose skipped ranges are read at once.
 const AT_ONCE: usize = 16;
-/// How often a job is read for one run: it changes when somebody edits it, skips or gives back another run of it.
+/// The most readings of a job for one run. The job changes when an operator edits it, or another
+/// run of it is skipped or restored.
 const READINGS: usize = 8;
-/// How many occurrences are passed over after that: more runs of a job than are remembered cannot stand in the way.
+/// The most occurrences passed over after each reading. No more runs of a job are remembered, so no
+/// more can be in the way.
 const ROUNDS: usize = 2_000;
-/// Jobs whose stretches are kept in mind.
+/// The number of jobs whose skipped ranges are cached.
 const TOLD_OF: usize = 1_000;
 
-/// The field of a run given back that names the occurrence it follows, ms.
+/// The field of a restored run that names the preceding occurrence, ms.
 const FOLLOWS: &str = "follows";
-/// How far back that is looked for, step by step, so that a job of every second is not asked for those of a day.
+/// The windows searched for the preceding occurrence, in steps. So a job that runs every second is
+/// not asked for all occurrences of a day.
 const NEAR: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(300), Duration::from_secs(25 * 3_600)];
 
-/// What came of it.
+/// The result of a restore.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Given {
-    /// Ended runs written back.
+    /// The number of ended runs written back.
     pub restored: u64,
-    /// Runs whose end nobody knows, and that may not start again.
+    /// The number of runs without a known end that may not start again.
     pub lost: u64,
-    /// Redis knew them.
+    /// The number of runs that Redis knew.
     pub known: u64,
-    /// Not written, for what their keys hold.
+    /// The number of runs not written, because of what their keys contain.
     pub failed: u64,
 }
 
-/// Gives back the runs of `orders`, in their order, but notices first. Ends early if the data is lost once more. What cannot be written for
-/// what its keys hold is told to `failed` and keeps no other back.
+/// Restores the runs of `orders`, in order, but notices first. Ends early if data is lost once
+/// more. Calls `failed` for a run that cannot be written because of what its keys contain, and goes
+/// on.
 pub async fn give_back(
     store: &Store,
     orders: &[RestoreOrder],
@@ -92,7 +99,7 @@ pub async fn give_back(
             }
         }
     }
-    // The earliest first: what it plants may be the next of these.
+    // The earliest first: the run planted after it may be the next of these.
     planned.sort_by_key(|order| order.run.due());
     for order in planned {
         let reply = give_back_planned(store, &order, &done).await;
@@ -116,7 +123,7 @@ impl Given {
             Ok(RestoreReply::Restored) => self.restored += 1,
             Ok(RestoreReply::Known) => self.known += 1,
             Ok(_) => {
-                let found = "what tells of it was another each time it was read";
+                let found = "its job or record changed at every reading";
                 failed(&order.run, &StoreError::corrupt(format!("run {}", order.run), found));
                 self.failed += 1;
             }
@@ -138,11 +145,11 @@ async fn read_jobs(store: &Store, orders: &[&RestoreOrder]) -> Result<HashMap<Jo
     let names: HashSet<JobName> = orders.iter().map(|order| order.run.job().clone()).collect();
     let names: Vec<JobName> = names.into_iter().collect();
     let records = store.read_jobs(&names).await?;
-    // One that cannot be read has no planned run that anybody would start.
+    // A job that cannot be read has no planned run that any node would start.
     Ok(names.into_iter().zip(records).filter_map(|(name, record)| Some((name, record.ok()??))).collect())
 }
 
-/// The stretches of the jobs of `orders` that are not among those `read` already.
+/// Returns the skipped ranges of the jobs of `orders` that are not in `read` yet.
 async fn read_told(
     store: &Store,
     orders: &[&RestoreOrder],
@@ -153,7 +160,7 @@ async fn read_told(
     let reading = names.into_iter().map(|name| async move {
         let told = Told::read(store, name, jobs.get(name)).await;
         match told {
-            // What its keys hold keeps its runs from being written, which is told then.
+            // Keys of the wrong type keep its runs from being written, which is reported then.
             Err(error) if !error.is_passing() => Ok((name.clone(), Told::default())),
             told => told.map(|told| (name.clone(), told)),
         }
@@ -161,7 +168,7 @@ async fn read_told(
     stream::iter(reading.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).try_collect().await
 }
 
-/// Takes the run out of what tells of it as skipped. A run by hand is no occurrence.
+/// Takes the run out of the skipped range that covers it. A manual run is no occurrence.
 fn take_out(order: &mut RestoreOrder, told: &mut Told) {
     if order.run.kind() == RunKind::Regular {
         order.told = told.count;
@@ -169,7 +176,7 @@ fn take_out(order: &mut RestoreOrder, told: &mut Told) {
     }
 }
 
-/// Gives one back that is its job's planned run, and has what comes after it planted.
+/// Restores the planned run of a job, and has its successor planted.
 async fn give_back_planned(store: &Store, order: &RestoreOrder, done: &HashSet<RunId>) -> Result<RestoreReply, StoreError> {
     let mut from = order.run.due();
     for _ in 0..READINGS {
@@ -194,7 +201,8 @@ async fn give_back_planned(store: &Store, order: &RestoreOrder, done: &HashSet<R
     Ok(RestoreReply::Stale)
 }
 
-/// Reads what Redis tells of the run of an order. Gives its job if this is the planned run of it.
+/// Reads what Redis recorded about the run of an order. Returns its job if the run is the planned
+/// run of the job.
 async fn look_at(store: &Store, order: &mut RestoreOrder) -> Result<Option<Definition>, StoreError> {
     let job = store.read_job(order.run.job()).await?;
     let mut told = Told::read(store, order.run.job(), job.as_ref()).await?;
@@ -212,8 +220,8 @@ async fn look_at(store: &Store, order: &mut RestoreOrder) -> Result<Option<Defin
     Ok(Some(definition))
 }
 
-/// Notes which occurrence a run follows, if that is near: when both are trimmed they are told of together, for nothing between
-/// them is missing.
+/// Notes the occurrence before a run, if it is near. When both are trimmed, the ledger joins them
+/// into one range, because nothing between them is missing.
 fn note_predecessor(order: &mut RestoreOrder, definition: &Definition) {
     if order.facts.iter().any(|(field, _)| field == FOLLOWS) {
         return;
@@ -224,7 +232,7 @@ fn note_predecessor(order: &mut RestoreOrder, definition: &Definition) {
     order.facts.extend(near.map(|at| (FOLLOWS.to_owned(), at.as_i64().to_string())));
 }
 
-/// The last occurrence from `from` on before the first that is not among those done.
+/// Returns the last occurrence, from `from` on, before the first that is not among `done`.
 fn after_all(definition: &Definition, mut from: UnixMillis, done: &HashSet<RunId>) -> UnixMillis {
     while let Some(next) = definition.next_after(from) {
         if !done.contains(&RunId::regular(definition.record.name.clone(), next)) {

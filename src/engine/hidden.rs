@@ -1,20 +1,22 @@
-//! The hidden jobs of a job that was taken out: what they have to tell is still told, then they go.
+//! The hidden jobs of a removed job, which deliver its notices. They still deliver what is left,
+//! and are then forgotten.
 //!
-//! Invariant: none goes that has a notice to tell, or one that failed for good and may be tried again. Whoever is cut off half-way
-//! leaves one behind as any job that ended; the janitor forgets those by their age.
+//! Invariant: a hidden job stays while it has a notice to deliver, or a failed notice that may be
+//! retried. A node that is cut off half-way leaves a hidden job behind as any ended job. The
+//! janitor forgets such jobs by their age.
 
 use crate::domain::ids::JobName;
 use crate::domain::notice::NoticeKind;
 use crate::store::{Store, StoreError};
 
-/// Forgets the hidden jobs of `told` that have nothing left to tell, if that job was taken out. One that came to its own end keeps
-/// them as long as it is kept itself.
+/// Forgets the idle hidden jobs of `told` if that job was removed. A job that finished keeps its
+/// hidden jobs as long as it is kept itself.
 pub(super) async fn forget_if_removed(store: &Store, told: &JobName) -> Result<(), StoreError> {
     let is_removed = store.read_job(told).await?.is_none_or(|job| !job.is_live() && job.ended.as_deref() != Some("finished"));
     if is_removed { forget_of_removed(store, told).await } else { Ok(()) }
 }
 
-/// Forgets the hidden jobs of `removed` that have nothing left to tell.
+/// Forgets the hidden jobs of `removed` that have no notice left to deliver.
 pub(super) async fn forget_of_removed(store: &Store, removed: &JobName) -> Result<(), StoreError> {
     store.forget_idle_jobs(&NoticeKind::ALL.map(|kind| JobName::of_notice(removed, kind))).await
 }

@@ -1,8 +1,9 @@
-//! The runs this node holds the leases of, each from its won claim until Redis has taken its end.
+//! The runs whose leases this node has, each from its claim until Redis has recorded its end.
 //!
-//! Invariant: a run is held exactly as long as its [`Tenure`] lives, and its slot with it; so whatever becomes of the task
-//! that owns the tenure, a panic too, the lease is no longer renewed and the slot is free. A run is known with its fence: one
-//! taken away and claimed again by this same node is another entry.
+//! Invariant: a run is in this list exactly as long as its [`Tenure`] lives, and so is its slot. So
+//! the lease lapses and the slot is free again whatever happens to the task that owns the tenure,
+//! even a panic. Each run is known with its fence: a run that was lost and claimed again by this
+//! node is another entry.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,32 +17,33 @@ use crate::domain::ids::{Fence, RunId};
 use crate::executor::{Control, StopReason};
 use crate::keeper::BootInstant;
 
-/// A run and the fence it is held under.
+/// A run and the fence of its claim.
 pub(super) type Lease = (RunId, Fence);
 
-/// The runs held.
+/// The runs whose leases this node holds.
 #[derive(Default)]
 pub(super) struct Holdings {
     held: Mutex<HashMap<Lease, Held>>,
-    /// Those it could not hold, and of which nothing is alive: nobody need wait for their leases to end.
+    /// Leases that could not be kept and whose runs have no live process. No node need wait for
+    /// these leases to end.
     given_up: Mutex<HashSet<Lease>>,
-    /// One was given up.
+    /// Notified when this node no longer has the lease of a run.
     freed: Notify,
 }
 
-/// A run this node holds the lease of.
+/// A run whose lease this node holds.
 pub(super) struct Held {
-    /// Until when it may execute. Closed once the execution is over.
+    /// The time until which the run may execute. Closed once the execution is over.
     pub(super) deadline: watch::Sender<BootInstant>,
-    /// Whether it is to stop.
+    /// The request to stop, if any.
     pub(super) stop: watch::Sender<Option<StopReason>>,
-    /// Why, as it will stand in history.
+    /// The reason of the stop, as history will show it.
     pub(super) stop_cause: Option<String>,
-    /// How long it may take to stop.
+    /// The time the run may take to stop.
     pub(super) kill_grace: Duration,
 }
 
-/// The right to one held run; given up when dropped.
+/// The right to execute one run under its lease. Dropping it ends the renewals.
 pub(super) struct Tenure {
     holdings: Arc<Holdings>,
     lease: Lease,
@@ -49,12 +51,13 @@ pub(super) struct Tenure {
 }
 
 impl Holdings {
-    /// All of them. A thread that panicked with this lock left the map whole: entries are put in and out in one step.
+    /// Returns all these runs. A panic under this lock leaves the map intact, because entries are
+    /// inserted and removed in one step.
     pub(super) fn all(&self) -> MutexGuard<'_, HashMap<Lease, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds a run from now on.
+    /// Adds a run, whose lease is renewed from now on.
     pub(super) fn hold(
         self: &Arc<Self>,
         lease: Lease,
@@ -73,17 +76,17 @@ impl Holdings {
         self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that nothing of a run is alive whose lease could not be held.
+    /// Notes a lease that could not be kept and whose run has no live process.
     pub(super) fn give_up(&self, lease: Lease) {
         self.given_up().insert(lease);
     }
 
-    /// Those given up so far.
+    /// Returns all leases given up so far.
     pub(super) fn all_given_up(&self) -> HashSet<Lease> {
         self.given_up().clone()
     }
 
-    /// Forgets those given up whose leases are over.
+    /// Forgets given-up leases that are over.
     pub(super) fn forget_given_up<'a>(&self, over: impl Iterator<Item = &'a Lease>) {
         let mut given_up = self.given_up();
         for lease in over {
@@ -91,7 +94,8 @@ impl Holdings {
         }
     }
 
-    /// Waits until the same run is not executed under an earlier fence: what this node lost and won again must have ended.
+    /// Waits until the same run is no longer executed under an earlier fence. A run that this node
+    /// lost and claimed again must have ended first.
     pub(super) async fn earlier_ended(&self, (run, fence): &Lease) {
         let is_earlier =
             |((other, earlier), held): (&Lease, &Held)| other == run && earlier < fence && !held.deadline.is_closed();
@@ -102,19 +106,20 @@ impl Holdings {
 }
 
 impl Held {
-    /// Whether the right to execute it passed before it was renewed: what it was for is being killed.
+    /// Returns true if the deadline passed before a renewal. The processes of the run are then
+    /// being killed.
     pub(super) fn has_passed(&self, now: BootInstant) -> bool {
         !self.deadline.is_closed() && now >= *self.deadline.borrow()
     }
 }
 
 impl Tenure {
-    /// Gives the slot back; the run stays held.
+    /// Frees the slot. The lease is still renewed.
     pub(super) fn free_slot(&mut self) {
         self.slot = None;
     }
 
-    /// Why it was asked to stop, as it will stand in history.
+    /// Returns the reason why the run was asked to stop, as history will show it.
     pub(super) fn stop_cause(&self) -> Option<String> {
         self.holdings.all().get(&self.lease).and_then(|held| held.stop_cause.clone())
     }

@@ -1,8 +1,9 @@
-//! Forgets what is past its time or its bound, in bounded steps: history, output, ended jobs, gone nodes, unique keys; and has backfills go on whose last
-//! run nobody followed up.
+//! The janitor: removes what exceeds its age or bound, in bounded steps. It covers history, output,
+//! ended jobs, gone nodes and unique keys. It also continues backfills whose last run no node
+//! followed up.
 //!
-//! Invariant: a job is trimmed to its own bounds before anything goes by the bounds of all, so one that floods pushes out
-//! what is its own and nothing of others.
+//! Invariant: each job is trimmed to its own bounds before the bounds of all jobs apply. So a job
+//! with a flood of runs pushes out its own records and none of other jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,29 +23,32 @@ use crate::store::{NodeEvents, SourceKind, Store, StoreError};
 const EVERY: Duration = Duration::from_secs(30);
 const DEAD_A_JOB: usize = 1_000;
 const DEAD_IN_ALL: usize = 10_000;
-/// Runs, and dead letters, kept of notices of one job and kind: they are not to push those of people out by the bounds of all.
+/// The number of runs, and of dead letters, kept of the notices of one job and kind. So notices do
+/// not push job runs out of the bounds of all jobs.
 const NOTICES_A_JOB: usize = 100;
-/// Jobs with something to be made up for that are looked at in a round.
+/// The number of jobs with a backfill examined in a round.
 const BACKFILLS: usize = 1_000;
 const NODE_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
-/// How long a lane nobody used is known; longer than any run of it may take, and any node is away.
+/// The time for which an unused lane is known. It is longer than any run of the lane may take, and
+/// than any node is away.
 const LANE_AGE: Duration = Duration::from_secs(90 * 24 * 3600);
-/// Jobs of one gone node's file that are looked at in a round.
+/// The number of jobs from the file of one gone node examined in a round.
 const LISTED: usize = 1_000;
 const ENDED_JOBS: usize = 10_000;
 const ENDED_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Steps of one kind in one round; what is left waits for the next.
+/// The most steps of one kind in one round. The rest waits for the next round.
 const STEPS: usize = 100;
-/// The same for one job: as many as the bound of all could hold of it, lest others' runs go for those.
+/// The most steps for one job in one round. It is large enough to trim all runs that the bound of
+/// all jobs could keep of one job. So runs of other jobs are never dropped in their place.
 const STEPS_A_JOB: usize = 1_000;
 
 /// Tidies up, for ever.
 pub(super) async fn run(shared: Arc<Shared>) {
     recall(&shared).await;
-    // Up to when the ends of runs have been looked at.
+    // The time up to which ends of runs have been examined.
     let mut seen = UnixMillis::EPOCH;
     loop {
-        // Spread, so that many nodes do not tidy up the same things at the same moment.
+        // Spread, so that many nodes do not tidy up the same data at the same moment.
         let pause = EVERY.mul_f64(0.75 + fastrand::f64() / 2.0);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -53,13 +57,13 @@ pub(super) async fn run(shared: Arc<Shared>) {
         match round(&shared, &mut seen).await {
             Ok(0) => {}
             Ok(forgotten) => debug!(forgotten, "Tidied up."),
-            Err(error) => shared.weather.failed(&error, "old records are not forgotten"),
+            Err(error) => shared.weather.failed(&error, "old records are not removed"),
         }
     }
 }
 
-/// Learns from what nodes noted whether Redis' clock was stepped a moment ago, or went on unseen for long: then records count as old by
-/// the time before, for a while.
+/// Learns from node events whether Redis' clock was stepped recently, or ran on for long while no
+/// node watched. If so, ages of records are computed for a while from the time before.
 async fn recall(shared: &Shared) {
     let noted = async {
         let now = shared.store.now().await?;
@@ -68,7 +72,7 @@ async fn recall(shared: &Shared) {
     let (now, instant, nodes) = match noted.await {
         Ok(noted) => noted,
         Err(error) => {
-            debug!("What nodes noted of Redis' clock is not known: {error}.");
+            debug!("Node events about Redis' clock cannot be read: {error}.");
             return;
         }
     };
@@ -77,8 +81,10 @@ async fn recall(shared: &Shared) {
     }
 }
 
-/// The time that was before Redis' clock showed `now`, if that is not to be trusted yet: a node saw it jump ahead within the last hour,
-/// or came back within the last hour after none of that name was there for longer, and no other was.
+/// Returns the time before Redis' clock showed `now`, if `now` cannot be trusted yet. Two events of
+/// the last hour cause that:
+/// - a node saw the clock jump ahead,
+/// - or a node came back after it, and every other node, was away for longer than an hour.
 fn time_before(nodes: &[NodeEvents], now: UnixMillis) -> Option<UnixMillis> {
     let is_of_late = |at: UnixMillis| now.since(at) < HELD && at.since(now) < HELD;
     let was_there = |node: &NodeEvents| {
@@ -97,11 +103,12 @@ fn time_before(nodes: &[NodeEvents], now: UnixMillis) -> Option<UnixMillis> {
 async fn round(shared: &Shared, seen: &mut UnixMillis) -> Result<usize, StoreError> {
     let store = &shared.store;
     let (now, keeping) = (store.now().await?, shared.keeping());
-    // Nothing is forgotten by a time that has just jumped.
+    // A clock that has just jumped removes nothing.
     let aged = shared.redis_clock.for_ages(now);
     let mut total = 0;
     if shared.redis_clock.is_steady() {
-        // What ended "later than now" would outlive all that ends from now on. Not before it is sure which time is right.
+        // A job with an end in the future would outlive all jobs that end from now on. It is pulled
+        // in only once it is sure which time is right.
         let jobs = store.list_ended_after(now).await?;
         if !jobs.is_empty() {
             total += store.pull_in(&jobs).await?;
@@ -119,18 +126,18 @@ async fn round(shared: &Shared, seen: &mut UnixMillis) -> Result<usize, StoreErr
     for job in &overfull {
         total += trim_job(shared, job, aged, &keeping).await?;
     }
-    // Whose run ended without this node, or on one that died then.
+    // Continues backfills whose last run ended without this node, or on a node that died then.
     for job in store.list_backfills(BACKFILLS).await? {
         if let Err(error) = backfilling::advance(store, &job).await {
             if error.is_passing() && !matches!(error, StoreError::OutOfMemory { .. }) {
                 return Err(error);
             }
-            shared.weather.failed(&error, &format!("what is to be made up for of {job} waits"));
+            shared.weather.failed(&error, &format!("the backfill of {job} waits"));
         }
     }
     total += forget_gone_nodes(store, aged).await?;
     total += match store.forget_lanes(aged.saturating_sub(LANE_AGE)).await {
-        // Told where it is looked at itself; the rest is tidied up all the same.
+        // The check of that key reports it. The rest is tidied up all the same.
         Err(StoreError::WrongType { .. }) => 0,
         forgotten => forgotten?,
     };
@@ -155,13 +162,14 @@ async fn round(shared: &Shared, seen: &mut UnixMillis) -> Result<usize, StoreErr
     Ok(total)
 }
 
-/// Runs, and dead letters, kept of a job.
+/// Returns the number of runs, and of dead letters, kept of a job.
 pub(super) fn bounds_of(job: &JobName, keep_per_job: usize) -> (usize, usize) {
     if job.is_hidden() { (keep_per_job.min(NOTICES_A_JOB), NOTICES_A_JOB) } else { (keep_per_job, DEAD_A_JOB) }
 }
 
-/// Forgets nodes that are gone for long. What only the file of such a node lists stays, and so does the node: nobody has said
-/// that these jobs are to go. What others list too, or has ended, it lists no more.
+/// Forgets nodes that are gone for long. A node stays known while only its file lists a live job,
+/// because no file has dropped that job. Jobs that another file lists, or that ended, are taken off
+/// its list.
 async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, StoreError> {
     let before = now.saturating_sub(NODE_AGE);
     let gone = store.list_gone_nodes(before).await?;
@@ -180,7 +188,8 @@ async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, Stor
     store.forget_nodes(&gone, before).await
 }
 
-/// Trims one job to its own bounds. A spoilt key of it is told of, and the others are not to grow for it.
+/// Trims one job to its own bounds. A key of the wrong type is logged, and other jobs are trimmed
+/// all the same.
 async fn trim_job(shared: &Shared, job: &JobName, now: UnixMillis, keeping: &Keeping) -> Result<usize, StoreError> {
     let store = &shared.store;
     let (ended_before, written_before) =
@@ -198,7 +207,7 @@ async fn trim_job(shared: &Shared, job: &JobName, now: UnixMillis, keeping: &Kee
             Ok(forgotten) => total += forgotten,
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => {
-                shared.weather.failed(&error, &format!("old runs of {job} are not forgotten"));
+                shared.weather.failed(&error, &format!("old runs of {job} are not removed"));
                 break;
             }
         }

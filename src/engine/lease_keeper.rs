@@ -1,7 +1,8 @@
-//! Renews the leases this node holds, and passes on what a renewal says: go on, stop, or not ours any more.
+//! Renews the leases this node holds, and passes on the answers: go on, stop, or lease lost.
 //!
-//! Invariant: a run's deadline is counted from before the renewal that granted it was sent, so the job is stopped before
-//! any node may take its lease over, whatever the network did to the answer. Past its deadline no lease is renewed.
+//! Invariant: the deadline of a run counts from before its last granted renewal was sent. So the
+//! job is stopped before any node may take its lease over, whatever happened to the answer. A lease
+//! past its deadline is never renewed.
 
 use std::sync::Arc;
 
@@ -13,10 +14,10 @@ use crate::executor::StopReason;
 use crate::keeper::BootInstant;
 use crate::store::{LeaseWord, StoreError};
 
-/// Leases renewed in one call at most.
+/// The most leases renewed in one call.
 const BATCH: usize = 500;
 
-/// Renews at a third of the lease, and sooner after a failure, for ever.
+/// Renews leases at a third of the lease time, and sooner after a failure, for ever.
 pub(super) async fn run(shared: Arc<Shared>) {
     let lease = shared.settings.lease;
     let mut pause = lease / 3;
@@ -41,7 +42,8 @@ async fn renew_all(shared: &Shared) -> Result<(), StoreError> {
     if crate::store::mutants::is(crate::store::mutants::Mutant::RenewNever) {
         return Ok(());
     }
-    // A lease that has passed is not taken up again: it would only keep others longer from a run that has been stopped.
+    // A passed lease is not renewed again: that would only make other nodes wait longer for a run
+    // that was stopped here.
     let now = BootInstant::now();
     let leases: Vec<Lease> =
         shared.holdings.all().iter().filter(|(_, held)| !held.has_passed(now)).map(|(lease, _)| lease.clone()).collect();
@@ -51,7 +53,7 @@ async fn renew_all(shared: &Shared) -> Result<(), StoreError> {
         let deadline = shared.deadline(sent);
         let mut held = shared.holdings.all();
         for (lease, word) in batch.iter().zip(words) {
-            // It may have ended since the list was made.
+            // The run may have ended since the list was made.
             let Some(entry) = held.get_mut(lease) else { continue };
             match word {
                 LeaseWord::Held => {
@@ -62,7 +64,7 @@ async fn renew_all(shared: &Shared) -> Result<(), StoreError> {
                     entry.stop_cause = Some(cause);
                     entry.stop.send_replace(Some(StopReason::Cancelled));
                 }
-                // Its end is being told, and Redis may have taken it already.
+                // Its end is being recorded, and Redis may already have it.
                 LeaseWord::Lost if entry.deadline.is_closed() => {}
                 LeaseWord::Lost => {
                     let (run, fence) = lease;

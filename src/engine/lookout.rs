@@ -1,6 +1,8 @@
-//! Looks whether runs have started and ended when their jobs say they are to have, also where no node takes them.
+//! Checks the deadlines of runs: whether they started and ended in time. It also covers runs that
+//! no node takes.
 //!
-//! Invariant: any node may do so at any time, and several at once: the script looks at the run anew, and tells of it once.
+//! Invariant: any node may check at any time, and several nodes at once. The script reads the run
+//! anew, and notifies once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,22 +12,22 @@ use tracing::{debug, warn};
 use super::shared::Shared;
 use crate::store::{DeadlineReply, StoreError};
 
-/// How often it is looked whether a time has come.
+/// The interval between checks.
 const EVERY: Duration = Duration::from_secs(1);
-/// How many rounds lie between two looks at what is due and was not claimed.
+/// The number of rounds between two looks at due runs that were not claimed.
 const OVERDUE_EVERY: u32 = 5;
-/// For how long a run may be due before it is looked at: most are claimed at once.
+/// The time for which a run may be due before it is examined. Most runs are claimed at once.
 const DUE_FOR: Duration = Duration::from_secs(1);
 const BATCH: usize = 200;
-/// Pages of jobs with something overdue that are looked at in a round.
+/// The number of pages of overdue runs examined in a round.
 const PAGES: usize = 20;
 
-/// Looks, for ever.
+/// Checks deadlines, for ever.
 pub(super) async fn run(shared: Arc<Shared>) {
     let mut rounds = 0_u32;
     loop {
         if let Err(error) = round(&shared, rounds.is_multiple_of(OVERDUE_EVERY)).await {
-            shared.weather.failed(&error, "nobody is told of runs that are late");
+            shared.weather.failed(&error, "late runs are not reported");
         }
         rounds = rounds.wrapping_add(1);
         tokio::time::sleep(EVERY).await;
@@ -54,7 +56,8 @@ async fn round(shared: &Shared, with_overdue: bool) -> Result<(), StoreError> {
         }
         let now = store.now().await?;
         for deadline in deadlines {
-            // What is spoilt is a finding of its own (`schedctl doctor`), and keeps nobody else's time from being looked at.
+            // Bad data is a finding of `schedctl doctor`, and keeps no other deadline from being
+            // checked.
             let Some(deadline) = deadline else {
                 left += 1;
                 continue;
@@ -67,14 +70,14 @@ async fn round(shared: &Shared, with_overdue: bool) -> Result<(), StoreError> {
                     warn!(job = %deadline.run.job(), run = %deadline.run, "The run has not {} in time.", deadline.kind.past());
                 }
                 Some(DeadlineReply::Met | DeadlineReply::Gone) => {}
-                // An edit of its job has put it off.
+                // An edit of its job has moved the deadline.
                 Some(DeadlineReply::Early) | None => left += 1,
             }
         }
     }
 }
 
-/// What was answered; none if that says what is spoilt.
+/// Returns the answer, or `None` if the data has a wrong type or is corrupt.
 fn unless_spoilt<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match answer {
         Err(error) if error.is_passing() => Err(error),

@@ -1,7 +1,8 @@
-//! What `doctor --fix` does: for each finding the one script that makes its subject agree, guarded by that script alone.
+//! The repairs of `doctor --fix`. For each finding one script repairs its subject, and that script
+//! alone guards the change.
 //!
-//! Invariant: what many findings have in common is read once for a page of them, so that mending costs by the page and not by
-//! the square.
+//! Invariant: facts shared by many findings are read once for each page of findings. So the cost of
+//! repairs grows with the pages, not with the square of the findings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,35 +20,36 @@ use crate::store::{
     StopRunning, Store, StoreError, Successor,
 };
 
-/// Rounds before a job is left for changing faster than it can be read.
+/// The rounds after which a job is left alone, because it changes faster than it can be read.
 const ROUNDS: usize = 8;
-/// Jobs or runs mended in one go.
+/// The number of jobs or runs repaired in one go.
 const PAGE: usize = 100;
 
-/// What was done about each finding, by its place among those given; nothing about those without a place.
+/// The repairs by the index of their finding. A finding without a repair has no entry.
 pub type Done = BTreeMap<usize, Vec<String>>;
 
-/// A job to be mended.
+/// A job to repair.
 struct BadJob<'a> {
     name: &'a JobName,
-    /// The place of its first finding.
+    /// The index of its first finding.
     at: usize,
-    /// Nothing of it is planted before.
+    /// The time before which nothing of the job is planted.
     not_before: UnixMillis,
-    /// Whether its planned run comes too late.
+    /// True if the planned run of the job comes too late.
     is_far: bool,
 }
 
-/// A run to be mended.
+/// A run to repair.
 struct BadRun<'a> {
     run: &'a RunId,
     found_under: Option<Fence>,
-    /// The place of its first finding.
+    /// The index of its first finding.
     at: usize,
     rules: BTreeSet<Rule>,
 }
 
-/// Mends the jobs and runs that the findings are about, if that is safe. What was done about one stands at its first finding.
+/// Repairs the jobs and runs of the findings where that is safe. The repair of a subject is listed
+/// at its first finding.
 pub async fn mend(store: &Store, more: &BTreeSet<Lane>, findings: &[&Finding]) -> Result<Done, StoreError> {
     let mut done = Done::new();
     let mut jobs: BTreeMap<&JobName, BadJob<'_>> = BTreeMap::new();
@@ -73,7 +75,8 @@ pub async fn mend(store: &Store, more: &BTreeSet<Lane>, findings: &[&Finding]) -
         }
     }
     let mut jobs: Vec<BadJob<'_>> = jobs.into_values().collect();
-    // What cannot wait goes first: else it would be the one that is freed of a job whose runs wait for nothing.
+    // Runs that wait wrongly go first. Otherwise the repair of an open run could let such a run
+    // start as the next.
     let (waiting, others): (Vec<_>, Vec<_>) = runs.into_values().partition(|bad| bad.rules.contains(&Rule::WaitingWrong));
     for page in waiting.chunks(PAGE) {
         mend_runs(store, more, page, &mut done).await?;
@@ -93,7 +96,8 @@ fn note(done: &mut Done, at: usize, words: Vec<String>) {
     }
 }
 
-/// What keeps one subject from being mended, and is told as a finding of its own, keeps no other from it.
+/// Returns no repair for an error that is a finding of its own, so that other subjects are still
+/// repaired.
 fn passing(done: Result<Vec<String>, StoreError>) -> Result<Vec<String>, StoreError> {
     match done {
         Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => Ok(Vec::new()),
@@ -101,7 +105,7 @@ fn passing(done: Result<Vec<String>, StoreError>) -> Result<Vec<String>, StoreEr
     }
 }
 
-/// Sets the counters that are wrong.
+/// Corrects wrong counters.
 pub async fn mend_counts(store: &Store, facts: &CountFacts) -> Result<Vec<String>, StoreError> {
     store.mend_counts(facts).await.map(words)
 }
@@ -113,7 +117,7 @@ fn words(reply: MendReply) -> Vec<String> {
     }
 }
 
-/// Mends a key that is told of.
+/// Repairs a key that has a finding.
 pub async fn mend_key(store: &Store, key: &str, finding: &Finding) -> Result<Vec<String>, StoreError> {
     if finding.rule == Rule::Field {
         return drop_fields(store, key).await;
@@ -122,7 +126,7 @@ pub async fn mend_key(store: &Store, key: &str, finding: &Finding) -> Result<Vec
         return mend_unique(store, key).await;
     }
     if finding.rule == Rule::Expires {
-        return Ok(if store.persist_key(key).await? { vec!["it stays".to_owned()] } else { Vec::new() });
+        return Ok(if store.persist_key(key).await? { vec!["its expiry was removed".to_owned()] } else { Vec::new() });
     }
     if finding.rule == Rule::GateWrong {
         let Some(gate) = gate_of_key(store, key) else { return Ok(Vec::new()) };
@@ -143,7 +147,7 @@ pub async fn mend_key(store: &Store, key: &str, finding: &Finding) -> Result<Vec
     let job = rest.strip_prefix("job:");
     Ok(match store.quarantine_key(rest, &finding.found, job).await? {
         SetAside::Kept(aside) => vec![format!("moved to {aside}")],
-        SetAside::Full => vec!["left where it is, for quarantine is full".to_owned()],
+        SetAside::Full => vec!["left in place, because quarantine is full".to_owned()],
         SetAside::Gone => Vec::new(),
     })
 }
@@ -152,16 +156,17 @@ async fn mend_unique(store: &Store, key: &str) -> Result<Vec<String>, StoreError
     let prefix = store.key_named("");
     let Some(key) = key.strip_prefix(&prefix).and_then(unique_key) else { return Ok(Vec::new()) };
     let gone = store.forget_uniques(std::slice::from_ref(&key)).await?;
-    Ok(vec![if gone > 0 { "let go".to_owned() } else { "put into the index".to_owned() }])
+    Ok(vec![if gone > 0 { "released".to_owned() } else { "put into the index".to_owned() }])
 }
 
-/// Takes the fields of a hash out that cannot be read, and says what they held: whoever writes them writes them anew.
+/// Removes unreadable fields of a hash, and returns their old content. The component that writes a
+/// field writes it anew.
 async fn drop_fields(store: &Store, key: &str) -> Result<Vec<String>, StoreError> {
     let bad = read_bad_fields(store, &[key.to_owned()]).await?.pop().unwrap_or_default();
     let seen: Vec<(String, String)> = bad.into_iter().map(|bad| (bad.field, bad.value)).collect();
     let dropped = store.drop_fields(key, &seen).await?;
     if !dropped.is_empty() && key.starts_with(&store.key_named("group:")) {
-        // A file says its section again where it finds that it has not.
+        // A node declares its section again when it finds that the declaration is missing.
         let fields = store.read_fields(&[key.to_owned()]).await?.pop().unwrap_or_default();
         let said: Vec<_> = fields.into_iter().filter(|(field, _)| field.starts_with("src:")).collect();
         store.drop_fields(key, &said).await?;
@@ -169,7 +174,7 @@ async fn drop_fields(store: &Store, key: &str) -> Result<Vec<String>, StoreError
     Ok(dropped.into_iter().map(|(field, value)| format!("{} taken out, which was {}", shown(&field), shown(&value))).collect())
 }
 
-/// Takes a job without a record off the lists of files, which then define it again.
+/// Takes a job without a record off the lists of files. These files then define it again.
 async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError> {
     let mut done = Vec::new();
     for source in store.read_listed(std::slice::from_ref(name)).await?.remove(name).unwrap_or_default() {
@@ -177,7 +182,7 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
             name: name.clone(),
             kind: SourceKind::File,
             source: source.to_string(),
-            // One that is there again stays listed.
+            // A job that exists again stays listed.
             read: None,
             pending: None,
             running: StopRunning::No,
@@ -193,15 +198,16 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
     Ok(done)
 }
 
-/// Has a stretch tell of those of its occurrences only that have no end of their own.
+/// Reduces a skipped range to the occurrences that have no end of their own.
 async fn mend_stretch(store: &Store, run: &RunId) -> Result<Vec<String>, StoreError> {
     let facts = passed::look_at_stretches(store, std::slice::from_ref(run)).await?;
     let Some(facts) = facts.first().filter(|facts| judge_stretch(facts).is_some()) else { return Ok(Vec::new()) };
     let is_mended = store.mend_stretch(run, facts.told, facts.possible).await?;
-    Ok(is_mended.then(|| format!("it tells of {} now", facts.possible.count)).into_iter().collect())
+    Ok(is_mended.then(|| format!("it counts {} now", facts.possible.count)).into_iter().collect())
 }
 
-/// Has the ledger of a job tell once of its occurrences without records, and of no other, as far as that is sure.
+/// Corrects the ledger of a job as far as that is certain: each occurrence without a record counts
+/// once, and no other counts.
 async fn mend_ledger(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError> {
     let Some(job) = store.read_job(name).await? else { return Ok(Vec::new()) };
     let (mut folded, recorded) = passed::look_at_ledger(store, &job).await?;
@@ -220,7 +226,7 @@ async fn mend_ledger(store: &Store, name: &JobName) -> Result<Vec<String>, Store
         folded.shrink(&over.range, over.left);
         taken_out += 1;
     }
-    Ok((taken_out > 0).then(|| format!("its ledger tells of {taken_out} less now")).into_iter().collect())
+    Ok((taken_out > 0).then(|| format!("its ledger counts {taken_out} less now")).into_iter().collect())
 }
 
 async fn mend_jobs(store: &Store, more: &BTreeSet<Lane>, page: &mut [BadJob<'_>], done: &mut Done) -> Result<(), StoreError> {
@@ -281,7 +287,7 @@ async fn mend_jobs(store: &Store, more: &BTreeSet<Lane>, page: &mut [BadJob<'_>]
     Ok(())
 }
 
-/// The plan of a job whose keys cannot be read is left as it is.
+/// Leaves the plan of a job alone if its keys cannot be read.
 fn passing_plan(look: Result<Option<Far>, StoreError>) -> Result<Option<Far>, StoreError> {
     match look {
         Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => Ok(None),
@@ -289,7 +295,7 @@ fn passing_plan(look: Result<Option<Far>, StoreError>) -> Result<Option<Far>, St
     }
 }
 
-/// The run to plant of a live job if nothing of it is planned, and when the one that is planned may start.
+/// Returns the run to plant if a live job has none planned, and the ready time of its planned run.
 fn next_of(definition: &Definition, from: UnixMillis) -> (Option<Successor>, Option<UnixMillis>) {
     if definition.record.paused_at.is_some() {
         return (None, None);
@@ -326,7 +332,7 @@ async fn mend_runs(store: &Store, more: &BTreeSet<Lane>, page: &[BadRun<'_>], do
     let far: Vec<(RunId, UnixMillis)> = due.filter_map(|facts| Some((facts.run, facts.ready?))).collect();
     let ready = far_plans::ready_instead_of(store, &far).await?;
     let mending = |(bad, record): (&BadRun<'_>, Result<Option<RunRecord>, StoreError>)| {
-        // What belongs to a host stays there.
+        // A run that belongs to a host stays in the lane of that host.
         let of_host = record.ok().flatten().map(|record| record.lane).filter(Lane::is_of_host);
         let lane = of_host.or_else(|| lane_of.get(bad.run.job()).cloned()).unwrap_or_else(Lane::default_lane);
         RunMending { run: bad.run.clone(), lane, found_under: bad.found_under, ready: ready.get(bad.run).copied() }
@@ -338,7 +344,7 @@ async fn mend_runs(store: &Store, more: &BTreeSet<Lane>, page: &[BadRun<'_>], do
     Ok(())
 }
 
-/// Moves what is due of unknown jobs to quarantine.
+/// Moves due entries of unknown jobs to quarantine.
 async fn quarantine_due(store: &Store, lanes: &[Lane], page: &[BadRun<'_>], done: &mut Done) -> Result<(), StoreError> {
     let unknown: Vec<&BadRun<'_>> = page.iter().filter(|bad| bad.rules.contains(&Rule::DueUnknown)).collect();
     let runs: Vec<&RunId> = unknown.iter().map(|bad| bad.run).collect();
@@ -354,7 +360,7 @@ async fn quarantine_due(store: &Store, lanes: &[Lane], page: &[BadRun<'_>], done
     Ok(())
 }
 
-/// Moves the leases of runs without a record to quarantine, those that have ended.
+/// Moves ended leases of runs without a record to quarantine.
 async fn quarantine_leases<'a>(
     store: &Store,
     bare: impl Iterator<Item = &'a BadRun<'a>>,

@@ -1,25 +1,29 @@
-//! Layer 3: the loops of a node. No leader: every loop runs on every node, and only scripts in Redis decide who wins.
+//! Layer 3: the loops of a node. There is no leader: every loop runs on every node, and only
+//! scripts in Redis decide who wins.
 //!
-//! - [`ticker`] polls for ripe runs in the lanes this node serves ([`slots`]) and sleeps until the next, unless the host is past a
-//!   limit ([`flow`]); [`claimer`] decides about each and claims; [`runner`] takes a
-//!   won claim through execution to its end; [`offering`] offers back what Redis lost of it meanwhile
+//! - [`ticker`] polls for due runs in the lanes this node serves ([`slots`]), and sleeps until the
+//!   next. It claims nothing while the host is past a limit ([`flow`]). [`claimer`] decides about
+//!   each run and claims it. [`runner`] executes a claimed run to its end. [`offering`] offers late
+//!   results again that Redis lost meanwhile.
 //! - [`gatekeeper`] gives free places to runs that wait at a gate
-//! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held, and
-//!   [`pulse`] tells it whether this node itself stood still
-//! - [`teller`] makes runs of what people are to be told, [`telling`] gives those what they tell,
-//!   [`lookout`] sees runs that have not started or ended in time; [`hidden`] forgets whose job was taken out
-//! - [`rebooting`] plants what is to run once after a boot of this host
+//! - [`lease_keeper`] renews the leases this node holds ([`holdings`]). [`reaper`] takes back runs
+//!   of dead nodes. [`pulse`] reports to it whether this node itself was suspended.
+//! - [`teller`] plants notices, and [`telling`] builds their payload. [`lookout`] finds runs that
+//!   have not started or ended in time. [`hidden`] forgets the hidden jobs of removed jobs.
+//! - [`rebooting`] plants jobs that run once after a boot of this host
 //! - [`rezoning`] moves planned runs when the zone data has changed
-//! - [`redis_clock`] holds Redis' clock against the node's own, [`replanning`] plans anew what one planned that was ahead
-//!   ([`far_plans`])
-//! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
-//!   this node is there
-//! - [`auditor`] checks the books slowly; [`books`] is one look at them, [`mending`] what makes them agree
-//! - [`loss`] notices data that is not what it was, and gives back what the node's own [`journal`] knows
-//! - [`progress`] tells whether the loops come round, and [`standing`] how the node stands, for whoever watches over it
-//! - [`notes`] keeps what befalls this node, for `explain`
-//! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too; [`explaining`]
-//!   gathers what `explain` judges
+//! - [`redis_clock`] compares Redis' clock with the clock of the node. [`replanning`] plans anew
+//!   what a clock that was ahead planned ([`far_plans`]).
+//! - [`reconciler`] applies `jobs.toml` to Redis. [`janitor`] removes old records. [`presence`]
+//!   announces this node.
+//! - [`auditor`] is the consistency check in the background. [`books`] is one pass of it, and
+//!   [`mending`] repairs its findings.
+//! - [`loss`] detects data loss, and restores from the [`journal`] of the node
+//! - [`progress`] watches whether the loops make progress, and [`standing`] reports the status of
+//!   the node
+//! - [`notes`] keeps the node events, for `explain`
+//! - [`planting`], [`person`] and [`retrying`] carry out the requests of files and operators, for
+//!   the command line too. [`explaining`] gathers the facts for `explain`.
 
 mod abandoned;
 pub mod applying;

@@ -1,8 +1,10 @@
-//! One node: its loops started, its configuration changed, and its stop in stages.
+//! One node: starts its loops, applies its configuration, and stops in stages.
 //!
-//! Stop: *draining* (no new claims, what runs goes on, who still runs is logged) until the grace is over, then *aborting*
-//! (everything is stopped; at-least-once runs go back without counting an attempt). Leases are renewed until the last run is
-//! told to Redis; presence goes last. Every wait of a stop has an end, whatever became of Redis and the keeper.
+//! The first stage is *draining*: no new claims, running jobs go on, and the log names them. When
+//! the grace is over, *aborting* begins: everything is stopped, and at-least-once runs go back
+//! without counting an attempt. Leases are renewed until Redis has recorded the end of the last
+//! run. Presence ends last. Every wait of a stop has an end, whatever became of Redis and the
+//! keeper.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
@@ -35,56 +37,57 @@ use crate::executor::{Executors, StopReason};
 use crate::keeper::OutputBounds;
 use crate::store::Store;
 
-/// How long the ticker may take to bring a claim under way to its end.
+/// The longest time for the ticker to finish a claim under way.
 const LAST_CLAIM: Duration = Duration::from_secs(15);
-/// How long it may take to give back what claims won whose answers never came.
+/// The longest time to give back claims whose answers never came.
 const LAST_RELEASE: Duration = Duration::from_secs(5);
-/// How long an aborted run may take beyond its kill grace to be gone and told.
+/// The longest time, beyond its kill grace, for an aborted run to end and be recorded.
 const ABORT_SLACK: Duration = Duration::from_secs(10);
-/// How long writing down what befell it may take it.
+/// The longest time to write the last node events.
 const LAST_NOTES: Duration = Duration::from_secs(1);
 const LOG_DRAIN_EVERY: Duration = Duration::from_secs(5);
-/// The wait before a loop that panicked is begun again.
+/// The wait before a loop that panicked starts again.
 const BEGIN_AGAIN: Duration = Duration::from_secs(1);
 
-/// What a node goes by; fixed for its life.
+/// The settings of a node, fixed for its life.
 #[derive(Debug, Clone)]
 pub struct EngineSettings {
-    /// Its name.
+    /// The name of the node.
     pub node: NodeName,
-    /// Fresh at each start.
+    /// A value fresh at each start.
     pub incarnation: String,
-    /// Redis' time when it started.
+    /// Redis' time at the start.
     pub started_at: UnixMillis,
-    /// Its host.
+    /// The host of the node.
     pub host: HostFacts,
-    /// Where the keeper of a node of this name leaves word that all of its jobs are gone.
+    /// The path where the keeper of a node of this name records that all of its jobs are gone.
     pub ended_mark: Option<PathBuf>,
-    /// The longest wait while runs are ripe.
+    /// The longest wait between polls while runs are due.
     pub tick: Duration,
-    /// How long a lease lasts.
+    /// The time a lease lasts.
     pub lease: Duration,
-    /// How long runs may go on once a stop was asked for.
+    /// The time for which runs may go on once a stop was requested.
     pub shutdown_grace: Duration,
-    /// How much of what an attempt prints is kept.
+    /// The bounds of the kept output of an attempt.
     pub output: OutputBounds,
-    /// What it was told to serve beside its file, which this beats.
+    /// The queues and labels from flags or the environment, which beat the file.
     pub told: Told,
-    /// Why its runs have no cgroups of their own, or these not all limits; none if they have.
+    /// The reason why runs have no cgroups of their own, or these lack some limits. `None` if they
+    /// have all.
     pub no_cgroups: Option<String>,
 }
 
-/// What a node was told to serve by flags or the environment; none = what its file says.
+/// The queues and labels a node serves by flags or the environment. `None` means as in its file.
 #[derive(Debug, Clone, Default)]
 pub struct Told {
-    /// The queues it serves.
+    /// The queues the node serves.
     pub queues: Option<BTreeSet<QueueName>>,
-    /// The labels it carries.
+    /// The labels the node carries.
     pub labels: Option<BTreeSet<Label>>,
 }
 
 impl Told {
-    /// What a node serves that was told this and whose file says `file`.
+    /// Returns what the node serves, where `file` fills what flags and environment left open.
     pub fn over(&self, file: &Serving) -> Serving {
         Serving {
             queues: self.queues.clone().or_else(|| file.queues.clone()),
@@ -97,16 +100,17 @@ impl Told {
 pub struct Engine {
     shared: Arc<Shared>,
     wish: Arc<Wish>,
-    /// Ends what takes on work.
+    /// Cancels the loops that take on work.
     intake: CancellationToken,
-    /// Ends what keeps running work alive.
+    /// Cancels the loops that keep running work alive.
     upkeep: CancellationToken,
     ticker: JoinHandle<()>,
     tasks: TaskTracker,
 }
 
 impl Engine {
-    /// Starts the loops, with what the file says if there is one: its queues' concurrency counts before anything is claimed.
+    /// Starts the loops, with the content of the file if there is one. Its queue limits count
+    /// before anything is claimed.
     pub fn start(
         store: Store,
         executors: Executors,
@@ -125,7 +129,8 @@ impl Engine {
         }
         let (node, until) = (shared.clone(), intake.clone());
         let ticker = tokio::spawn(go_on("ticker", move || ticker::run(node.clone(), until.clone())));
-        // One script does each change of these loops whole or not at all, so a stop need not wait for their rounds.
+        // Each step of these loops is one script, done completely or not at all. So a stop need not
+        // wait for their rounds.
         let until_stop = Loops { shared: &shared, tasks: &tasks, stop: &intake };
         until_stop.spawn("reaper", reaper::run);
         until_stop.spawn("janitor", janitor::run);
@@ -150,41 +155,43 @@ impl Engine {
         Self { shared, wish, intake, upkeep, ticker, tasks }
     }
 
-    /// Takes a compiled file: its queues count from now on, its jobs are pushed.
+    /// Applies a compiled file: its queues count from now on, and its jobs are written to Redis.
     pub fn configure(&self, config: &Config, removal: Removal) {
         take_config(&self.shared, &self.wish, config, removal);
     }
 
-    /// Takes the zone data as it is on this host now: times are computed from it, and planned runs it has moved are moved.
+    /// Loads the zone data of this host anew. Times are computed from it, and planned runs it has
+    /// moved are moved.
     pub fn take_zone_data(&self) {
         jiff::tz::db().reset();
         self.shared.zones_read.fetch_add(1, Ordering::Release);
         self.shared.zones_now.notify_one();
     }
 
-    /// Says what is wrong with the file; what was taken before stays.
+    /// Reports an error of the file. The configuration applied before stays.
     pub fn report_config_error(&self, error: String) {
         self.shared.note_file(error);
     }
 
-    /// What tells others how this node stands.
+    /// Returns the view through which the service manager reads the status of this node.
     pub fn glance(&self) -> Glance {
         Glance::new(self.shared.clone(), self.wish.clone())
     }
 
-    /// How long a stop that begins now takes at the most, what comes after the loops left out.
+    /// Returns the longest duration of a stop that begins now, without the steps after the loops.
     pub fn longest_stop(&self) -> Duration {
         let longest_grace = self.shared.holdings.all().values().map(|held| held.kill_grace).max().unwrap_or_default();
         let stages = [LAST_CLAIM, self.shared.settings.shutdown_grace, longest_grace, ABORT_SLACK, LAST_RELEASE, LAST_NOTES];
         stages.into_iter().fold(Duration::ZERO, Duration::saturating_add)
     }
 
-    /// Stops in stages. `urgent` resolves when a second signal asks to stop at once.
+    /// Stops in stages. `urgent` resolves when a second signal asks for an immediate stop.
     pub async fn stop(mut self, urgent: impl Future<Output = ()>) {
         self.shared.enter(Phase::Draining);
         self.shared.notes.stopped();
         self.intake.cancel();
-        // A claim under way may still be won: what runs here is known only when the ticker is done.
+        // A claim under way may still be won, so the runs here are known only when the ticker is
+        // done.
         if tokio::time::timeout(LAST_CLAIM, &mut self.ticker).await.is_err() {
             self.ticker.abort();
         }
@@ -192,7 +199,7 @@ impl Engine {
         if self.held() > 0 {
             self.abort().await;
         }
-        // What cannot be given back in this time is left to recovery.
+        // Claims not given back in this time are left to recovery.
         let _ = tokio::time::timeout(LAST_RELEASE, reaper::release_all_abandoned(&self.shared)).await;
         self.upkeep.cancel();
         self.tasks.wait().await;
@@ -250,7 +257,7 @@ impl Engine {
         }
         let left = self.held();
         if left > 0 {
-            warn!(left, "Runs whose end could not be told are left to recovery.");
+            warn!(left, "Runs whose end could not be recorded are left to recovery.");
         }
     }
 
@@ -273,7 +280,7 @@ fn take_config(shared: &Shared, wish: &Wish, config: &Config, removal: Removal) 
     shared.reconcile_now.notify_one();
 }
 
-/// Starts the loops of a node that end with one token.
+/// The starter of those loops of a node that end with the same token.
 struct Loops<'a> {
     shared: &'a Arc<Shared>,
     tasks: &'a TaskTracker,
@@ -281,7 +288,7 @@ struct Loops<'a> {
 }
 
 impl Loops<'_> {
-    /// Starts the loop `run`, which is dropped at its next wait once the token is cancelled.
+    /// Starts the loop `run`. It is dropped at its next wait once the token is cancelled.
     fn spawn<F>(&self, name: &'static str, run: impl Fn(Arc<Shared>) -> F + Send + Sync + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -291,10 +298,11 @@ impl Loops<'_> {
     }
 }
 
-/// Runs a loop to its end, and begins it again if it panics: a node that lost one of its loops would look alive and do nothing.
+/// Runs a loop to its end, and starts it again if it panics. A node that lost a loop would look
+/// alive and do nothing.
 async fn go_on<F: Future<Output = ()>>(name: &'static str, begin: impl Fn() -> F) {
     while AssertUnwindSafe(begin()).catch_unwind().await.is_err() {
-        error!(part = name, "A part of this node failed unexpectedly and is begun again; please report the lines before.");
+        error!(part = name, "A part of this node failed unexpectedly and is restarted; please report the preceding log lines.");
         tokio::time::sleep(BEGIN_AGAIN).await;
     }
 }

@@ -1,4 +1,5 @@
-//! Listens for nudges: a hint that looking again at once is worth it. A lost one costs no more than a poll.
+//! Listens for nudges: hints that an immediate look is worth it. A lost nudge costs no more than
+//! one poll interval.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +22,12 @@ pub(super) async fn run(shared: Arc<Shared>) {
                     match nudge.as_str() {
                         "told" => shared.tell_now.notify_one(),
                         "stop" => shared.renew_now.notify_one(),
-                        // What holds is said by no file any more: perhaps by this node's.
+                        // No file declares a section in force any more. Perhaps the file of this
+                        // node does.
                         "files" => shared.reconcile_now.notify_one(),
-                        // Lanes are read with the beat.
+                        // The presence loop reads the lanes at each beat.
                         "lanes" => shared.beat_now.notify_one(),
-                        // What is known of queues is read with the beat.
+                        // The presence loop reads the queue settings at each beat.
                         "pools" => {
                             shared.beat_now.notify_one();
                             shared.poll_now.notify_one();

@@ -1,6 +1,7 @@
-//! Offers back to Redis what it lost of a run while that went on: its end, or the run itself.
+//! Late results: offers a run, or its end, to Redis again if Redis lost it while the run went on.
 //!
-//! Invariant: what another node has, or Redis knows, stays as it is. Whether data was lost is judged by its mark.
+//! Invariant: a run that another node has, or that Redis knows, stays as it is. The epoch of the
+//! data shows whether data was lost.
 
 use std::time::Duration;
 
@@ -11,32 +12,44 @@ use super::loss;
 use super::settling::{self, Settled};
 use super::shared::{Phase, Shared};
 use crate::domain::run::{Outcome, RunState};
+use crate::domain::time::UnixMillis;
 use crate::store::{Claim, ReturnReply, Verdict};
 
-/// How often, and how far apart, a run whose lease Redis lost is offered back: its job may first have to be planted again.
+/// The number and the interval of tries to return a run whose lease Redis lost. Its job may have to
+/// be planted again first.
 const OFFERS: u32 = 20;
 const OFFER_AGAIN: Duration = Duration::from_millis(500);
-/// How often the data is found to be what it was before a run that Redis does not take the end of is another's: nodes notice a loss
-/// within a second.
+/// The number of times the data is found unchanged before a run, whose end Redis refused, counts as
+/// another node's. Nodes notice a loss within a second.
 const LOOKS: u32 = 4;
 
-/// The end of an attempt as the journal keeps it.
-pub(super) fn ended(claim: &Claim, settled: &Settled, state: RunState, outcome: &Outcome, took: Duration) -> EndedRun {
+/// The time of an attempt's end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    /// How long the attempt took.
+    pub(super) took: Duration,
+    /// The end by Redis' clock. It counts from when the claim was sent, so that it is never before the true end.
+    pub(super) at: UnixMillis,
+}
+
+/// Returns the end of an attempt in the form of the journal.
+pub(super) fn ended(claim: &Claim, settled: &Settled, state: RunState, outcome: &Outcome, end: End) -> EndedRun {
     let mut facts = vec![("attempt", claim.attempt.to_string()), ("started_at", claim.claimed_at.as_i64().to_string())];
-    facts.extend(settling::facts(outcome, settled, took).into_iter().filter(|(_, value)| !value.is_empty()));
+    facts.extend(settling::facts(outcome, settled, end.took).into_iter().filter(|(_, value)| !value.is_empty()));
     EndedRun {
         run: claim.run.to_string(),
         queue: claim.lane.as_str().to_owned(),
         state: state.as_str().to_owned(),
         reason: if matches!(settled.verdict, Verdict::Final(_)) { settled.reason.clone() } else { String::new() },
-        ended_at: claim.claimed_at.saturating_add(took).as_i64(),
+        ended_at: end.at.as_i64(),
         fence: claim.fence.as_u64(),
         facts: facts.into_iter().map(|(field, value)| (field.to_owned(), value)).collect(),
     }
 }
 
-/// Gives back an end that Redis did not take, if that is because it lost the run: known once the data has another mark than at the
-/// claim. While it has that one, and is what this node knows, the run is another's.
+/// Restores an end that Redis refused, if Redis refused it because it lost the run. A loss shows as
+/// an epoch that differs from the epoch of the claim. If the data is known and has the same epoch,
+/// the run belongs to another node.
 pub(super) async fn offer_end(shared: &Shared, claim: &Claim, end: &EndedRun, claimed_in: &str) {
     let (mut looks, mut is_noted) = (0, false);
     for _ in 0..OFFERS {
@@ -51,7 +64,8 @@ pub(super) async fn offer_end(shared: &Shared, claim: &Claim, end: &EndedRun, cl
         {
             looks += 1;
         } else if !std::mem::replace(&mut is_noted, true) {
-            // Before this node gives back what it knows: that it began would be told as lost.
+            // Noted before this node restores from its journal. Otherwise the started run would be
+            // restored as lost.
             shared.watch.journal().note([Line::Ended(end.clone())]);
         }
         if is_lost {
@@ -70,7 +84,8 @@ pub(super) async fn offer_end(shared: &Shared, claim: &Claim, end: &EndedRun, cl
     }
 }
 
-/// Offers a run back that was stopped because its lease was gone: if Redis lost all it knew of the run it is tried again.
+/// Returns a run that was stopped because its lease was gone. If Redis lost all it knew of the run,
+/// the run is tried again.
 pub(super) async fn offer_back(shared: &Shared, claim: &Claim, claimed_in: &str) {
     for _ in 0..OFFERS {
         match shared.store.return_run(claim, claimed_in, "Redis lost it while it ran").await {
@@ -78,12 +93,12 @@ pub(super) async fn offer_back(shared: &Shared, claim: &Claim, claimed_in: &str)
                 warn!("Redis had lost the run; it is due again.");
                 return;
             }
-            // In another's hands, as ever when a lease is lost.
+            // Another node has the run, as after any lost lease.
             Ok(ReturnReply::Known) => return,
             Ok(ReturnReply::Same | ReturnReply::Unknown) => {}
             Err(error) if error.is_passing() => {}
             Err(error) => {
-                shared.weather.failed(&error, &format!("a run of {} is not put back", claim.run.job()));
+                shared.weather.failed(&error, &format!("a run of {} is not planned again", claim.run.job()));
                 return;
             }
         }

@@ -1,13 +1,14 @@
-//! Runs whose job is not known: the record of one tells that it was wanted, so it ends where it is read, in history.
+//! Runs whose job is not known. A run with a record was planted once, so it ends in history where
+//! it is found.
 //!
-//! Invariant: a definition that was moved aside may come back, so nothing of its job ends here. Without a record nothing tells
-//! that the run was ever planted: it is left to quarantine.
+//! Invariant: no run ends here whose definition is in quarantine, because that may be restored. A
+//! run without a record may never have been planted, and is left to quarantine.
 
 use super::person::{self, WishError};
 use crate::domain::ids::RunId;
 use crate::store::{CancelReply, Store, StoreError};
 
-/// Ends a run that is to execute and whose job was forgotten, as `cancelled`. Whether it is over.
+/// Ends a planned run as `cancelled` if its job was forgotten. Returns true if the run is over.
 pub async fn end_orphan(store: &Store, run: &RunId) -> Result<bool, StoreError> {
     match store.read_run(run).await {
         Ok(Some(_)) => {}

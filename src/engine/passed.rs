@@ -1,8 +1,8 @@
-//! Stretches of occurrences that passed, each told in one record, and the runs among them that have ends of their own, as those have
-//! that a journal gave back.
+//! Skipped ranges of past occurrences, each recorded in one run, and the runs within them that have
+//! an end of their own. A run restored from a journal is an example.
 //!
-//! Invariant: an occurrence whose run is on record is not counted as skipped too: whoever tells a stretch leaves it out, and
-//! whoever gives a run back takes it out.
+//! Invariant: an occurrence with a recorded run is never counted as skipped too. Code that records
+//! a range leaves such runs out, and code that restores a run takes it out of the range.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,14 +17,15 @@ use crate::domain::schedule::Timetable;
 use crate::domain::time::UnixMillis;
 use crate::store::{InLedger, JobRecord, KeptStretch, LedgerTells, Store, StoreError, TakenFrom};
 
-/// What of `stretch` is not on record; none if all of it is.
+/// Returns the part of `stretch` that is not recorded, or `None` if all of it is.
 pub(super) async fn unrecorded(store: &Store, definition: &Definition, stretch: Stretch) -> Result<Option<Stretch>, StoreError> {
     let known = store.recorded_within(&definition.record.name, stretch.first, stretch.last).await?;
     Ok(lateness::without(&definition.timetable, definition.since(), stretch, &known))
 }
 
-/// The part of a stretch that begins with `run` up to the first occurrence that has a record: those after that one are a stretch
-/// of their own. `next` comes after it; nothing up to `taken` does. Its occurrences behind `run` are those after `since`.
+/// Returns the part of a range, from `run` to before the first occurrence that has a record. The
+/// occurrences after that record form a range of their own. `next` is planted afterwards, but
+/// nothing up to `taken`. Only occurrences after `since` count behind `run`.
 pub async fn up_to_recorded(
     store: &Store,
     definition: &Definition,
@@ -45,8 +46,9 @@ pub async fn up_to_recorded(
     Ok((table.latest_in(behind, before).unwrap_or(run.due()), 1 + table.count_in(behind, before), next))
 }
 
-/// Those of some runs that tell of a stretch, and what they could tell: its occurrences without those that have records. Left out
-/// is one that tells of itself only, or of more than are counted exactly, or whose definition is not kept with it.
+/// Returns the ranges recorded in these runs, each with the largest range possible: its occurrences
+/// without those that have records. Leaves out runs that record only themselves, more than are
+/// counted exactly, or no definition.
 pub(super) async fn look_at_stretches(store: &Store, runs: &[RunId]) -> Result<Vec<StretchFacts>, StoreError> {
     let exact = 2..=u64::from(Timetable::COUNTED);
     let mut of_job: BTreeMap<&JobName, Vec<(&RunId, KeptStretch)>> = BTreeMap::new();
@@ -72,7 +74,8 @@ pub(super) async fn look_at_stretches(store: &Store, runs: &[RunId]) -> Result<V
     Ok(facts)
 }
 
-/// The ledger of `job`, and its occurrences with records among those it holds: the newest, and its dead letters.
+/// Returns the ledger of `job`, and the recorded occurrences within its bounds: the newest runs and
+/// the dead letters.
 pub(super) async fn look_at_ledger(store: &Store, job: &JobRecord) -> Result<(Folded, BTreeSet<UnixMillis>), StoreError> {
     let folded = Folded::read(store, &job.name, Some(job)).await?;
     let Some((first, last)) = folded.bounds() else { return Ok((folded, BTreeSet::new())) };
@@ -80,16 +83,16 @@ pub(super) async fn look_at_ledger(store: &Store, job: &JobRecord) -> Result<(Fo
     Ok((folded, recorded.into_iter().collect()))
 }
 
-/// From the first of the occurrences of some stretches to the last.
+/// Returns the first and the last occurrence of some ranges.
 fn bounds<'a>(stretches: impl Iterator<Item = &'a KeptStretch> + Clone) -> Option<(UnixMillis, UnixMillis)> {
     let first = stretches.clone().map(|kept| kept.stretch.first).min()?;
     Some((first, stretches.map(|kept| kept.stretch.last).max()?))
 }
 
-/// What tells of a job's occurrences as skipped, from which runs that are given back are taken.
+/// The skipped ranges of a job, from which restored runs are taken out.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Told {
-    /// How many had been told of before they were read.
+    /// The number of ranges recorded before this reading.
     pub(super) count: u64,
     stretches: Vec<KeptStretch>,
     recorded: BTreeSet<UnixMillis>,
@@ -97,7 +100,7 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Reads those of a job, as it was read before.
+    /// Reads the skipped ranges of a job. `job` is its record as read before.
     pub(super) async fn read(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<Self, StoreError> {
         let stretches = store.list_stretches(name).await?;
         let folded = Folded::read(store, name, job).await?;
@@ -109,16 +112,18 @@ impl Told {
         Ok(Self { count: job.map_or(0, |job| job.told), stretches, recorded: recorded.into_iter().collect(), folded })
     }
 
-    /// Takes `run` out of what tells of it as skipped: it has an end of its own from now on. Gives the stretch that told of it, and the
-    /// range of the ledger that holds it; of a run that has a record already, none that matters.
+    /// Takes `run`, which now has an end of its own, out of the skipped range that covers it.
+    /// Returns the changed range, and the entry of the ledger that covers the run. For a run that
+    /// already has a record the ledger does not matter.
     pub(super) fn take(&mut self, run: &RunId) -> (Option<TakenFrom>, Option<InLedger>) {
         let at = run.due();
         let recorded = Recorded { dues: &self.recorded, stretches: &self.stretches };
         let folded = if self.recorded.contains(&at) { None } else { self.folded.tells_of(run, recorded) };
-        // A range within a stretch tells of what was taken out of that before.
+        // A ledger range within a skipped range covers occurrences that were taken out of it
+        // before.
         let is_in_ledger = |stretch: Stretch| self.folded.tells_within(at, stretch);
         let taken = self.stretches.iter().enumerate().find_map(|(place, kept)| {
-            // What cannot be worked with here is as if it had not been kept.
+            // A definition that cannot be used here counts as not stored.
             let counted_by = kept.counted_by.as_ref().and_then(|by| definition::counted_by(run.job(), by).ok());
             let counted_by = counted_by.map(|(timetable, since)| Eras::of_one(timetable, since));
             let is_told = |due| self.recorded.contains(&due) || self.folded.tells_within(due, kept.stretch);

@@ -1,6 +1,8 @@
-//! What a person asks of a run or a job that needs dates computed: cancelling a run, pausing, resuming, running by hand.
+//! Operations that an operator requests on a run or job and that need computed dates: cancel,
+//! pause, resume, run by hand.
 //!
-//! Each reads, computes and asks the script that guards; stale means read again.
+//! Each operation reads, computes, and calls the script that guards the change. A stale reply means
+//! to read again.
 
 use super::backfilling;
 use super::definition::{Definition, DefinitionError};
@@ -18,29 +20,29 @@ use crate::store::{
 };
 
 const ROUNDS: usize = 8;
-/// Open runs the removal of a job asks to stop by itself.
+/// The most open runs that the removal of a job itself asks to stop.
 const STOPPED_AT_ONCE: u32 = 1_000;
-/// Runs of each list of a removed job that end with it.
+/// The most runs, from each list of a removed job, that end with it.
 pub(super) const ENDED_AT_ONCE: usize = 1_000;
 
-/// Why a wish could not be carried out.
+/// The reason why an operation failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum WishError {
-    /// The store.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The job's record cannot be worked with.
-    #[error("job {name} cannot be worked with: {why}")]
+    /// The stored definition of the job cannot be used.
+    #[error("job {name}: stored definition cannot be used: {why}")]
     Definition {
-        /// The job.
+        /// The name of the job.
         name: JobName,
-        /// Why.
+        /// The reason.
         why: DefinitionError,
     },
-    /// It changed at every round.
+    /// The job changed at every round.
     #[error("job {0} keeps changing: another client edits it at the same time; try again")]
     Contended(JobName),
-    /// An id that could not be made.
+    /// An id could not be made.
     #[error(transparent)]
     Id(#[from] IdError),
 }
@@ -50,7 +52,7 @@ pub(super) fn understand(record: JobRecord) -> Result<Definition, WishError> {
     Definition::of(record).map_err(|why| WishError::Definition { name, why })
 }
 
-/// Cancels one run; its job goes on.
+/// Cancels one run. Its job goes on.
 pub async fn cancel_run(store: &Store, run: &RunId, reason: &str) -> Result<CancelReply, WishError> {
     let mut not_before = UnixMillis::EPOCH;
     for _ in 0..ROUNDS {
@@ -95,12 +97,13 @@ pub async fn cancel_run(store: &Store, run: &RunId, reason: &str) -> Result<Canc
     Err(WishError::Contended(run.job().clone()))
 }
 
-/// Takes a job of the command line out.
+/// Removes a job of the command line.
 pub async fn cancel_job(store: &Store, name: &JobName, running: StopRunning, reason: &str) -> Result<RemoveReply, WishError> {
     remove(store, name, SourceKind::Api, "", running, reason).await
 }
 
-/// Takes a job out of the list of a file that no longer has it, and away when no other file lists it.
+/// Takes a job off the list of a file that no longer has it. Removes the job if no other file lists
+/// it.
 pub async fn unlist_job(store: &Store, name: &JobName, source: &str) -> Result<RemoveReply, WishError> {
     remove(store, name, SourceKind::File, source, StopRunning::No, "removed").await
 }
@@ -115,7 +118,8 @@ async fn remove(
 ) -> Result<RemoveReply, WishError> {
     for _ in 0..ROUNDS {
         let job = store.read_job(name).await?;
-        // What was promised once is stopped with its job; a recurring job's open run only if asked.
+        // A one-shot is cancelled with its open run. The open run of a recurring job is stopped
+        // only on request.
         let running =
             if kind == SourceKind::Api && job.as_ref().is_some_and(|job| job.is_once) { StopRunning::Yes } else { running };
         let definition = job.clone().and_then(|job| Definition::of(job).ok());
@@ -131,7 +135,7 @@ async fn remove(
             pending: job.as_ref().and_then(|job| job.pending.clone().or_else(|| job.held.clone())),
             running,
             reason: reason.to_owned(),
-            // Of one that cannot be read, what waits ends when its turn comes.
+            // If the definition cannot be read, its waiters end when their turn comes.
             gates: definition.map_or_else(Vec::new, |definition| gates_of(name, &definition.spec, true)),
             passed,
             unique: job.as_ref().and_then(|job| job.unique.clone()),
@@ -150,14 +154,16 @@ async fn remove(
     Err(WishError::Contended(name.clone()))
 }
 
-/// What passed behind the planned or held run of a job and has no record, and when one more will have passed.
+/// Returns the unrecorded occurrences behind the planned run of a job, or behind the run kept by a
+/// pause. Also returns the time at which one more will have passed.
 async fn passed_behind(store: &Store, definition: &Definition) -> Result<(Option<Stretch>, Option<UnixMillis>), StoreError> {
     let (passed, next) = definition.passed_behind(store.now().await?);
     let Some(stretch) = passed else { return Ok((None, next)) };
     Ok((unrecorded(store, definition, stretch).await?, next))
 }
 
-/// Stops all open runs of a removed job, of which there are more than its removal asks to stop. Gives how many.
+/// Stops all open runs of a removed job. This is for a job with more open runs than its removal
+/// asks to stop. Returns the number stopped.
 async fn stop_all(store: &Store, name: &JobName, reason: &str) -> Result<u32, WishError> {
     let (mut after, mut stopped) = (UnixMillis::EPOCH, 0);
     loop {
@@ -171,8 +177,8 @@ async fn stop_all(store: &Store, name: &JobName, reason: &str) -> Result<u32, Wi
     }
 }
 
-/// Ends the runs of a removed job that never began, the first of each list: a later job of this name does not wait behind them. A claim
-/// ends the others.
+/// Ends runs of a removed job that never began, the first of each list. So a later job of this name
+/// does not wait behind them. Claims end the rest.
 async fn end_unbegun(store: &Store, name: &JobName, reason: &str) -> Result<(), WishError> {
     let runs = store.list_places(name, ENDED_AT_ONCE).await?;
     let records = store.read_runs(&runs).await?.into_iter().filter_map(|record| record.ok().flatten());
@@ -200,7 +206,8 @@ pub async fn pause(store: &Store, name: &JobName) -> Result<PauseReply, WishErro
     Err(WishError::Contended(name.clone()))
 }
 
-/// Resumes a paused job: what passed meanwhile is one skipped record; a one-shot that came due meanwhile runs.
+/// Resumes a paused job. The occurrences that passed meanwhile become one skipped record. A
+/// one-shot that came due meanwhile runs.
 pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Option<UnixMillis>), WishError> {
     let mut not_before = UnixMillis::EPOCH;
     for _ in 0..ROUNDS {
@@ -242,12 +249,13 @@ pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Optio
     Err(WishError::Contended(name.clone()))
 }
 
-/// Plants a manual run, due now. None if there is no such job.
+/// Plants a manual run, due now. Returns `None` if there is no such job.
 pub async fn run_by_hand(store: &Store, name: &JobName) -> Result<Option<RunId>, WishError> {
     plant(store, RunId::manual(name.clone(), store.now().await?, &random_word())?).await
 }
 
-/// Plants a run that does the work of a run anew: it has the same due time and is ready now. None if its job is gone.
+/// Plants a run that repeats the work of `run`: it has the same due time and is ready now. Returns
+/// `None` if the job is gone.
 pub async fn rerun(store: &Store, run: &RunId) -> Result<Option<RunId>, WishError> {
     plant(store, RunId::rerun(run.job().clone(), run.due(), &random_word())?).await
 }

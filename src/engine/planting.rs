@@ -1,7 +1,9 @@
-//! Applying definitions: from a checked spec to a job with its first run planted, whoever asks and however often.
+//! Applies definitions: turns a checked spec into a job with its first run planted. Any caller may
+//! repeat this at any time.
 //!
-//! Read, compute, apply; a script that answers stale or occupied has changed nothing, and the round is made again from what
-//! is there now. Dates are computed here, from Redis' time; the scripts only guard.
+//! Each round reads, computes and applies. A script that answers stale or occupied has changed
+//! nothing, and the next round starts from the present state. Dates are computed here from Redis'
+//! time; the scripts only guard.
 
 use std::time::Duration;
 
@@ -22,69 +24,71 @@ use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneError};
 use crate::store::{ApplyOrder, ApplyReply, Change, Existing, JobRecord, Rev, SourceKind, Store, StoreError, UniqueOrder};
 
-/// Rounds before giving up on a job that changes faster than it can be read.
+/// The rounds before giving up on a job that changes faster than it can be read.
 const ROUNDS: usize = 8;
 
-/// How often the same orders are given to a Redis that may have carried them out and did not say so. One that is silent is called
-/// on another connection after three times.
+/// The most times the same orders are sent to a Redis that may have carried them out without an
+/// answer. After three silent calls the store uses another connection.
 const TRIES: usize = 4;
-/// How long after it did not.
+/// The pause between these calls.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A definition somebody wants applied.
+/// A definition to apply.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The job's name.
+    /// The name of the job.
     pub name: JobName,
-    /// What it says.
+    /// The checked definition.
     pub spec: JobSpec,
-    /// For a one-shot told by a delay: from Redis' time at its first round.
+    /// The delay of a one-shot, counted from Redis' time at the first round.
     pub start_in: Option<Duration>,
-    /// Where it comes from.
+    /// The kind of source the definition comes from.
     pub kind: SourceKind,
-    /// The node whose file it is, or the word for the command line.
+    /// The node or applied file that defines the job. Empty for a job of the command line.
     pub source: String,
-    /// What to do if the name is taken.
+    /// The action if the name is taken.
     pub existing: Existing,
-    /// Of an edit: the revision it was decided on. One of another since is not changed.
+    /// The revision an edit was based on. If the job has another revision by now, it is not
+    /// changed.
     pub seen: Option<Rev>,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Applied {
-    /// There is a new job, with its first run planted.
+    /// A new job was added, and its first run planted at this time.
     Created(Option<UnixMillis>),
-    /// The job has changed; its next run, if the change moved it.
+    /// The job was changed. Holds its next run, if the change moved it.
     Updated(Option<UnixMillis>),
-    /// It was the same already.
+    /// The job already was as requested.
     Unchanged,
-    /// Instead of a new job this one has changed, which holds its unique key and has not begun; its next run.
+    /// Another job was changed instead, because it has the unique key and has not begun. Holds its
+    /// name and next run.
     Moved(JobName, Option<UnixMillis>),
-    /// Its unique key is held by this job.
+    /// This job holds the unique key.
     Taken(JobName),
     /// The name is taken.
     Exists,
-    /// Somebody else has changed the job since; its revision now.
+    /// The job was changed meanwhile. Holds its present revision.
     Newer(Rev),
-    /// The name belongs to a job of the other kind of source, named.
+    /// The name belongs to a job of the other kind of source, which is named.
     Held(String),
-    /// A one-shot of a file whose moment has passed: an edit never fires a job by itself.
+    /// The one-shot of a file has a time in the past. An edit never starts a job by itself.
     Past(UnixMillis),
-    /// A one-shot for an instant at which a job of this name has run already.
+    /// The one-shot has a time at which a job of this name has already run.
     Done(UnixMillis),
 }
 
-/// Why a request could not be applied.
+/// The reason why a request failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PlantingError {
-    /// The store.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The zone is not known.
     #[error(transparent)]
     Zone(#[from] ZoneError),
-    /// It changed at every round.
+    /// The job changed at every round.
     #[error("job {0} keeps changing: another client edits it at the same time; try again")]
     Contended(JobName),
 }
@@ -97,7 +101,8 @@ struct Open<'a> {
     not_before: UnixMillis,
 }
 
-/// Applies requests, each by itself: one refused does not keep the others out. The order of the answers is that of the requests.
+/// Applies requests, each by itself: a refused request does not stop the rest. The answers have the
+/// order of the requests.
 pub async fn apply(
     store: &Store,
     host_zone: &Zone,
@@ -171,8 +176,8 @@ pub async fn apply(
     Ok(answers)
 }
 
-/// Ends those runs of an earlier job of the same name that do not execute: the new job does not wait behind a retry that will not
-/// come. A claim ends what is left.
+/// Ends runs of an earlier job of the same name that are not executing. So the new job does not
+/// wait behind a retry that will never come. Claims end the rest.
 async fn end_former(store: &Store, former: &[RunId]) {
     let records = store.read_runs(former).await.unwrap_or_default();
     for record in records.into_iter().filter_map(|record| record.ok().flatten()).filter(|run| run.state == RunState::Scheduled) {
@@ -182,7 +187,8 @@ async fn end_former(store: &Store, former: &[RunId]) {
     }
 }
 
-/// Gives orders, and the same ones again if no answer comes: by their tokens each is carried out once and answered alike.
+/// Sends orders, and the same orders again if no answer comes. Their tokens make Redis carry each
+/// order out once and answer alike.
 async fn apply_until_answered(store: &Store, orders: &[ApplyOrder]) -> Result<Vec<Result<ApplyReply, StoreError>>, StoreError> {
     for _ in 1..TRIES {
         match store.apply_jobs(orders).await {
@@ -200,7 +206,7 @@ pub async fn apply_one(store: &Store, host_zone: &Zone, request: &Request) -> Re
 }
 
 enum Step {
-    /// To be applied; of a schedule that changes the definition it had.
+    /// The order to apply, and the old definition if the schedule changes.
     Ask(Box<(ApplyOrder, Option<Definition>)>),
     Known(Applied),
 }
@@ -214,7 +220,7 @@ impl<'a> Open<'a> {
         Self { index, request, spec, token: token(), not_before: UnixMillis::EPOCH }
     }
 
-    /// The order for what is there now.
+    /// Returns the order that turns the present state into the requested state.
     fn order(
         &self,
         record: Option<JobRecord>,
@@ -238,7 +244,7 @@ impl<'a> Open<'a> {
         let zone = match (&spec.tz, &live) {
             (Some(name), _) => Zone::load(name)?,
             (None, Some(job)) => Zone::load(&job.tz.parse()?)?,
-            // By its name: its rules may have been read again since.
+            // Loaded by its name, because its rules may have been read again since.
             (None, None) => Zone::load(host_zone.name()).unwrap_or_else(|_| host_zone.clone()),
         };
         let anchor = live.as_ref().map_or(now.floor_to_second(), |job| job.anchor);
@@ -247,7 +253,8 @@ impl<'a> Open<'a> {
         let is_used_up = |most: u32| live.as_ref().is_some_and(|job| job.begun >= most);
         let is_asked_for = self.request.kind == SourceKind::Api;
         let first = match &spec.schedule {
-            // What a person asks for at an instant is owed from that instant on, also if it is just past.
+            // An instant that an operator asks for is owed from then on, even if it has just
+            // passed.
             Schedule::At(at) if is_asked_for => Some(*at),
             Schedule::Instants(_) if is_asked_for && self.not_before == UnixMillis::EPOCH => {
                 newest_past(&timetable, live.as_ref(), now).or_else(|| timetable.planted_after(now))
@@ -255,7 +262,8 @@ impl<'a> Open<'a> {
             _ => timetable.planted_after(now.max(self.not_before)),
         };
         let change = match &live {
-            // Whatever it was when it was read: others of the burst may have moved it since.
+            // A change of schedule in any case: other adds of the burst may have moved the job
+            // since it was read.
             Some(_) if of_burst.is_some() => Change::Schedule,
             Some(job) if !is_same_schedule(job, spec, &zone) => Change::Schedule,
             Some(_) => Change::Rest,
@@ -309,7 +317,8 @@ impl<'a> Open<'a> {
     }
 }
 
-/// The newest of several instants that is past and owed: one that `live`, the job as it is, did not have yet, or has planted.
+/// Returns the newest past instant that is owed. It is owed if `live`, the present job, did not
+/// have it yet or has planted it.
 fn newest_past(timetable: &Timetable, live: Option<&JobRecord>, now: UnixMillis) -> Option<UnixMillis> {
     let newest = timetable.latest_in(UnixMillis::EPOCH, now)?;
     let Some(job) = live else { return Some(newest) };
@@ -318,7 +327,8 @@ fn newest_past(timetable: &Timetable, live: Option<&JobRecord>, now: UnixMillis)
     (is_planted || !had_it()).then_some(newest)
 }
 
-/// The definition, due at the latest so long after `since`, the first add of its burst, as it says itself.
+/// Returns the definition with its due time at most `max_wait` after `since`, the first add of its
+/// burst.
 fn due_within(spec: &JobSpec, since: UnixMillis) -> JobSpec {
     let mut spec = spec.clone();
     let longest = spec.unique.as_ref().and_then(|unique| unique.second.max_wait());
@@ -328,8 +338,9 @@ fn due_within(spec: &JobSpec, since: UnixMillis) -> JobSpec {
     spec
 }
 
-/// The gates of a job as it was, if the new definition lets its runs pass others, or the same otherwise; where it only plans them
-/// otherwise its group, whose turn may be waiting for it. One that could not be read is not known.
+/// Returns the gates to check again after this edit. These are all old gates if the gates changed.
+/// If just the schedule changed, it is only the group, whose turn may wait for the job. There are
+/// none if the old definition is unreadable.
 fn gates_left(job: &JobRecord, new: &JobSpec, change: Change) -> Vec<Gate> {
     let Ok(old) = Definition::of(job.clone()) else { return Vec::new() };
     let gates = |spec: &JobSpec| gates_of(&job.name, spec, false);
@@ -341,7 +352,8 @@ fn gates_left(job: &JobRecord, new: &JobSpec, change: Change) -> Vec<Gate> {
     }
 }
 
-/// Whether a new definition runs when the old one did. One that cannot be read is another.
+/// Returns true if the new definition runs at the same times as the old. An unreadable old
+/// definition counts as different.
 fn is_same_schedule(old: &JobRecord, new: &JobSpec, zone: &Zone) -> bool {
     Definition::of(old.clone()).is_ok_and(|old| {
         let is_same_clock = old.timetable.zone().name() == zone.name() && old.spec.dst == new.dst;
@@ -349,7 +361,7 @@ fn is_same_schedule(old: &JobRecord, new: &JobSpec, zone: &Zone) -> bool {
     })
 }
 
-/// A word no other call has.
+/// Returns a random token that no other call has.
 pub(crate) fn token() -> String {
     format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
 }

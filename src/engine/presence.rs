@@ -1,4 +1,4 @@
-//! Says that this node is there, under a name no other live node has.
+//! Announces this node, under a name that no other live node has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,60 +16,62 @@ use crate::keeper::BootInstant;
 use crate::store::{Beat, BeatReply, EventNote, NameClaim, NodeFacts, QueueRecord, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(5);
-/// How often a node says that lanes are in use.
+/// The interval at which a node reports the lanes it uses.
 const KEEP_EVERY: Duration = Duration::from_secs(3600);
-/// A node unseen for so long has left.
+/// The time after which an unseen node counts as gone.
 pub use crate::domain::explain::GONE_AFTER;
-/// How many names are tried beside the host's own: `host-2` to `host-99`.
+/// The highest number tried behind the host's own name: `host-2` to `host-99`.
 const NAMES_TRIED: u32 = 99;
 
-/// What is known of this process' host.
+/// The facts about the host of this process.
 #[derive(Debug, Clone)]
 pub struct HostFacts {
-    /// Its name.
+    /// The name of the host.
     pub host: String,
     /// The id of its present boot (`/proc/sys/kernel/random/boot_id`).
     pub boot_id: String,
-    /// Whether a process with that id is alive on this host: tells a predecessor that was killed from one that lives.
+    /// Returns true if a process with that id is alive on this host. This distinguishes a killed
+    /// predecessor from a live process.
     pub is_alive: fn(u32) -> bool,
-    /// The time by its clock: told beside that of Redis, and never decided by.
+    /// Returns the time by the host's clock. It is reported beside Redis' time, and no decision
+    /// uses it.
     pub clock: fn() -> UnixMillis,
-    /// Its load average of one minute; none if that is not known.
+    /// Returns the load average of one minute, or `None` if it is not known.
     pub load: fn() -> Option<f64>,
-    /// Its memory that is free for this process, in bytes; none if that is not known.
+    /// Returns the memory free for this process, in bytes, or `None` if it is not known.
     pub free_memory: fn() -> Option<u64>,
 }
 
-/// Why a node has no name.
+/// The reason why a node got no name.
 #[derive(Debug, thiserror::Error)]
 pub enum PresenceError {
-    /// Another node has the name that was asked for.
+    /// Another node has the requested name.
     #[error("node name {name} is in use by schedd pid {pid} on host {host}; give another --node")]
     Taken {
         /// The name.
         name: NodeName,
-        /// The holder's process id.
+        /// The process id of the holder.
         pid: u32,
-        /// The holder's host.
+        /// The host of the holder.
         host: String,
     },
-    /// The store.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Whether the name was asked for, or is the host's and may get a number.
+/// The origin of the name: requested, or derived from the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Naming {
-    /// Exactly this one.
+    /// Exactly this name.
     Asked,
-    /// This one, or with a number behind it.
+    /// This name, or this name with a number appended.
     FromHost,
 }
 
-/// Takes a name for this node: the one given, or for [`Naming::FromHost`] the next free one like it. A predecessor of the
-/// same name that is known to be dead, or was not seen for [`GONE_AFTER`], is succeeded. Gives also when the node started, by which
-/// all that befalls it later is noted.
+/// Takes a name for this node: the given name, or for [`Naming::FromHost`] the next free variant. A
+/// predecessor of the same name gives way if it is known to be dead, or was not seen for
+/// [`GONE_AFTER`]. Returns also the start time of the node, to which its later events belong.
 pub async fn announce(
     store: &Store,
     wanted: &NodeName,
@@ -107,7 +109,7 @@ pub async fn announce(
             Try::Ours => {
                 let event = NodeEvent { what: Befell::Started { seen_before }, from: started_at, to: None };
                 if let Err(error) = store.note_events(&name, &[EventNote { event, replaces: None }]).await {
-                    debug!("That this node has started is not noted: {error}.");
+                    debug!("The start of this node is not recorded: {error}.");
                 }
                 return Ok((name, started_at));
             }
@@ -136,7 +138,8 @@ async fn try_name(
 ) -> Result<Try, StoreError> {
     let mut claim = NameClaim::Ask;
     let mut first_seen_ago = None;
-    // Since when it was seen "later than now": by a clock of Redis that was ahead then. One that lives is seen anew within a moment.
+    // The instant since when the holder looks seen in the future, by a Redis clock that was ahead
+    // then. A live holder is seen anew within a moment.
     let mut seen_later: Option<BootInstant> = None;
     loop {
         let beat = Beat { node: name, incarnation, gone_after: GONE_AFTER, claim, facts };
@@ -144,19 +147,19 @@ async fn try_name(
             BeatReply::Present { .. } => return Ok(Try::Ours),
             BeatReply::Taken { pid, boot_id, host: holder, seen_ago, .. } => {
                 if boot_id == host.boot_id {
-                    // The first process of a container has the same number at each start.
+                    // The first process of a container has the same process id at each start.
                     if pid != std::process::id() && (host.is_alive)(pid) {
                         return Ok(Try::Alive { pid, host: holder });
                     }
                     claim = NameClaim::Take;
                 } else if holder == host.host {
-                    // The same host before its last boot.
+                    // The holder ran on this host before its last boot.
                     claim = NameClaim::Take;
                 } else {
                     seen_later = seen_later.filter(|_| seen_ago.is_zero()).or_else(|| Some(BootInstant::now()));
                     let later_for = seen_later.map_or(Duration::ZERO, |since| BootInstant::now().since(since));
                     match first_seen_ago {
-                        // It was seen again while we waited: it lives.
+                        // The holder was seen again during the wait, so it lives.
                         Some(before) if seen_ago < before => return Ok(Try::Alive { pid, host: holder }),
                         _ if seen_ago >= GONE_AFTER || later_for >= GONE_AFTER => claim = NameClaim::Take,
                         _ => {
@@ -179,7 +182,7 @@ fn numbered(name: &NodeName, number: u32) -> NodeName {
     NodeName::from_host_name(&format!("{base}{suffix}"))
 }
 
-/// What this node tells of itself now.
+/// Returns what this node reports of itself now.
 fn facts(shared: &Shared, clock_offset_ms: Option<i64>) -> NodeFacts {
     let EngineSettings { host, started_at, .. } = &shared.settings;
     NodeFacts {
@@ -204,8 +207,8 @@ fn facts(shared: &Shared, clock_offset_ms: Option<i64>) -> NodeFacts {
     }
 }
 
-/// Brings what this node knows of queues and lanes up to date. A lane in use that nobody has written down (any more) is: no run is
-/// to wait in one that no node knows.
+/// Updates what this node knows of queues and lanes. Registers lanes in use that Redis does not
+/// list, so that no run waits in a lane unknown to all nodes.
 async fn learn(shared: &Shared) -> Result<(), StoreError> {
     let store = &shared.store;
     shared.slots.set_known(known_queues(store).await?);
@@ -222,18 +225,18 @@ async fn learn(shared: &Shared) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Says of the lanes this node found in use that they still are, lest they be forgotten.
+/// Reports the lanes this node found in use, so that they are not forgotten.
 async fn keep_lanes(shared: &Shared) -> Result<(), StoreError> {
     shared.store.note_lanes(&shared.slots.in_use_beside(&BTreeSet::new())).await
 }
 
-/// Learns what there is, and says now and then which lanes are in use.
+/// Learns the queues and lanes, and reports now and then which lanes are in use.
 async fn look_around(shared: &Shared, kept: &mut BootInstant) {
     match learn(shared).await {
-        Err(error) if error.is_passing() => debug!("What queues and lanes there are is not known: {error}."),
+        Err(error) if error.is_passing() => debug!("Queues and lanes cannot be read: {error}."),
         learnt => {
             if let Err(error) = learnt {
-                shared.weather.failed(&error, "what queues and lanes there are is not known");
+                shared.weather.failed(&error, "queues and lanes cannot be read");
             }
             shared.slots.note_learnt();
         }
@@ -243,21 +246,21 @@ async fn look_around(shared: &Shared, kept: &mut BootInstant) {
     }
 }
 
-/// How far a clock that read `before` a call and `after` it is ahead of Redis', which read `now` in between, ms. A slow answer
-/// is no difference.
+/// Returns how far a clock is ahead of Redis' clock, ms. The clock read `before` and `after` a
+/// call, and Redis' read `now` in between. A slow answer alone gives 0.
 fn ahead_of(before: UnixMillis, now: UnixMillis, after: UnixMillis) -> i64 {
     let (before, now, after) = (before.as_i64(), now.as_i64(), after.as_i64());
     if now < before { before - now } else { (after - now).min(0) }
 }
 
-/// What is kept of every queue that was ever declared.
+/// Returns the settings of every queue that was ever declared.
 async fn known_queues(store: &Store) -> Result<BTreeMap<QueueName, QueueRecord>, StoreError> {
     let names: Vec<QueueName> = store.read_queues().await?.into_keys().collect();
     let records = store.read_queue_settings(&names).await?;
     Ok(names.into_iter().zip(records).collect())
 }
 
-/// Beats for ever, and at once when there is something new to tell.
+/// Reports this node for ever, and at once when there is something new.
 pub(super) async fn run(shared: Arc<Shared>) {
     let settings = &shared.settings;
     let (mut clock_offset_ms, mut kept) = (None, BootInstant::now());
@@ -285,7 +288,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 warn!(node = %settings.node, host, pid, "Another node has taken this node's name; give each its own --node.");
             }
             Ok(BeatReply::Taken { .. }) => {}
-            Err(error) => shared.weather.failed(&error, "that this node is there is not told"),
+            Err(error) => shared.weather.failed(&error, "this node does not report that it is alive"),
         }
         if is_answered {
             look_around(&shared, &mut kept).await;

@@ -1,14 +1,16 @@
-//! Whether the loops a node cannot do without come round: the ticker, which starts what is due, and the lease keeper.
+//! Watches the two loops a node depends on: the ticker, which starts due runs, and the lease
+//! keeper.
 //!
-//! Invariant: only the loop itself gives its sign, and a Redis that is away is no reason to miss one: each call to it ends within
-//! seconds, and the next try is a sign. So a loop that is overdue stands still, whatever else of the process is alive.
+//! Invariant: only the loop itself gives its heartbeat. An absent Redis delays no heartbeat,
+//! because each call ends within seconds and the next try is a heartbeat. So an overdue loop is
+//! stuck, whatever else of the process is alive.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::keeper::BootInstant;
 
-/// The signs of life of the loops, and what the ticker saw to come next.
+/// The heartbeats of the loops, and the next run the ticker saw.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     pub(super) ticker: Sign,
@@ -17,7 +19,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// The loop that wanted to be back longer than `by` ago, if one is.
+    /// Returns the name of a loop that is overdue for longer than `by`, if any.
     pub(super) fn stuck(&self, now: BootInstant, by: Duration) -> Option<&'static str> {
         let overdue = |sign: &Sign| now >= sign.back_by().saturating_add(by);
         [("ticker", &self.ticker), ("lease keeper", &self.lease_keeper)]
@@ -26,20 +28,21 @@ impl Progress {
             .map(|(name, _)| name)
     }
 
-    /// The next run is ready so long from now; none if there is none.
+    /// Notes how far ahead the next run is. `None` means there is none.
     pub(super) fn saw_next(&self, ahead: Option<Duration>) {
         let at = ahead.map_or(0, |ahead| BootInstant::now().saturating_add(ahead).as_nanos());
         self.next.store(at, Ordering::Relaxed);
     }
 
-    /// In how long the next run this node saw is ready; none if it saw none.
+    /// Returns how far ahead the next run is that this node saw, or `None` if it saw none.
     pub(super) fn next(&self, now: BootInstant) -> Option<Duration> {
         let at = self.next.load(Ordering::Relaxed);
         (at > 0).then(|| BootInstant::from_nanos(at).since(now))
     }
 }
 
-/// By when one loop wants to be back; never, before it began.
+/// The time by which a loop will give its next heartbeat. It never comes for a loop that has not
+/// begun.
 #[derive(Debug)]
 pub(super) struct Sign(AtomicU64);
 
@@ -50,7 +53,7 @@ impl Default for Sign {
 }
 
 impl Sign {
-    /// The loop goes on, and wants to be here again after `time`.
+    /// Gives a heartbeat, and announces the next within `time`.
     pub(super) fn back_within(&self, time: Duration) {
         self.0.store(BootInstant::now().saturating_add(time).as_nanos(), Ordering::Relaxed);
     }

@@ -1,7 +1,9 @@
-//! Whether this node itself stood still: its host was suspended, or the process was stopped and let go on.
+//! Detects whether this node itself was suspended: its host slept, or the process was stopped and
+//! continued.
 //!
-//! Invariant: time in which this node stood still counts as no time in which it watched another's lease. Whoever holds that
-//! lease may have stood still as well, with Redis, and have had no chance to renew it or to stop its job.
+//! Invariant: time in which this node was suspended does not count as watching another node's
+//! lease. The holder of that lease, and Redis, may have been suspended too. So the holder had no
+//! chance to renew the lease or to stop its job.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,7 +11,7 @@ use std::time::Duration;
 use super::shared::Shared;
 use crate::keeper::BootInstant;
 
-/// The last sign of life, and since when there was no gap between two that is longer than `limit`.
+/// The last heartbeat, and the time since when no gap was longer than `limit`.
 pub(super) struct Pulse {
     limit: Duration,
     beats: Mutex<Beats>,
@@ -22,14 +24,14 @@ struct Beats {
 }
 
 impl Pulse {
-    /// A pulse that notices a stop of a quarter of a lease: together with the third after which a lease is renewed it leaves
-    /// time enough to stop a job.
+    /// Returns a pulse that detects a stop of a quarter of a lease. A lease is renewed after a
+    /// third, so enough time is left to stop a job.
     pub(super) fn new(lease: Duration) -> Self {
         let now = BootInstant::now();
         Self { limit: lease / 4, beats: Mutex::new(Beats { last: now, awake_since: now }) }
     }
 
-    /// Since when this node has not stood still.
+    /// Returns the instant since when this node was not suspended.
     pub(super) fn awake_since(&self) -> BootInstant {
         self.beat(BootInstant::now())
     }

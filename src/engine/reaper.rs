@@ -1,9 +1,12 @@
-//! Takes back runs whose node stopped renewing.
+//! Recovers runs whose node stopped renewing their lease.
 //!
-//! Invariant: a lease is taken over only after this node has watched it unchanged for its whole length by its own clock, so
-//! a step of Redis' clock or of anybody's wall clock gives nothing away early; the script compares what was watched. Time in
-//! which this node stood still does not count: with it Redis and the holder may have. A lease of its own that this node could
-//! not hold is not waited for once nothing of its run is alive.
+//! Invariant: a lease is taken over only after this node saw it unchanged for its whole length, by
+//! its own clock. So a step of Redis' clock, or of any wall clock, never ends a lease early. The
+//! script compares the watched lease with the present one.
+//!
+//! Time in which this node was suspended does not count, because Redis and the holder may have been
+//! suspended too. A lease that this node itself could not keep is taken back at once when no
+//! process of its run is alive.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,14 +29,15 @@ use crate::store::{
 };
 
 const EVERY: Duration = Duration::from_secs(1);
-/// Leases looked at in one pass: those that end first.
+/// The most leases examined in one pass, those that end first.
 const PAGE: usize = 1_000;
-/// Recoveries in a row after which one more is not tried: the run itself may be what kills its nodes.
+/// The number of recoveries in a row after which a run fails: the run itself may be what kills its
+/// nodes.
 const POISON: u32 = 3;
 
-/// How long after its start a node looks for the word of its predecessor's keeper.
+/// The time after its start in which a node looks for the end mark of its predecessor's keeper.
 const PREDECESSOR_EXPECTED: Duration = Duration::from_secs(60);
-/// How long it looks often: a keeper kills what it ran at once.
+/// The time in which it looks often: a keeper kills its jobs at once.
 const PREDECESSOR_LIKELY: Duration = Duration::from_secs(3);
 const LOOK_FOR_PREDECESSOR: Duration = Duration::from_millis(100);
 
@@ -42,22 +46,23 @@ struct Watched {
     since: BootInstant,
 }
 
-/// Watches, for ever.
+/// Watches leases, for ever.
 pub(super) async fn run(shared: Arc<Shared>) {
     let mut watched: HashMap<(RunId, Fence), Watched> = HashMap::new();
     let started = BootInstant::now();
     let mut taken_back = None;
     loop {
-        // The keeper of a predecessor killed a moment ago may still be at work.
+        // The keeper of a predecessor that was just killed may still be at work.
         if BootInstant::now().since(started) < PREDECESSOR_EXPECTED
             && let Some(mark) = predecessor(&shared.settings).filter(|mark| Some(mark) != taken_back.as_ref())
         {
             match take_back(&shared, &mark.incarnation).await {
                 Ok(()) => taken_back = Some(mark),
-                Err(error) => shared.weather.failed(&error, "what this node's predecessor held is not taken back"),
+                Err(error) => shared.weather.failed(&error, "runs of this node's predecessor are not taken back"),
             }
         }
-        // A part of a lease, or a short one would be given back late; and a predecessor's keeper has done within moments.
+        // At most a quarter of a lease, or a short lease would be taken back late. The first looks
+        // are frequent, because a predecessor's keeper finishes within moments.
         let is_new = BootInstant::now().since(started) < PREDECESSOR_LIKELY;
         let pause = if is_new { LOOK_FOR_PREDECESSOR } else { EVERY }.min(shared.settings.lease / 4);
         tokio::time::sleep(pause).await;
@@ -72,14 +77,15 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// The word a predecessor of this node left in this boot of its host.
+/// Returns the end mark that a predecessor of this node left in this boot of its host.
 fn predecessor(settings: &EngineSettings) -> Option<EndedMark> {
     let mark = EndedMark::read(settings.ended_mark.as_deref()?)?;
     let is_its = mark.node == settings.node.as_str() && mark.boot_id == settings.host.boot_id;
     (is_its && mark.incarnation != settings.incarnation).then_some(mark)
 }
 
-/// Takes back at once what this node's predecessor held: its keeper left word that none of its jobs is alive.
+/// Takes back at once all runs of this node's predecessor, because its keeper recorded that none of
+/// its jobs is alive.
 async fn take_back(shared: &Shared, incarnation: &str) -> Result<(), StoreError> {
     for lease in shared.store.list_leases(PAGE).await?.into_iter().flatten() {
         let Ok(Some(record)) = shared.store.read_run(&lease.run).await else { continue };
@@ -110,7 +116,7 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
                     Ok(Quarantined::Kept) => error!(entry = ?entry.member, "An entry that is no lease was moved to quarantine."),
                     Ok(Quarantined::Dropped) => {
                         let (entry, score) = (&entry.member, &entry.score);
-                        error!(entry = ?entry, score, "Quarantine is full; an entry that is no lease was taken out and is told here only.");
+                        error!(entry = ?entry, score, "Quarantine is full; an entry that is no lease was removed and is recorded only here.");
                     }
                     Err(error) if error.is_passing() => return Err(error),
                     Err(error) => shared.weather.failed(&error, "entries that are no leases stay where they are"),
@@ -130,7 +136,8 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
         #[cfg(feature = "mutants")]
         let unchanged = crate::store::mutants::watched(&lease, unchanged);
         let has_ended = lease.end.parse::<i64>().is_ok_and(|end| end < now.as_i64());
-        // If Redis' clock was set back the end may lie far ahead: twice the length is proof enough.
+        // If Redis' clock was set back, the end may lie far ahead. Twice the lease length is proof
+        // enough.
         let own = shared.settings.lease;
         if unchanged >= own && (has_ended || unchanged >= own * 2) && recover_alone(shared, &lease, unchanged).await? {
             continue;
@@ -142,8 +149,8 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
     Ok(())
 }
 
-/// Gives back what claims won that this node never got the answer to, however often it takes. To be called when it has stopped
-/// claiming.
+/// Gives back all runs won by claims whose answer never came, with retries. Call it after this node
+/// has stopped claiming.
 pub(super) async fn release_all_abandoned(shared: &Shared) {
     for run in shared.abandoned.runs() {
         while let Err(error) = release_abandoned(shared, &run).await {
@@ -153,14 +160,15 @@ pub(super) async fn release_all_abandoned(shared: &Shared) {
     }
 }
 
-/// Gives a run back if it is leased to this node by a claim that was given up: it never started. Whether it was.
+/// Gives a run back if a given-up claim leased it to this node, because it never started. Returns
+/// true if it was given back.
 async fn release_abandoned(shared: &Shared, run: &RunId) -> Result<bool, StoreError> {
     if !shared.abandoned.knows(run) {
         return Ok(false);
     }
     let record = match shared.store.read_run(run).await {
         Err(error) if error.is_passing() => return Err(error),
-        // What cannot be read is recovery's to judge.
+        // Recovery judges a record that cannot be read.
         read => read.unwrap_or_default(),
     };
     let is_ours = |record: &RunRecord| record.incarnation.as_ref() == Some(&shared.settings.incarnation);
@@ -184,7 +192,8 @@ async fn release_abandoned(shared: &Shared, run: &RunId) -> Result<bool, StoreEr
     }
 }
 
-/// Takes one run back. One that cannot be for what its keys hold stands in the way of no other: it is said, and tried again.
+/// Takes one run back. If its keys have a wrong type, the error is logged and the run tried again,
+/// and other runs go on.
 async fn recover_alone(shared: &Shared, lease: &ExpiredLease, unchanged: Duration) -> Result<bool, StoreError> {
     match recover(shared, lease, unchanged).await {
         Err(error) if !error.is_passing() => {
@@ -195,13 +204,13 @@ async fn recover_alone(shared: &Shared, lease: &ExpiredLease, unchanged: Duratio
     }
 }
 
-/// Takes one run back. False: its lease is longer than what was watched.
+/// Takes one run back. Returns false if its lease is longer than the time watched.
 async fn recover(shared: &Shared, lease: &ExpiredLease, unchanged: Duration) -> Result<bool, StoreError> {
     let record = match shared.store.read_run(&lease.run).await {
         Ok(record) => record,
         Err(error) if error.is_passing() => return Err(error),
         Err(error) => {
-            shared.weather.failed(&error, &format!("the record of {} is taken for none", lease.run));
+            shared.weather.failed(&error, &format!("the record of {} is treated as missing", lease.run));
             None
         }
     };
@@ -216,7 +225,7 @@ async fn recover(shared: &Shared, lease: &ExpiredLease, unchanged: Duration) -> 
         }
         return Ok(true);
     };
-    // Judged by the length its owner took it for, which may be longer than ours.
+    // Judged by the lease length its owner used, which may be longer than ours.
     if record.lease.is_some_and(|length| unchanged < length) {
         return Ok(false);
     }
@@ -246,7 +255,8 @@ async fn recover(shared: &Shared, lease: &ExpiredLease, unchanged: Duration) -> 
     Ok(true)
 }
 
-/// Has the journal know it. One that was to be tried again has ended all the same: a person had asked it to stop.
+/// Notes the end in the journal. A run that was to be tried again and yet ended was cancelled by an
+/// operator.
 fn note_end(shared: &Shared, lease: &ExpiredLease, record: &RunRecord, recovery: &Recovery) {
     let (state, reason) = match recovery.verdict {
         Some(state) => (state, recovery.reason.clone()),
@@ -263,7 +273,8 @@ fn note_end(shared: &Shared, lease: &ExpiredLease, record: &RunRecord, recovery:
     })]);
 }
 
-/// What becomes of a run whose node is gone: none = it is tried again.
+/// Returns the end of a run whose node is gone, with its reason. `None` means that the run is tried
+/// again.
 fn decide(record: &RunRecord, delivery: Option<Delivery>) -> (Option<RunState>, String) {
     match delivery {
         Some(Delivery::AtMostOnce) => (Some(RunState::Lost), "its node was lost while it ran".to_owned()),
@@ -271,7 +282,7 @@ fn decide(record: &RunRecord, delivery: Option<Delivery>) -> (Option<RunState>, 
             (Some(RunState::Failed), format!("poison: its node was lost {} times in a row", record.recoveries + 1))
         }
         Some(Delivery::AtLeastOnce) => (None, "its node was lost".to_owned()),
-        // Whether a second start is allowed is not known, so there is none.
+        // It is unknown whether a second start is allowed, so there is none.
         None => (Some(RunState::Lost), "its node was lost, and its job's definition cannot be read".to_owned()),
     }
 }

@@ -1,8 +1,12 @@
-//! Plants the runs of jobs with `@reboot` when the first schedd since a boot of this host starts.
+//! Plants the runs of `@reboot` jobs when the first schedd since a boot of this host starts.
 //!
-//! As with cron, what is added later waits for the next boot: neither a restart of the daemon nor an edit starts anything. The
-//! run stands in the host's own queue (`@HOST`), which only nodes of this host poll, and comes back there for retries and
-//! recovery. What a job requires this node has to carry. A boot is noted when all its runs are planted; until then a repeated start goes on, and the script plants each once.
+//! As with cron, a job added later waits for the next boot: neither a restart of the daemon nor an
+//! edit starts it. The run is planted in the host's own queue (`@HOST`), which only nodes of this
+//! host poll. It returns there for retries and recovery. This node must carry the labels a job
+//! requires.
+//!
+//! A boot is noted when all its runs are planted. Until then a repeated start goes on, and the
+//! script plants each run once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,11 +22,11 @@ use crate::domain::ids::{Label, RunId};
 use crate::domain::lane::Lane;
 use crate::store::{RebootReply, StoreError};
 
-/// Jobs read in one call at most.
+/// The most jobs read in one call.
 const BATCH: usize = 200;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// Plants once what this boot asks for, after this node's file has been told to Redis.
+/// Plants the runs of this boot once, after this node's file has been applied to Redis.
 pub(super) async fn run(shared: Arc<Shared>, wish: Arc<Wish>) {
     if wish.is_told() {
         shared.file_taken.notified().await;
@@ -67,7 +71,8 @@ async fn plant(shared: &Shared) -> Result<(), StoreError> {
     store.note_boot(&host, boot_id, store.now().await?).await
 }
 
-/// By what a boot is noted: another node of this host that carries other labels has other jobs to plant.
+/// Returns the id under which a boot is noted: the boot id with the labels of this node. Another
+/// node of this host with other labels has other jobs to plant.
 fn boot_word(boot_id: &str, labels: &BTreeSet<Label>) -> String {
     labels.iter().fold(boot_id.to_owned(), |word, label| format!("{word}+{label}"))
 }

@@ -1,8 +1,8 @@
-//! Makes Redis say what this node's `jobs.toml` says.
+//! Applies this node's `jobs.toml` to Redis.
 //!
-//! Invariant: a job is pushed only when its own text changed since this file's last push, or Redis has it no more, so a restart
-//! with an unchanged file changes nothing, and a file never undoes what another said later. What could not be pushed is tried
-//! again.
+//! Invariant: a job is written only if its definition changed since this file's last write, or if
+//! Redis lacks it. So a restart with an unchanged file changes nothing, and a file never undoes a
+//! later change of another source. A failed write is tried again.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,24 +21,24 @@ use crate::domain::source::SourceName;
 use crate::domain::zone::Zone;
 use crate::store::{Existing, RemoveReply, Section, SectionText, SourceKind, StoreError};
 
-/// Jobs pushed in one call at most.
+/// The most jobs written in one call.
 const BATCH: usize = 200;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// How often a name that an api job holds is tried again: it may have become free.
+/// The interval of tries for a name that an api job has. The name may become free.
 const HELD_AGAIN: Duration = Duration::from_secs(5);
-/// How often it is looked whether all that was pushed is still there.
+/// The interval of checks that all written jobs are still there.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// Whether a file without any job may take all of them away.
+/// The choice whether a file without any job may remove all of its jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
-    /// Yes: somebody asked for this file to be taken as it is.
+    /// The jobs are removed, because an operator asked to apply this file as it is.
     Allowed,
-    /// No: it may have been emptied by accident.
+    /// The jobs stay, because the file may have been emptied by accident.
     Held,
 }
 
-/// What a file says, as far as Redis is to say it too.
+/// The content of a file, as far as it is stored in Redis.
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
     pub(super) jobs: Arc<BTreeMap<JobName, JobSpec>>,
@@ -46,11 +46,11 @@ pub(super) struct Wanted {
     pub(super) removal: Removal,
 }
 
-/// What is to be said; none until a file has been read.
+/// The file content to apply. `None` until a file has been read.
 #[derive(Default)]
 pub(super) struct Wish {
     wanted: Mutex<Option<Wanted>>,
-    /// It was read since its fulfilment was last said.
+    /// True if the file was read since its last success was logged.
     is_news: AtomicBool,
 }
 
@@ -60,12 +60,12 @@ impl Wish {
         self.is_news.store(true, Ordering::Release);
     }
 
-    /// Whether a file has been read.
+    /// Returns true if a file has been read.
     pub(super) fn is_told(&self) -> bool {
         self.get().is_some()
     }
 
-    /// How many jobs the file has; none until one has been read.
+    /// Returns the number of jobs in the file, or `None` before one has been read.
     pub(super) fn jobs(&self) -> Option<usize> {
         self.get().map(|wanted| wanted.jobs.len())
     }
@@ -83,7 +83,7 @@ pub(super) async fn run(shared: Arc<Shared>, wish: Arc<Wish>, host_zone: Zone) {
             () = shared.reconcile_now.notified() => {}
             () = tokio::time::sleep(pause.unwrap_or(TRY_AGAIN)), if pause.is_some() => {}
         }
-        // Asked for before the wish: one that comes meanwhile is news at the next round.
+        // Read before the content: a file that comes meanwhile is news at the next round.
         let is_news = wish.is_news.swap(false, Ordering::AcqRel);
         let Some(wanted) = wish.get() else { continue };
         pause = match reconcile(&shared, &wanted, &host_zone).await {
@@ -98,7 +98,7 @@ pub(super) async fn run(shared: Arc<Shared>, wish: Arc<Wish>, host_zone: Zone) {
             }
             Err(error) => {
                 wish.is_news.fetch_or(is_news, Ordering::AcqRel);
-                shared.weather.failed(&error, "jobs are not as the file says");
+                shared.weather.failed(&error, "jobs.toml is not applied");
                 if !error.is_passing() {
                     shared.note_jobs(error.to_string());
                 }
@@ -108,18 +108,18 @@ pub(super) async fn run(shared: Arc<Shared>, wish: Arc<Wish>, host_zone: Zone) {
     }
 }
 
-/// What came of it.
+/// The result of a reconciliation.
 #[derive(Default)]
 struct Outcome {
-    /// What could not be done for a reason that stays.
+    /// The failures whose reason does not pass by itself.
     problems: Vec<String>,
-    /// How many names are held by api jobs.
+    /// The number of names that belong to api jobs.
     held: usize,
-    /// What it took; none if nothing was to be touched.
+    /// The changes made. `None` if nothing was to be changed.
     changes: Option<Changes>,
 }
 
-/// How many jobs were touched.
+/// The numbers of changed jobs.
 #[derive(Default)]
 struct Changes {
     created: usize,
@@ -133,7 +133,7 @@ impl Changes {
     }
 }
 
-/// Pushes what changed and takes out what is gone.
+/// Writes changed jobs, and removes jobs that are gone from the file.
 async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result<Outcome, StoreError> {
     let node = &shared.settings.node;
     let source = &SourceName::from(node);
@@ -183,7 +183,7 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
                 Ok(Applied::Unchanged | Applied::Exists | Applied::Newer(_) | Applied::Taken(_) | Applied::Moved(..)) => {}
                 Ok(Applied::Past(at) | Applied::Done(at)) => {
                     if shared.said.is_news(&format!("past {job} {at}")) {
-                        info!(job = %job, at = %at, "Its moment has passed; it is not planted.");
+                        info!(job = %job, at = %at, "Its time has passed; it is not planted.");
                     }
                     past.push(job);
                 }
@@ -202,7 +202,7 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
             }
         }
     }
-    // What a job was before its text named a moment that has passed does not go on.
+    // The earlier definition of a job must not go on after the file gave it a time that has passed.
     for name in gone.into_iter().chain(past) {
         match person::unlist_job(&signed, name, node.as_str()).await {
             Ok(RemoveReply::Removed(_)) => changes.removed += 1,
@@ -211,18 +211,19 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
             Err(error) => problems.push(format!("job {name} not removed: {error}")),
         }
     }
-    // Last, so that no job is left in a queue that nobody declares.
+    // Sections go last, so that no job is left in a queue that no source declares.
     for section in declared.keys().filter(|section| !wanted.sections.contains_key(*section)) {
         match shared.store.declare_section(source, section, None).await {
             Ok(_) => {}
             Err(error) if error.is_passing() => return Err(error),
-            Err(error) => problems.push(format!("a section that is gone was not taken out: {error}")),
+            Err(error) => problems.push(format!("a queue or group that left the file was not removed: {error}")),
         }
     }
     Ok(Outcome { problems, held, changes: Some(changes) })
 }
 
-/// Says what the file says of queues and groups, where its text changed or what it said is gone. Gives what could not be said.
+/// Declares queues and groups of the file whose text changed or that Redis lacks. Returns the
+/// failures.
 async fn declare(
     shared: &Shared,
     source: &SourceName,
@@ -235,7 +236,7 @@ async fn declare(
             Ok(_) => {}
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => {
-                error!("Not declared: {error}.");
+                error!("A queue or group is not declared: {error}.");
                 problems.push(format!("a queue or group not declared: {error}"));
             }
         }

@@ -1,7 +1,9 @@
-//! Redis' clock held against this node's own, which no one sets: whether it was stepped, and by which time records are old.
+//! Compares Redis' clock with this node's monotonic clock, which no one sets. It detects steps, and
+//! provides the time for judging the age of records.
 //!
-//! Invariant: nothing is due by this clock. It only tells that Redis' has jumped, so that plans are looked at, and keeps records from
-//! being forgotten by a time that has just jumped: for [`HELD`] after a step the oldest of the times it showed counts.
+//! Invariant: nothing becomes due by this clock. A detected step only has plans examined, and keeps
+//! records from being removed by a time that has just jumped. For [`HELD`] after a step the oldest
+//! of the times shown counts.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,29 +13,30 @@ use tokio::sync::Notify;
 use crate::domain::time::UnixMillis;
 use crate::keeper::BootInstant;
 
-/// Most the two clocks may differ between two polls; a larger difference is a step.
+/// The largest difference of the two clocks between two polls. A larger difference is a step.
 const STEP: Duration = Duration::from_secs(5);
-/// How long after a step the age of records is still judged by the time before it.
+/// The time after a step in which ages are still judged by the time before it.
 pub(super) const HELD: Duration = Duration::from_secs(3_600);
 
-/// What this node knows of Redis' clock.
+/// The knowledge of this node about Redis' clock.
 #[derive(Default)]
 pub(super) struct RedisClock {
     state: Mutex<State>,
-    /// Wakes what looks at plans: the clock was stepped.
+    /// Notified when the clock was stepped, to have plans examined.
     pub(super) stepped: Notify,
 }
 
 #[derive(Default)]
 struct State {
     last: Option<Reading>,
-    /// Since when it goes on without a step.
+    /// The instant since when the clock has gone on without a step.
     steady_since: Option<BootInstant>,
-    /// The oldest of the times it showed before and after the steps of late, which goes on by this node's clock, and until when it counts.
+    /// The oldest time shown before and after recent steps. It is carried on by this node's clock,
+    /// and counts for a limited time.
     before: Option<Before>,
 }
 
-/// What Redis' clock showed, somewhere between two instants of this node's.
+/// A reading of Redis' clock, made between two instants of this node's clock.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     at: UnixMillis,
@@ -59,7 +62,8 @@ impl RedisClock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records what Redis' clock showed in the answer to a call. Returns the ms by which it was stepped since the last answer, if it was.
+    /// Records what Redis' clock showed in the answer to a call. Returns the ms by which it was
+    /// stepped since the last answer, if it was.
     pub(super) fn read(&self, at: UnixMillis, sent: BootInstant, received: BootInstant) -> Option<i64> {
         let mut state = self.state();
         let now = Reading { at, sent, received };
@@ -76,7 +80,8 @@ impl RedisClock {
         Some(by)
     }
 
-    /// Judges the age of records by `at`, carried on from `instant`, for [`HELD`]: this node did not see the step itself.
+    /// Judges the age of records by `at`, carried on from `instant`, for [`HELD`]. This is for a
+    /// step that this node did not see itself.
     pub(super) fn hold(&self, at: UnixMillis, instant: BootInstant) {
         let mut state = self.state();
         if state.before.is_none_or(|before| before.until <= instant) {
@@ -84,7 +89,7 @@ impl RedisClock {
         }
     }
 
-    /// The time by which the age of records is judged while Redis' clock shows `now`.
+    /// Returns the time by which ages are judged while Redis' clock shows `now`.
     pub(super) fn for_ages(&self, now: UnixMillis) -> UnixMillis {
         let instant = BootInstant::now();
         let state = self.state();
@@ -92,13 +97,14 @@ impl RedisClock {
         before.map_or(now, |before| now.min(before.carried_on(instant)))
     }
 
-    /// Whether this node has seen it go on without a step for [`HELD`].
+    /// Returns true if this node saw the clock go on without a step for [`HELD`].
     pub(super) fn is_steady(&self) -> bool {
         self.state().steady_since.is_some_and(|since| BootInstant::now().since(since) >= HELD)
     }
 }
 
-/// The ms by which Redis' clock and this node's clock differ between two readings, if a slow answer does not explain them.
+/// Returns the ms by which Redis' clock was stepped between two readings, if a slow answer does not
+/// explain the difference.
 fn stepped(last: Reading, now: Reading) -> Option<i64> {
     let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     let went = now.at.as_i64() - last.at.as_i64();
@@ -141,7 +147,7 @@ mod tests {
         assert!(at(0) <= aged && aged < at(60_000), "{aged}");
         clock.read(at(10), start, start);
         assert!(clock.for_ages(at(10)) <= at(10));
-        // What ended while it was behind is no older than that after it was.
+        // A record that ended while the clock was behind is no older after it was set right.
         clock.read(at(-day), start, start);
         clock.read(at(20), start, start);
         assert!(clock.for_ages(at(20)) < at(60_000 - day));

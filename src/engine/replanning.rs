@@ -1,7 +1,8 @@
-//! Looks for what was planned by a clock of Redis that was ahead, and has it planned anew by the clock as it is now.
+//! Finds plans made by a Redis clock that was ahead, and has them made anew by the present clock.
 //!
-//! Runs at the start of a node, because nobody may have seen the clock step, and after each step. Findings are judged and mended as
-//! `doctor --fix` does it, so that any number of nodes may do it at once. The slow check does the same, a slice at a time.
+//! It runs at the start of a node, because no node may have seen the step, and after each step. It
+//! judges and repairs as `doctor --fix` does, so any number of nodes may do it at once. The
+//! consistency check does the same, a slice at a time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,23 +21,23 @@ use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 use crate::store::{Store, StoreError};
 
-/// It is looked again soon: what was computed before a step may have been written after it.
+/// The pauses between repeated looks. A plan computed before a step may have been written after it.
 const AGAIN: [Duration; 5] =
     [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(2), Duration::from_secs(5), Duration::from_secs(10)];
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// Jobs read in one call at most.
+/// The most jobs read in one call.
 const JOBS: usize = 200;
-/// Entries of a due set read in one call at most.
+/// The most entries of a due set read in one call.
 const RUNS: usize = 1_000;
 
-/// Looks, for ever.
+/// Looks for such plans, for ever.
 pub(super) async fn run(shared: Arc<Shared>) {
     let mut again = AGAIN.iter();
     loop {
         let pause = match look(&shared.store).await {
             Ok(()) => again.next().copied(),
             Err(error) => {
-                shared.weather.failed(&error, "what a clock of Redis planned that was ahead is not planned anew");
+                shared.weather.failed(&error, "plans made while Redis' clock was ahead are not corrected");
                 Some(TRY_AGAIN)
             }
         };
@@ -53,7 +54,7 @@ async fn look(store: &Store) -> Result<(), StoreError> {
     look_at_marks(store).await
 }
 
-/// Those of the planned runs that come too late.
+/// Repairs planned runs that come too late.
 async fn look_at_jobs(store: &Store) -> Result<(), StoreError> {
     let now = store.now().await?;
     let mut pages = Pages::after(now);
@@ -64,7 +65,7 @@ async fn look_at_jobs(store: &Store) -> Result<(), StoreError> {
         }
         let records = store.read_jobs(&names.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()).await?;
         let now = store.now().await?;
-        // What cannot be worked with is told where it is to run.
+        // The ticker reports jobs that cannot be used, when they are to run.
         let definitions = records.into_iter().filter_map(|record| Definition::of(record.ok()??).ok());
         let far: Vec<JobName> = definitions
             .filter(|definition| far_plans::may_be_far(definition, now).is_some())
@@ -80,7 +81,7 @@ async fn look_at_jobs(store: &Store) -> Result<(), StoreError> {
     }
 }
 
-/// Those of the other runs that are to start later than their jobs' rules have them wait.
+/// Repairs runs, other than planned runs, that wait longer than their jobs' rules allow.
 async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
     let mut lanes: BTreeSet<Lane> = store.list_lanes().await?;
     lanes.extend(store.list_host_lanes().await?);
@@ -89,7 +90,7 @@ async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
         loop {
             let (due, count) = store.list_due_after(lane, pages.after, pages.offset, RUNS).await?;
             let last = due.last().map(|(_, ready)| *ready);
-            // A planned run is ready when it is due, but for jitter and splay.
+            // Without jitter and splay, a planned run is ready when it is due.
             let odd: Vec<(RunId, UnixMillis)> =
                 due.into_iter().filter(|(run, ready)| run.is_manual() || run.due() != *ready).collect();
             let far = far_plans::ready_instead_of(store, &odd).await?;
@@ -106,7 +107,7 @@ async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What else was written down with a time that is yet to come.
+/// Corrects other records with a time in the future.
 async fn look_at_marks(store: &Store) -> Result<(), StoreError> {
     store.pull_in(&BTreeSet::new()).await?;
     let now = store.now().await?;
@@ -117,12 +118,12 @@ async fn look_at_marks(store: &Store) -> Result<(), StoreError> {
             return Ok(());
         }
         offset += keys.len();
-        // One that is sound only gets another time to be looked at.
+        // A sound unique key only gets another time for its next check.
         store.forget_uniques(&keys).await?;
     }
 }
 
-/// Mends those of some findings that are of this kind, if they are found again a moment later.
+/// Repairs the findings about clocks, if a second look a moment later finds them again.
 pub(super) async fn mend(store: &Store, findings: Vec<Finding>) -> Result<(), StoreError> {
     let of_kind: Vec<Finding> = findings.into_iter().filter(|finding| Rule::OF_CLOCKS.contains(&finding.rule)).collect();
     let found = books::confirm(store, &BTreeSet::new(), of_kind).await?;
@@ -141,10 +142,10 @@ pub(super) async fn mend(store: &Store, findings: Vec<Finding>) -> Result<(), St
     Ok(())
 }
 
-/// How far a look at a sorted set has come.
+/// The position in a sorted set.
 struct Pages {
     after: UnixMillis,
-    /// Of those that have come since `after`, so many were looked at.
+    /// The number of entries after `after` that were examined.
     offset: usize,
 }
 
@@ -153,9 +154,10 @@ impl Pages {
         Self { after, offset: 0 }
     }
 
-    /// Moves on behind a page of `count` entries, of `most` at most, that ends at `last`. Returns false if that page was the last.
+    /// Moves on behind a page of `count` entries, of `most` at most, that ends at `last`. Returns
+    /// false if that page was the last.
     fn turn(&mut self, last: Option<UnixMillis>, count: usize, most: usize) -> bool {
-        // Those at the same instant may be more than a page.
+        // More than a page of entries may have the same instant.
         match last.map(|last| last.saturating_sub(Duration::from_millis(1))).filter(|last| *last > self.after) {
             Some(last) => (self.after, self.offset) = (last, 0),
             None => self.offset += count,

@@ -1,4 +1,5 @@
-//! A dead letter tried again because a person asks: its job is read, its last attempt's record kept, and the script guards.
+//! Retries a dead letter because an operator asks for it. The job is read, the record of the last
+//! attempt is kept, and the script guards the change.
 
 use serde_json::json;
 
@@ -10,7 +11,8 @@ use crate::store::{Beside, JobRecord, RetryOrder, RetryReply, RunRecord, Store};
 
 const ROUNDS: usize = 8;
 
-/// Has a dead letter tried again, ready now or behind an open run of its job. Its attempts go on being counted.
+/// Retries a dead letter. It is ready now, or waits behind an open run of its job. Its attempts go
+/// on being counted.
 pub async fn retry_run(store: &Store, run: &RunId) -> Result<RetryReply, WishError> {
     let Some(record) = store.read_run(run).await? else { return Ok(RetryReply::Unknown) };
     for _ in 0..ROUNDS {
@@ -22,7 +24,7 @@ pub async fn retry_run(store: &Store, run: &RunId) -> Result<RetryReply, WishErr
         let order = RetryOrder {
             run: run.clone(),
             fence: record.fence,
-            // What belongs to a host stays there.
+            // A run that belongs to a host stays in the lane of that host.
             job: job.map(|job| (job.rev, if record.lane.is_of_host() { record.lane.clone() } else { job.lane })),
             beside: if may_run_beside { Beside::Allowed } else { Beside::Waits },
             past: past(&record),
@@ -35,12 +37,13 @@ pub async fn retry_run(store: &Store, run: &RunId) -> Result<RetryReply, WishErr
     Err(WishError::Contended(run.job().clone()))
 }
 
-/// A one-shot that came to its own end keeps its definition for what is still to run of it; a job taken out does not run again.
+/// Returns true if runs of the job may still execute. A one-shot that finished keeps its definition
+/// for its remaining runs, but a removed job does not run again.
 fn is_runnable(job: &JobRecord) -> bool {
     job.ended.as_deref().is_none_or(|how| how == "finished")
 }
 
-/// The last attempt's own record.
+/// Returns the record of the last attempt as JSON.
 fn past(run: &RunRecord) -> String {
     json!({
         "attempt": run.attempt,

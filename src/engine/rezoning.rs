@@ -1,8 +1,9 @@
-//! Plants runs anew whose instant the zone data no longer means.
+//! Moves planned runs after a change of the zone data.
 //!
-//! At a start, and when the zone data was read again, each planned run of a schedule read on a clock, or by days, that is still to come and is none of
-//! its schedule's occurrences any more gives way to the next one. So an updated `tzdata` moves the run already planned too, and
-//! not only those after it. What is due is owed and stays.
+//! It runs at a start, and when the zone data was read again. It examines planned runs in the
+//! future whose schedule goes by a clock or by days. A run that is no occurrence of its schedule
+//! any more gives way to the next occurrence. So an updated `tzdata` moves the run already planned
+//! too, not only later runs. A run that is due is owed and stays.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +18,17 @@ use crate::domain::notice::tells;
 use crate::domain::time::UnixMillis;
 use crate::store::{ApplyOrder, ApplyReply, Change, Existing, StoreError};
 
-/// Jobs read in one call at most.
+/// The most jobs read in one call.
 const BATCH: usize = 200;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// Looks at all jobs once, and again whenever the zone data was read again, for ever.
+/// Examines all jobs once, and again whenever the zone data was read again, for ever.
 pub(super) async fn run(shared: Arc<Shared>) {
     loop {
         match look(&shared).await {
             Ok(()) => shared.zones_now.notified().await,
             Err(error) => {
-                shared.weather.failed(&error, "planned runs are not held against the zone data");
+                shared.weather.failed(&error, "planned runs are not checked against the zone data");
                 tokio::time::sleep(TRY_AGAIN).await;
             }
         }
@@ -41,14 +42,15 @@ async fn look(shared: &Shared) -> Result<(), StoreError> {
         let now = shared.store.now().await?;
         let records = shared.store.read_jobs(&names).await?;
         for (name, record) in names.iter().zip(records) {
-            // What cannot be worked with is told where it is to run.
+            // The ticker reports jobs that cannot be used, when they are to run.
             let Ok(Some(record)) = record else { continue };
             let Some(Ok(definition)) = (!record.is_once).then(|| Definition::of(record)) else { continue };
             if let Some(from) = misplaced(&definition, now) {
                 move_run(shared, name, &definition, from, now).await?;
             }
         }
-        // One that moves meanwhile changes its place in the list by its new instant: looked at twice or, at worst, at the next start.
+        // A job that moves meanwhile changes its place in the list. It is examined twice or, at
+        // worst, at the next start.
         if names.len() < BATCH {
             return Ok(());
         }
@@ -56,7 +58,7 @@ async fn look(shared: &Shared) -> Result<(), StoreError> {
     }
 }
 
-/// The instant of a planned run still to come at which its schedule has no occurrence.
+/// Returns the time of a planned run in the future that is no occurrence of its schedule.
 fn misplaced(definition: &Definition, now: UnixMillis) -> Option<UnixMillis> {
     let due = definition.record.pending.as_ref()?.due();
     let is_zoned = definition.spec.schedule.goes_by_clocks() || definition.spec.shape.counts_by_days();
@@ -104,7 +106,7 @@ async fn move_run(
             let next = next.map_or_else(|| "none".to_owned(), |at| at.to_string());
             info!(job = %name, from = %from, to = next, "The zone data has changed: its next run is moved.");
         }
-        // Somebody changed it meanwhile, and computed its next run by the data of now.
+        // The job was changed meanwhile, which computed its next run by the present zone data.
         Ok(_) => {}
         Err(error) if error.is_passing() => return Err(error),
         Err(error) => warn!(job = %name, "Its next run is not moved: {error}."),

@@ -1,29 +1,31 @@
-//! What a poll found to be ripe: an entry of a due set, and the run it names if it names one.
+//! The due entries a poll found: members of a due set, and the run each of them names.
 //!
-//! Invariant: an entry that is no run, or is ready at no instant there is, never becomes one by guessing.
+//! Invariant: an entry that is no run, or has no possible ready time, is never guessed into a run.
 
 use crate::domain::ids::RunId;
 use crate::domain::time::UnixMillis;
 use crate::store::RipeEntry;
 
-/// A ripe run still to be dealt with.
+/// A due run that is still to be handled.
 pub(super) struct Ripe {
-    /// Its id.
+    /// The id of the run.
     pub(super) run: RunId,
-    /// As it stands in the due set.
+    /// The entry of the due set.
     pub(super) entry: RipeEntry,
-    /// A skip found it is not its job's pending run, so it is owed whatever its age.
+    /// True if a skip found that the run is not its job's pending run. It is then owed whatever its
+    /// age.
     pub(super) is_owed: bool,
 }
 
 impl Ripe {
-    /// A run not yet looked at.
+    /// Returns a run that was not examined yet.
     pub(super) fn new(run: RunId, entry: RipeEntry) -> Self {
         Self { run, entry, is_owed: false }
     }
 }
 
-/// The run an entry names and since when it is ready, ms; or why it names none.
+/// Returns the run an entry names and its ready time, ms. The error says why the entry names no
+/// run.
 pub(super) fn well_formed(entry: &RipeEntry) -> Result<(RunId, i64), String> {
     let ready = entry.score.parse::<f64>().ok().filter(|ready| ready.is_finite());
     #[expect(clippy::cast_precision_loss, reason = "the end of time is far below 2^53")]

@@ -1,8 +1,8 @@
-//! Takes one won claim through execution to its end in Redis.
+//! Takes a claimed run through execution to its end in Redis.
 //!
-//! Invariant: a run stays among those held, so its lease is renewed, until Redis has taken its end or said that it is
-//! another's. Output is written before the end, so whoever sees the end sees the output. What is written down meanwhile never
-//! holds up the attempt itself: renewals and stops reach it at once.
+//! Invariant: the lease of a run is renewed until Redis has recorded its end or answered that
+//! another node has the run. Output is written before the end, so any reader of the end sees the
+//! output. These writes never delay the attempt itself: renewals and stops reach it at once.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::hidden;
 use super::holdings::{Lease, Tenure};
 use super::janitor::bounds_of;
 use super::journal::{ClaimedRun, Line};
-use super::offering::{ended, offer_back, offer_end};
+use super::offering::{End, ended, offer_back, offer_end};
 use super::settling::{self, Settled};
 use super::shared::Shared;
 use super::telling;
@@ -29,26 +29,28 @@ use crate::executor::{self, Attempt, Control, OutputBuffer, Tidings};
 use crate::keeper::BootInstant;
 use crate::store::{Claim, FinishReply, OutputFrames, StoreError, Stream, Verdict};
 
-/// How often what a running attempt prints is written down.
+/// The interval at which output of a running attempt is written.
 const OUTPUT_EVERY: Duration = Duration::from_secs(1);
-/// The wait before an end that got no answer is told again.
+/// The wait before an end without an answer is sent again.
 const TELL_AGAIN: Duration = Duration::from_millis(200);
-/// The wait before an end that a spoilt key refused is told again.
+/// The wait before an end that a key of the wrong type refused is sent again.
 const TELL_SPOILT_AGAIN: Duration = Duration::from_secs(2);
-/// A run this node could not even start is not handed back faster than this, lest it go round in circles.
+/// The shortest time before a run that this node could not start is handed back. So it does not
+/// circle between nodes.
 const NOT_STARTED_PAUSE: Duration = Duration::from_secs(1);
-/// How far past its bound a job's history may grow before it is trimmed at once, and its output: a part of the bound.
+/// The excess over the bounds of a job's history and output at which they are trimmed at once. The
+/// excess of output is a fraction of its bound.
 const HISTORY_SLACK: usize = 50;
 const OUTPUT_SLACK: u64 = 8;
 
-/// Starts the run of `claim` as a task of its own.
-pub(super) fn start(shared: &Arc<Shared>, definition: Arc<Definition>, claim: Claim, deadline: BootInstant) {
+/// Starts the run of `claim` in its own task.
+pub(super) fn start(shared: &Arc<Shared>, definition: Arc<Definition>, claim: Claim, sent: BootInstant) {
     let lease = (claim.run.clone(), claim.fence);
     let slot = shared.slots.take(claim.lane.queue());
     shared.executors.note_claimed(&definition.spec.action);
-    let (tenure, control) = shared.holdings.hold(lease.clone(), deadline, definition.spec.kill_grace, slot);
+    let (tenure, control) = shared.holdings.hold(lease.clone(), shared.deadline(sent), definition.spec.kill_grace, slot);
     let span = tracing::info_span!("run", job = %claim.run.job(), run = %claim.run, attempt = claim.attempt, fence = claim.fence.as_u64());
-    let runner = Runner { shared: shared.clone(), definition, claim, lease };
+    let runner = Runner { shared: shared.clone(), definition, claim, lease, sent };
     tokio::spawn(runner.run(control, tenure).instrument(span));
 }
 
@@ -57,6 +59,8 @@ struct Runner {
     definition: Arc<Definition>,
     claim: Claim,
     lease: Lease,
+    /// When the claim was sent to Redis.
+    sent: BootInstant,
 }
 
 impl Runner {
@@ -75,7 +79,7 @@ impl Runner {
             if let Some(output) = &output {
                 let _ = write_output(shared, claim, output, &mut none_written(claim)).await;
             }
-            warn!("The lease could not be held; the job was stopped and the run is left to recovery.");
+            warn!("The lease could not be kept; the job was stopped and the run is left to recovery.");
             if course.into_outcome().ending == Ending::LeaseLost {
                 shared.holdings.give_up(self.lease.clone());
                 drop(tenure);
@@ -86,18 +90,20 @@ impl Runner {
             return;
         };
         let outcome = course.into_outcome();
-        if outcome.ending == Ending::NotStarted && settled.verdict == Verdict::Release {
+        // A node that is short of its own means claims nothing for a while, so another node may have the run at once.
+        let is_refused = outcome.ending == Ending::NotStarted && shared.executors.short_of().is_none();
+        if is_refused && settled.verdict == Verdict::Release {
             tokio::time::sleep(NOT_STARTED_PAUSE).await;
         }
-        let took = started.elapsed();
-        let reply = self.tell(&settled, &outcome, took, output.as_ref(), &mut tenure).await;
-        note_end(shared, claim, &settled, &outcome, took, &reply);
-        report(&outcome, &settled, &reply, took);
+        let end = End { took: started.elapsed(), at: claim.claimed_at.saturating_add(BootInstant::now().since(self.sent)) };
+        let reply = self.tell(&settled, &outcome, end, output.as_ref(), &mut tenure).await;
+        note_end(shared, claim, &settled, &outcome, end, &reply);
+        report(&outcome, &settled, &reply, end.took);
         if matches!(reply, FinishReply::Lost) {
             drop(tenure);
             match settled.verdict {
                 Verdict::Final(state) => {
-                    offer_end(shared, claim, &ended(claim, &settled, state, &outcome, took), &claimed_in).await;
+                    offer_end(shared, claim, &ended(claim, &settled, state, &outcome, end), &claimed_in).await;
                 }
                 _ if definition.spec.delivery != Delivery::AtMostOnce => offer_back(shared, claim, &claimed_in).await,
                 _ => {}
@@ -114,19 +120,20 @@ impl Runner {
             if claim.run.kind() == RunKind::Backfill
                 && let Err(error) = backfilling::advance(&shared.store, claim.run.job()).await
             {
-                shared.weather.failed(&error, "what is to be made up for waits for the janitor");
+                shared.weather.failed(&error, "the backfill waits for the janitor");
             }
         }
     }
 
-    /// Asks whether the work is done already, where that is to be asked, and else makes the attempt. With what was printed.
+    /// Asks the done check first where the job wants it, and then makes the attempt unless the work
+    /// is done. Returns the result, and the output if any.
     async fn follow(&self, control: Control) -> (Course, Option<OutputBuffer>) {
-        let Self { shared, definition, claim, lease } = self;
+        let Self { shared, definition, claim, lease, .. } = self;
         let mut attempt = attempt_of(shared, definition, claim);
         if claim.run.job().is_hidden()
             && let Err(error) = telling::tell_of(&shared.store, &mut attempt).await
         {
-            shared.weather.failed(&error, "nobody is told of how runs ended");
+            shared.weather.failed(&error, "notices are not sent");
             return (Course::CutShort(Outcome::bare(Ending::NotStarted)), None);
         }
         shared.holdings.earlier_ended(lease).await;
@@ -136,10 +143,11 @@ impl Runner {
             printed.finish();
             let stop = *control.stop.borrow();
             match (done_check::judge(check, answer), stop) {
-                // What it printed half way does not say why nothing was started.
+                // The output of an interrupted question does not say why nothing was started.
                 (Some(course @ Course::CutShort(_)), _) => return (course, None),
                 (Some(course), _) => return (course, Some(printed)),
-                // Asked to stop in the very moment of the answer: it has not started, and an at-most-once run is not lost.
+                // The stop came at the very moment of the answer. Nothing was started, so even an
+                // at-most-once run is not lost.
                 (None, Some(reason)) => return (Course::CutShort(Outcome::bare(reason.ending())), None),
                 (None, None) => debug!("Its done_check says: not done yet."),
             }
@@ -155,24 +163,25 @@ impl Runner {
         (Course::Attempted(outcome), Some(output))
     }
 
-    /// Tells Redis what the attempt printed and how it ended, until it answers. The run stays held meanwhile: told late is
-    /// better than done twice. Once the node stops for good (its tasks are dropped) the lease runs out and recovery decides.
+    /// Writes output and end of the attempt to Redis until Redis answers. The lease is renewed
+    /// meanwhile, because a late record is better than a second execution. Once the node stops for
+    /// good (its tasks are dropped) the lease runs out and recovery decides.
     async fn tell(
         &self,
         settled: &Settled,
         outcome: &Outcome,
-        took: Duration,
+        end: End,
         output: Option<&OutputBuffer>,
         tenure: &mut Tenure,
     ) -> FinishReply {
         let Self { shared, claim, .. } = self;
-        let facts = settling::facts(outcome, settled, took);
+        let facts = settling::facts(outcome, settled, end.took);
         let past = match settled.verdict {
-            // With an output it has begun: it is cut short.
+            // An attempt with output has begun, so it was cut short.
             Verdict::Release if outcome.ending == Ending::ShutDown && output.is_some() => {
-                settling::past(claim, shared.settings.node.as_str(), outcome, took)
+                settling::past(claim, shared.settings.node.as_str(), outcome, end.took)
             }
-            Verdict::Retry(_) => settling::past(claim, shared.settings.node.as_str(), outcome, took),
+            Verdict::Retry(_) => settling::past(claim, shared.settings.node.as_str(), outcome, end.took),
             _ => String::new(),
         };
         let mut written = none_written(claim);
@@ -183,7 +192,8 @@ impl Runner {
                 None => Ok(()),
             };
             let told = match kept {
-                // Whoever cannot be reached for the one cannot for the other.
+                // If Redis cannot be reached for the output, it cannot be reached for the end
+                // either.
                 Err(error @ StoreError::Unavailable { .. }) => Err(error),
                 _ => shared.store.finish_run(claim, &settled.verdict, &settled.reason, &facts, &past).await,
             };
@@ -193,15 +203,15 @@ impl Runner {
             };
             shared.weather.failed(&error, &format!("ends of runs of {} are not recorded", claim.run.job()));
             if error.is_passing() {
-                // Redis may come back as it was before the run began.
+                // Redis may come back in its state from before the run began.
                 if let Verdict::Final(state) = settled.verdict
                     && !std::mem::replace(&mut is_noted, true)
                 {
-                    shared.watch.journal().note([Line::Ended(ended(claim, settled, state, outcome, took))]);
+                    shared.watch.journal().note([Line::Ended(ended(claim, settled, state, outcome, end))]);
                 }
                 tokio::time::sleep(TELL_AGAIN).await;
             } else {
-                // Until somebody mends the key; others need not wait for that.
+                // An operator must repair the key first; other runs must not wait for that.
                 tenure.free_slot();
                 tokio::time::sleep(TELL_SPOILT_AGAIN).await;
             }
@@ -219,26 +229,26 @@ fn start_mark(claim: &Claim) -> ClaimedRun {
     }
 }
 
-/// Has the journal know what Redis has taken.
-fn note_end(shared: &Shared, claim: &Claim, settled: &Settled, outcome: &Outcome, took: Duration, reply: &FinishReply) {
+/// Notes in the journal what Redis has recorded.
+fn note_end(shared: &Shared, claim: &Claim, settled: &Settled, outcome: &Outcome, end: End, reply: &FinishReply) {
     let run = claim.run.to_string();
     let line = match reply {
-        // Left as it is: whoever has it tells how it ends.
+        // Not noted: the node that has the run records its end.
         FinishReply::Lost => return,
         FinishReply::Retrying(_) | FinishReply::Released | FinishReply::AskingLater(_) => Line::Unclaimed(run),
         FinishReply::Finished(_) => {
-            // One that was to go back has ended all the same: a person had asked it to stop.
+            // A run that was to go back and yet ended was cancelled by an operator.
             let state = match settled.verdict {
                 Verdict::Final(state) => state,
                 _ => RunState::Cancelled,
             };
-            Line::Ended(ended(claim, settled, state, outcome, took))
+            Line::Ended(ended(claim, settled, state, outcome, end))
         }
     };
     shared.watch.journal().note([line]);
 }
 
-/// Has a job's history trimmed that has grown past its bound.
+/// Has a job's history trimmed if it exceeds its bound.
 fn note_history(shared: &Shared, claim: &Claim, kept: u32) {
     let (most, _) = bounds_of(claim.run.job(), shared.keeping().history.keep_per_job);
     if kept as usize > most + HISTORY_SLACK {
@@ -267,13 +277,13 @@ fn attempt_of(shared: &Shared, definition: &Definition, claim: &Claim) -> Attemp
     }
 }
 
-/// Where what an attempt of the run in hand prints goes.
+/// Returns the buffer for the output of an attempt.
 fn output_of(shared: &Shared, definition: &Definition) -> OutputBuffer {
     let bounds = shared.settings.output;
     if definition.spec.log_output { OutputBuffer::logged(bounds, Span::current()) } else { OutputBuffer::new(bounds) }
 }
 
-/// Writes down what comes while it comes.
+/// Writes output at intervals while it grows.
 async fn keep_writing(shared: &Shared, claim: &Claim, output: &OutputBuffer) -> Infallible {
     let mut written = none_written(claim);
     loop {
@@ -282,13 +292,14 @@ async fn keep_writing(shared: &Shared, claim: &Claim, output: &OutputBuffer) -> 
     }
 }
 
-/// What [`write_output`] starts from. Where its question was unclear before, what that printed is kept under this attempt's number:
-/// then no output at all is written too, over that.
+/// Returns the output revision [`write_output`] starts from. After an unclear question, its output
+/// is stored under this attempt's number. Then even an empty output is written, to replace it.
 fn none_written(claim: &Claim) -> u64 {
     if claim.unclear > 0 { u64::MAX } else { 0 }
 }
 
-/// Writes what there is if it is more than was written before. A refusal costs the output, never the run.
+/// Writes the output if it is newer than `written`. A refused write costs the output, never the
+/// run.
 async fn write_output(shared: &Shared, claim: &Claim, output: &OutputBuffer, written: &mut u64) -> Result<(), StoreError> {
     let revision = output.revision();
     if revision == *written {
@@ -320,7 +331,7 @@ fn report(outcome: &Outcome, settled: &Settled, reply: &FinishReply, took: Durat
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let why = describe(outcome);
     match (reply, &settled.verdict) {
-        (FinishReply::Lost, _) => warn!(ms, "The run is another node's by now, or Redis lost it; this result is not taken."),
+        (FinishReply::Lost, _) => warn!(ms, "Result discarded: another node has the run by now, or Redis lost it."),
         (_, Verdict::Final(RunState::Succeeded)) if outcome.error.is_some() => warn!(ms, "Run succeeded{why}."),
         (_, Verdict::Final(RunState::Succeeded)) if settled.reason.is_empty() => info!(ms, "Run succeeded."),
         (_, Verdict::Final(RunState::Succeeded)) => info!(ms, reason = settled.reason, "Run succeeded."),
@@ -338,7 +349,7 @@ fn report(outcome: &Outcome, settled: &Settled, reply: &FinishReply, took: Durat
     }
 }
 
-/// What an outcome says beside its ending, for a sentence.
+/// Returns the details of an outcome, to follow its ending in a sentence.
 fn describe(outcome: &Outcome) -> String {
     match outcome {
         Outcome { error: Some(error), .. } => format!(": {error}"),

@@ -1,4 +1,5 @@
-//! What an attempt's outcome means for its run: final, another attempt, or handed back. Pure.
+//! Turns the outcome of an attempt into the verdict for its run: final, another attempt, or handed
+//! back. Pure.
 
 use std::time::Duration;
 
@@ -10,16 +11,17 @@ use crate::domain::retry::{self, Next};
 use crate::domain::run::{Ending, Outcome, RunState};
 use crate::store::{Claim, Verdict};
 
-/// What is to be written of an attempt.
+/// The verdict about an attempt, with the facts to write.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settled {
     pub(super) verdict: Verdict,
     pub(super) reason: String,
-    /// How often in a row its `done_check` has given no clear answer.
+    /// The number of unclear answers of its `done_check` in a row.
     pub(super) unclear: u32,
 }
 
-/// What the course of a claim means; none = nothing may be written: the lease could not be held, whoever took it over decides.
+/// Returns the verdict for the result of a claim. Returns `None` if nothing may be written, because
+/// the lease was lost and the node that took it over decides.
 pub(super) fn settle(spec: &JobSpec, claim: &Claim, course: &Course, stop_cause: Option<&str>, draw: f64) -> Option<Settled> {
     let (verdict, reason, unclear) = match course {
         Course::Attempted(outcome) => {
@@ -28,7 +30,7 @@ pub(super) fn settle(spec: &JobSpec, claim: &Claim, course: &Course, stop_cause:
         }
         Course::Done => (Verdict::Final(RunState::Succeeded), "done_check: already done".to_owned(), 0),
         Course::Unclear(why) => settle_unclear(spec, claim, why, draw),
-        // Nothing was started, so also a run that may start only once can be handed back.
+        // Nothing was started, so even an at-most-once run can be handed back.
         Course::CutShort(Outcome { ending: Ending::ShutDown, .. }) => (Verdict::Release, "shutdown".to_owned(), claim.unclear),
         Course::CutShort(outcome) => {
             let (verdict, reason) = settle_attempt(spec, claim, outcome, stop_cause, draw)?;
@@ -69,7 +71,8 @@ fn retried_or(state: RunState, spec: &JobSpec, claim: &Claim, outcome: &Outcome,
     }
 }
 
-/// Asked again for a while; in the end nobody knows. The row begins anew then, for whoever has the run tried once more.
+/// Asks again for a while, and then ends the run as lost. The count then begins anew, for an
+/// operator who retries the run.
 fn settle_unclear(spec: &JobSpec, claim: &Claim, why: &str, draw: f64) -> (Verdict, String, u32) {
     let unclear = claim.unclear.saturating_add(1);
     match retry::next_question(&spec.retry, unclear, draw) {
@@ -78,7 +81,8 @@ fn settle_unclear(spec: &JobSpec, claim: &Claim, why: &str, draw: f64) -> (Verdi
     }
 }
 
-/// The facts of an attempt as fields of the run's record. Every field is written, so that none is left from an earlier one.
+/// Returns the facts of an attempt as fields of the run's record. Every field is written, so that
+/// none is left from an earlier attempt.
 pub(super) fn facts(outcome: &Outcome, settled: &Settled, took: Duration) -> Vec<(&'static str, String)> {
     let text = |value: Option<String>| value.unwrap_or_default();
     vec![
@@ -93,7 +97,8 @@ pub(super) fn facts(outcome: &Outcome, settled: &Settled, took: Duration) -> Vec
     ]
 }
 
-/// One attempt's own record, kept when another follows, or the same is made anew.
+/// Returns the record of one attempt as JSON. It is kept when another attempt follows, or the same
+/// attempt is made anew.
 pub(super) fn past(claim: &Claim, node: &str, outcome: &Outcome, took: Duration) -> String {
     let state = match outcome.ending {
         Ending::TimedOut => "timed_out",

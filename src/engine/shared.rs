@@ -1,4 +1,4 @@
-//! What the loops of one node share.
+//! The state shared by the loops of one node.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
@@ -24,7 +24,7 @@ use crate::executor::Executors;
 use crate::keeper::BootInstant;
 use crate::store::Store;
 
-/// What the loops of one node share.
+/// The state shared by the loops of one node.
 pub(super) struct Shared {
     pub(super) store: Store,
     pub(super) executors: Executors,
@@ -34,74 +34,75 @@ pub(super) struct Shared {
     pub(super) weather: Weather,
     pub(super) notes: Notes,
     pub(super) said: Said,
-    /// By what this node knows its data again.
+    /// The facts by which this node knows its data again.
     pub(super) watch: Watch,
-    /// Whether Redis' clock was stepped.
+    /// The check for steps of Redis' clock.
     pub(super) redis_clock: RedisClock,
-    /// Wakes the ticker: something earlier was planted, or a slot was given back.
+    /// Wakes the ticker: an earlier run was planted, or a slot was freed.
     pub(super) poll_now: Arc<Notify>,
-    /// Wakes the teller: somebody is to be told something.
+    /// Wakes the teller: a notice waits.
     pub(super) tell_now: Notify,
     /// Wakes the lease keeper: a run was asked to stop.
     pub(super) renew_now: Notify,
-    /// Wakes the janitor: more is kept of a job than its bounds say.
+    /// Wakes the janitor: a job exceeds its bounds.
     pub(super) tidy_now: Notify,
-    /// Wakes the reconciler: the data is other than it was.
+    /// Wakes the reconciler: the data has changed.
     pub(super) reconcile_now: Notify,
-    /// This node's file has been told to Redis.
+    /// Notified when this node's file has been applied to Redis.
     pub(super) file_taken: Notify,
-    /// Wakes what holds planned runs against the zone data.
+    /// Wakes the loop that compares planned runs with the zone data.
     pub(super) zones_now: Notify,
-    /// How often the zone data was read again: what was computed from it before is old.
+    /// The number of times the zone data was read again. Times computed before the last reading are
+    /// old.
     pub(super) zones_read: AtomicU64,
-    /// Leases in the namespace at the last poll.
+    /// The number of leases in the namespace at the last poll.
     pub(super) leases_seen: AtomicU64,
     overfull: Mutex<BTreeSet<JobName>>,
     keeping: Mutex<Keeping>,
-    /// The runs this node executes or has to tell the end of.
+    /// The runs this node executes, or whose end it still has to record.
     pub(super) holdings: Arc<Holdings>,
-    /// Whether this node itself stood still.
+    /// The detection of suspensions of this node.
     pub(super) pulse: Pulse,
-    /// Whether the loops it cannot do without come round.
+    /// The heartbeats of the loops this node depends on.
     pub(super) progress: Progress,
-    /// The claims it never got the answers to.
+    /// The claims whose answer never came.
     pub(super) abandoned: Abandoned,
-    /// Wakes presence: the phase or the configuration's state changed.
+    /// Wakes presence: the phase or the state of the configuration changed.
     pub(super) beat_now: Notify,
     phase: Mutex<Phase>,
     troubles: Mutex<Troubles>,
 }
 
-/// How much is kept of what was.
+/// The bounds of kept history and output.
 #[derive(Clone, Default)]
 pub(super) struct Keeping {
     pub(super) history: HistoryConfig,
     pub(super) output: OutputConfig,
 }
 
-/// What is wrong with the configuration.
+/// The problems of the configuration.
 #[derive(Default)]
 struct Troubles {
-    /// The file as it is now cannot be taken.
+    /// The reason why the present file is refused.
     file: String,
-    /// Of the file taken last, this could not be applied.
+    /// The parts of the last accepted file that could not be applied.
     jobs: String,
 }
 
-/// What the node does: it only ever moves on.
+/// The phase of a node. It only moves forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum Phase {
     /// Claims and executes.
     #[default]
     Running,
-    /// Claims no more; what runs goes on.
+    /// Claims nothing more. Running jobs go on.
     Draining,
-    /// Stops what runs.
+    /// Stops running jobs.
     Aborting,
 }
 
 impl Phase {
-    /// The word `schedctl nodes` shows.
+    /// Returns the name of the phase that `schedctl nodes` shows.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -148,7 +149,7 @@ impl Shared {
         }
     }
 
-    /// How much is kept, as the file last said it.
+    /// Returns the bounds of kept data, from the last accepted file.
     pub(super) fn keeping(&self) -> Keeping {
         self.keeping.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -163,7 +164,7 @@ impl Shared {
         self.tidy_now.notify_one();
     }
 
-    /// The jobs the janitor is to trim at once; they are taken.
+    /// Removes and returns the jobs the janitor has to trim at once.
     pub(super) fn take_overfull(&self) -> BTreeSet<JobName> {
         std::mem::take(&mut *self.overfull.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -177,13 +178,13 @@ impl Shared {
         self.beat_now.notify_one();
     }
 
-    /// What is wrong with this node's configuration; empty if nothing is.
+    /// Returns the problems of this node's configuration, or an empty text.
     pub(super) fn config_error(&self) -> String {
         let troubles = self.troubles();
         [&*troubles.file, &*troubles.jobs].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
     }
 
-    /// Notes why the file is not taken; empty = it is.
+    /// Notes why the file is refused. Empty if it is accepted.
     pub(super) fn note_file(&self, error: String) {
         if !error.is_empty() {
             self.notes.file_refused(&error);
@@ -192,7 +193,7 @@ impl Shared {
         self.beat_now.notify_one();
     }
 
-    /// Notes what of the file taken last could not be applied; empty = all was.
+    /// Notes which parts of the last accepted file could not be applied. Empty if all were.
     pub(super) fn note_jobs(&self, problems: String) {
         self.troubles().jobs = problems;
         self.beat_now.notify_one();
@@ -202,7 +203,8 @@ impl Shared {
         self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until when a lease taken or renewed by a call sent at `sent` may be used: a tenth before any node may take it over.
+    /// Returns the time until which a lease may be used that a call sent at `sent` took or renewed.
+    /// It is a tenth of a lease before any node may take the lease over.
     pub(super) fn deadline(&self, sent: BootInstant) -> BootInstant {
         let lease = self.settings.lease;
         sent.saturating_add(lease.saturating_sub(lease / 10))

@@ -1,7 +1,9 @@
-//! Which lanes this node takes runs from, how many runs of each queue it may execute at once, and how many it does.
+//! The slots of a node: which lanes it takes runs from, how many runs it may execute per queue, and
+//! how many it executes.
 //!
-//! Invariant: a node claims no more than it has slots for, so a due run never lies claimed and unstarted behind others; and from
-//! no lane whose queue it does not serve or whose labels it does not carry.
+//! Invariant: a node claims no more runs than it has free slots, so no run waits claimed but
+//! unstarted. It claims nothing from lanes whose queue it does not serve or whose labels it does
+//! not carry.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +17,7 @@ use crate::domain::queue::{QueueHold, QueueSettings, Share};
 use crate::domain::serving::Serving;
 use crate::store::QueueRecord;
 
-/// Runs claimed in one call at most: past this a call's latency grows and its rate does not (measured).
+/// The most runs claimed in one call. Larger calls have more latency and no higher rate (measured).
 pub(super) const BATCH: usize = 50;
 
 /// The slots of a node. Clones share them.
@@ -27,32 +29,32 @@ pub(super) struct Slots {
 
 #[derive(Default)]
 struct State {
-    /// From this node's own file.
+    /// The queue settings of this node's own file.
     own: BTreeMap<QueueName, u32>,
-    /// What is kept of queues for all nodes.
+    /// The queue settings stored for all nodes.
     known: BTreeMap<QueueName, QueueRecord>,
-    /// The lanes that are not plain, of all queues.
+    /// The lanes of all queues, except plain lanes.
     lanes: BTreeSet<Lane>,
-    /// Those of them in which something was found to be due.
+    /// The lanes among them in which an entry was found lately.
     in_use: BTreeSet<Lane>,
-    /// Whether it was asked for once what queues and lanes there are.
+    /// True once the queues and lanes have been read.
     has_learnt: bool,
     serving: Serving,
     max_running: Option<u32>,
     taken: HashMap<QueueName, u32>,
-    /// This node's host's own.
+    /// The queue of this node's host.
     of_host: Option<QueueName>,
 }
 
-/// What this node could take of one queue now.
+/// The offer of a queue: what this node could claim from it now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Offer {
     pub(super) queue: QueueName,
-    /// Its lanes this node serves, the most urgent first.
+    /// The lanes of the queue that this node serves, most urgent first.
     pub(super) lanes: Vec<Lane>,
-    /// How many runs may be claimed of it, at most a batch.
+    /// The number of runs that may be claimed, at most a batch.
     pub(super) slots: usize,
-    /// Its part of the node while queues compete for it.
+    /// The share of the queue while queues compete for this node.
     pub(super) share: Share,
 }
 
@@ -60,7 +62,7 @@ impl State {
     fn free(&self) -> BTreeMap<QueueName, u32> {
         let concurrency = |(queue, record): (&QueueName, &QueueRecord)| (queue.clone(), record.settings.concurrency);
         let mut all: BTreeMap<QueueName, u32> = self.known.iter().map(concurrency).collect();
-        // What was set by hand holds on each node, whatever its own file says.
+        // A concurrency set by hand holds on each node, whatever its own file says.
         let by_hand = |queue: &QueueName| self.known.get(queue).is_some_and(|record| record.is_concurrency_by_hand);
         all.extend(self.own.iter().filter(|(queue, _)| !by_hand(queue)).map(|(queue, own)| (queue.clone(), *own)));
         for queue in self.of_host.iter().cloned().chain([QueueName::default_queue(), QueueName::of_notices()]) {
@@ -75,17 +77,18 @@ impl State {
 }
 
 impl Slots {
-    /// Slots that wake `freed` when one is given back.
+    /// Returns slots that wake `freed` when a slot is freed.
     pub(super) fn new(freed: Arc<Notify>) -> Self {
         Self { state: Arc::default(), freed }
     }
 
-    /// A thread that panicked holding this lock left counts that are whole: each is changed by one statement.
+    /// A thread that panicked under this lock left correct counts, because each count changes in
+    /// one statement.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets what this node's file says.
+    /// Sets the queue settings of this node's file.
     pub(super) fn set_own(&self, queues: BTreeMap<QueueName, u32>) {
         self.lock().own = queues;
         self.freed.notify_one();
@@ -96,19 +99,20 @@ impl Slots {
         self.lock().of_host = Some(queue);
     }
 
-    /// Sets what this node serves, and how much of all queues together it executes at once.
+    /// Sets what this node serves, and the limit of runs of all queues together.
     pub(super) fn set_serving(&self, serving: Serving, max_running: Option<u32>) {
         let mut state = self.lock();
         (state.serving, state.max_running) = (serving, max_running);
         self.freed.notify_one();
     }
 
-    /// What this node serves.
+    /// Returns what this node serves.
     pub(super) fn serving(&self) -> Serving {
         self.lock().serving.clone()
     }
 
-    /// Sets what is known of queues anywhere: none is left without a node that serves it.
+    /// Sets the settings of all queues known in Redis. A node without a queue list serves all of
+    /// them, so that no queue is left without a node.
     pub(super) fn set_known(&self, queues: BTreeMap<QueueName, QueueRecord>) {
         let mut state = self.lock();
         if state.known != queues {
@@ -117,7 +121,7 @@ impl Slots {
         }
     }
 
-    /// The queues this node is asked to serve that nobody declares.
+    /// Returns the queues this node is asked to serve that no file declares.
     pub(super) fn undeclared(&self) -> Vec<QueueName> {
         let state = self.lock();
         let is_known = |queue: &&QueueName| {
@@ -126,7 +130,7 @@ impl Slots {
         state.serving.queues.iter().flatten().filter(|queue| !is_known(queue)).cloned().collect()
     }
 
-    /// Sets which lanes there are beside the plain ones. A new one is looked into at once.
+    /// Sets the lanes other than plain lanes. The ticker looks into a new lane at once.
     pub(super) fn set_lanes(&self, lanes: BTreeSet<Lane>) {
         let mut state = self.lock();
         if state.lanes != lanes {
@@ -135,19 +139,20 @@ impl Slots {
         }
     }
 
-    /// What queues and lanes there are is known, as far as it can be.
+    /// Notes that queues and lanes have been read, as far as possible.
     pub(super) fn note_learnt(&self) {
         if !std::mem::replace(&mut self.lock().has_learnt, true) {
             self.freed.notify_one();
         }
     }
 
-    /// Whether it is known what queues and lanes there are: before that the most urgent runs may be out of sight.
+    /// Returns true if queues and lanes have been read. Before that, the most urgent runs may not
+    /// be visible.
     pub(super) fn has_learnt(&self) -> bool {
         self.lock().has_learnt
     }
 
-    /// Something is due in this lane.
+    /// Notes that this lane has an entry.
     pub(super) fn saw(&self, lane: &Lane) {
         if !lane.is_plain() {
             let mut state = self.lock();
@@ -157,7 +162,8 @@ impl Slots {
         }
     }
 
-    /// The lanes something was due in since they were last asked for, beside those in `known`.
+    /// Returns the lanes in use that are not in `known`. Returns each lane once until it is seen in
+    /// use again.
     pub(super) fn in_use_beside(&self, known: &BTreeSet<Lane>) -> BTreeSet<Lane> {
         let mut state = self.lock();
         let (kept, unknown) = std::mem::take(&mut state.in_use).into_iter().partition(|lane| known.contains(lane));
@@ -165,7 +171,8 @@ impl Slots {
         unknown
     }
 
-    /// Every queue this node serves, with its lanes and with how many runs may be claimed from it now.
+    /// Returns every queue this node serves, with its lanes and the number of runs that may be
+    /// claimed from it now.
     pub(super) fn offers(&self) -> Vec<Offer> {
         let state = self.lock();
         let mut lanes: BTreeMap<&QueueName, Vec<Lane>> = BTreeMap::new();
@@ -184,17 +191,17 @@ impl Slots {
         state.free().into_iter().map(offer).collect()
     }
 
-    /// How many slots are free of every queue this node serves.
+    /// Returns the free slots of every queue this node serves.
     pub(super) fn free(&self) -> BTreeMap<QueueName, u32> {
         self.lock().free()
     }
 
-    /// How many runs this node executes.
+    /// Returns the number of runs this node executes.
     pub(super) fn running(&self) -> usize {
         self.lock().taken.values().map(|taken| *taken as usize).sum()
     }
 
-    /// How many more runs it may execute, of all queues together.
+    /// Returns how many more runs this node may execute, of all queues together.
     pub(super) fn room(&self) -> usize {
         #[cfg(feature = "mutants")]
         if crate::store::mutants::is(crate::store::mutants::Mutant::RoomUnbounded) {
@@ -204,7 +211,8 @@ impl Slots {
         most.map_or(usize::MAX, |most| (most as usize).saturating_sub(self.running()))
     }
 
-    /// What befell this node when it found `queue` held, as far as it knows what holds for the queue.
+    /// Returns the node event for `queue` being closed to claims, with what this node knows of its
+    /// limits.
     pub(super) fn why_held(&self, queue: &QueueName, hold: QueueHold) -> Befell {
         let state = self.lock();
         let (queue, known) = (queue.clone(), state.known.get(queue));
@@ -221,7 +229,7 @@ impl Slots {
         }
     }
 
-    /// Takes a slot of `queue`, given back when the permit is dropped.
+    /// Takes a slot of `queue`. Dropping the permit frees it.
     pub(super) fn take(&self, queue: &QueueName) -> Permit {
         *self.lock().taken.entry(queue.clone()).or_insert(0) += 1;
         Permit { slots: self.clone(), queue: queue.clone() }
@@ -251,7 +259,7 @@ mod tests {
         text.split_whitespace().map(|lane| lane.parse().unwrap()).collect()
     }
 
-    /// Beside the queue of notices, which is offered whatever a node serves.
+    /// Returns all queues but the queue of notices, which is offered whatever a node serves.
     fn offered(slots: &Slots) -> Vec<(String, usize)> {
         let mut offers = slots.offers();
         assert_eq!(offers.remove(0).queue, QueueName::of_notices());

@@ -1,4 +1,5 @@
-//! How a node stands, told without asking Redis: for the service manager that watches over the process.
+//! The status of a node, available without asking Redis. It serves the service manager that watches
+//! the process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,25 +8,25 @@ use super::reconciler::Wish;
 use super::shared::{Phase, Shared};
 use crate::keeper::BootInstant;
 
-/// What looks at a running node, from any thread and without waiting.
+/// A view of a running node, usable from any thread without waiting.
 #[derive(Clone)]
 pub struct Glance {
     shared: Arc<Shared>,
     wish: Arc<Wish>,
 }
 
-/// How a node stands at one moment.
+/// The status of a node at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// Whether it is stopping.
+    /// True if the node is stopping.
     pub is_stopping: bool,
-    /// The jobs of its file; none if it has no file.
+    /// The number of jobs in its file, or `None` without a file.
     pub jobs: Option<usize>,
-    /// The runs it holds.
+    /// The number of runs it holds.
     pub running: usize,
-    /// In how long the next run of the lanes it serves is ready; none if there is none.
+    /// The time until the next run of its lanes is ready, or `None` without such a run.
     pub next: Option<Duration>,
-    /// What is wrong, if anything is: Redis is away, or the file is not taken.
+    /// The present problem, if any: Redis is away, or the file was refused.
     pub trouble: Option<String>,
 }
 
@@ -34,13 +35,14 @@ impl Glance {
         Self { shared, wish }
     }
 
-    /// The loop this node cannot do without that should have come round longer than `by` ago, if there is one. Of a node that
-    /// stops none is asked for: its loops end, and every wait of a stop has an end of its own.
+    /// Returns the name of a loop that the node depends on and that is overdue for longer than
+    /// `by`, if any. A stopping node returns `None`: its loops end, and every wait of a stop has an
+    /// end of its own.
     pub fn stuck(&self, by: Duration) -> Option<&'static str> {
         if self.shared.phase() == Phase::Running { self.shared.progress.stuck(BootInstant::now(), by) } else { None }
     }
 
-    /// How it stands now.
+    /// Returns the present status.
     pub fn standing(&self) -> Standing {
         let shared = &self.shared;
         let of_file = Some(shared.config_error()).filter(|error| !error.is_empty());

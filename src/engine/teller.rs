@@ -1,7 +1,8 @@
-//! Makes runs of what people are to be told.
+//! Plants the notices of runs.
 //!
-//! Invariant: any node may do so at any time, and several at once: the script plants each notice once. One whose job cannot be
-//! read here is left to other nodes and holds up no other, however many there are: what is left is looked past.
+//! Invariant: any node may do so at any time, and several nodes at once, because the script plants
+//! each notice once. A notice whose job cannot be read here is left to other nodes. It delays no
+//! other notice, however many such notices there are, because the teller looks past them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,22 +17,22 @@ use crate::domain::ids::JobName;
 use crate::domain::notice::{NoticeKind, notice_job};
 use crate::store::{JobRecord, Notice, NoticeOrder, NoticeReply, StoreError};
 
-/// How often it is looked whether there is something to tell: a nudge that was lost costs no more.
+/// The interval between looks for notices. A lost nudge costs no more than that.
 const EVERY: Duration = Duration::from_secs(1);
-/// Notices looked at in one go.
+/// The number of notices examined in one go.
 const BATCH: usize = 200;
-/// Notices planted in one go.
+/// The number of notices planted in one go.
 const STEP: usize = 50;
 
-/// Looks for what is to be told, for ever.
+/// Plants notices, for ever.
 pub(super) async fn run(shared: Arc<Shared>) {
     loop {
         let left = round(&shared).await.unwrap_or_else(|error| {
-            shared.weather.failed(&error, "nobody is told of how runs ended");
+            shared.weather.failed(&error, "notices are not sent");
             0
         });
         if left >= BATCH {
-            // To look past so much each time that there is something to tell would keep a node busy.
+            // A look past so many notices, repeated at each nudge, would keep a node busy.
             tokio::time::sleep(EVERY).await;
         } else {
             tokio::select! {
@@ -42,7 +43,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// Goes through all there is to tell; gives how much of it was left.
+/// Handles all waiting notices. Returns how many were left.
 async fn round(shared: &Shared) -> Result<usize, StoreError> {
     let mut left = 0;
     loop {
@@ -54,10 +55,11 @@ async fn round(shared: &Shared) -> Result<usize, StoreError> {
     }
 }
 
-/// How many of these it could do something about.
+/// Handles these notices. Returns how many were handled.
 async fn tell(shared: &Shared, notices: &[Notice]) -> Result<usize, StoreError> {
     let names: BTreeSet<JobName> = notices.iter().map(|notice| notice.about.job().clone()).collect();
-    // In another order on each node, so that several nodes do not all plant the same ones; those of one job as they came.
+    // Each node uses another order, so that not all nodes plant the same notices. Notices of one
+    // job keep their order.
     let mut names: Vec<JobName> = names.into_iter().collect();
     fastrand::shuffle(&mut names);
     let records = if names.is_empty() { Vec::new() } else { shared.store.read_jobs(&names).await? };
@@ -93,7 +95,7 @@ async fn tell(shared: &Shared, notices: &[Notice]) -> Result<usize, StoreError> 
     Ok(done)
 }
 
-/// A job that is to be told of; none if it is gone.
+/// Returns the job that a notice is about, or `None` if the job is gone.
 fn read_job(record: Result<Option<JobRecord>, StoreError>) -> Result<Option<Definition>, String> {
     let Some(record) = record.map_err(|error| error.to_string())? else { return Ok(None) };
     Definition::of(record).map(Some).map_err(|error| error.to_string())
@@ -119,12 +121,12 @@ fn note(shared: &Shared, notice: &Notice, reply: NoticeReply) {
 
 fn too_many(shared: &Shared, job: &JobName, kind: NoticeKind) {
     if shared.said.is_news(&format!("suppressed {job} {kind}")) {
-        warn!(job = %job, "Notices {kind} wait to be told; those that come meanwhile are only counted.");
+        warn!(job = %job, "Too many {kind} notices wait; further ones are only counted.");
     }
 }
 
 fn leave(shared: &Shared, job: &JobName, why: &str) {
     if shared.said.is_news(&format!("notice of {job}")) {
-        warn!(job = %job, "{why}; nobody is told of its runs from here.");
+        warn!(job = %job, "{why}; this node sends no notices about its runs.");
     }
 }

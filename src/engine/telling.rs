@@ -1,10 +1,11 @@
-//! What a notice tells: variables for a process, a JSON body for a request that has none of its own.
+//! The payload of a notice: variables for a process, or a JSON body for a request without a body of
+//! its own.
 //!
-//! Each attempt does as its job says by then (`on_failure` and what it inherits), so that a mended one reaches the notices that wait
-//! and those tried again by hand.
+//! Each attempt follows the present definition of its job (`on_failure` and what it inherits). So a
+//! corrected definition also serves notices that wait, and notices retried by hand.
 //!
-//! Invariant: it tells of its run what was so when that ended, however late it is told; what the job printed is bounded and is
-//! text, whatever it was.
+//! Invariant: a notice describes its run as of the end of the run, however late the notice is
+//! delivered. The output it includes is bounded, and is text whatever the job printed.
 
 use std::time::Duration;
 
@@ -26,15 +27,15 @@ use crate::domain::zone::Zone;
 use crate::executor::{Attempt, Executors, Tidings};
 use crate::store::{About, JobRecord, Store, StoreError};
 
-/// How much of the end of what a run printed is told, in bytes.
+/// The most output of a run included in a notice, taken from its end, in bytes.
 const OUTPUT: usize = 8 * 1024;
 
-/// Gives the attempt of a notice what it tells. Only errors that pass are given back.
+/// Adds the payload to the attempt of a notice. Returns only passing errors.
 pub(super) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), StoreError> {
     let Some((job, kind)) = attempt.run.job().told_of() else { return Ok(()) };
     do_as_said_now(store, attempt, &job, kind).await?;
     let about = unless_spoilt(&attempt.run, store.read_about(&attempt.run).await)?;
-    // One that tells of many tells of none by itself.
+    // A notice about many runs describes no single run.
     let subject = about.text("run").filter(|_| !about.text("stamp").is_some_and(is_of_rest));
     let subject: Option<RunId> = subject.and_then(|run| run.parse().ok());
     let number = about.number("attempt").and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
@@ -65,8 +66,8 @@ pub(super) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), 
     Ok(())
 }
 
-/// Has the attempt made as the job it tells of says by now. If that is gone, cannot be read or wants nobody told any more, it is made
-/// as it was planted.
+/// Has the attempt follow the present definition of the job it is about. If that job is gone,
+/// cannot be read or has no such notice any more, the attempt is made as planted.
 async fn do_as_said_now(store: &Store, attempt: &mut Attempt, job: &JobName, kind: NoticeKind) -> Result<(), StoreError> {
     let record = unless_spoilt(&attempt.run, store.read_job(job).await)?;
     let Some(hidden) = said_now(record, kind) else { return Ok(()) };
@@ -79,32 +80,36 @@ async fn do_as_said_now(store: &Store, attempt: &mut Attempt, job: &JobName, kin
     Ok(())
 }
 
-/// What the hidden job of `kind` does by now, of the job it tells of; none if that is gone, cannot be read or wants nobody told any
-/// more: then what was planted holds.
+/// Returns the present definition of the hidden job of `kind` for the job `told`. Returns `None` if
+/// `told` is gone, cannot be read or has no such notice any more. Then the planted definition
+/// holds.
 pub fn said_now(told: Option<JobRecord>, kind: NoticeKind) -> Option<JobSpec> {
     let told = Definition::of(told?).ok()?;
     notice_job(&told.spec, kind)
 }
 
-/// The zone of a run's job, and why the run did not start when it was to, as `schedctl explain` tells it by now; none if its job is gone.
+/// Returns the zone of a run's job, and why the run did not start in time, as `schedctl explain`
+/// shows it now. Returns `None` if the job is gone.
 async fn why_late(store: &Store, run: &RunId) -> Result<Option<(Zone, Vec<String>)>, StoreError> {
     let facts = Box::pin(gather(store, run.job(), &Ask::Run(run.clone()))).await?;
     Ok(facts.map(|facts| (facts.zone.clone(), causes(&facts).iter().map(|cause| cause.sentence(&facts.zone)).collect())))
 }
 
-/// What was read, without what is spoilt: to tell less is better than to tell nobody.
+/// Returns the data read, or empty data if it has the wrong type or is corrupt. A notice with less
+/// is better than no notice.
 fn unless_spoilt<T: Default>(notice: &RunId, read: Result<T, StoreError>) -> Result<T, StoreError> {
     match read {
         Err(error) if !error.is_passing() => {
-            warn!(run = %notice, "{error}; the notice tells what is known without it.");
+            warn!(run = %notice, "{error}; the notice is sent without it.");
             Ok(T::default())
         }
         read => read,
     }
 }
 
-/// Says that an attempt begins, as long as what this gives is kept: what comes after the end would say that it runs still. It holds
-/// up nothing, and is not said again.
+/// Sends the start ping of an attempt in the background. Dropping the returned handle aborts the
+/// ping, because a ping after the end would report a running job. It delays nothing, and is not
+/// repeated.
 pub(super) fn ping_start(executors: &Executors, spec: &JobSpec, run: &RunId) -> Option<AbortOnDropHandle<()>> {
     let (base, run, executors) = (spec.ping_url.clone()?, run.clone(), executors.clone());
     let ping = async move {
@@ -115,7 +120,7 @@ pub(super) fn ping_start(executors: &Executors, spec: &JobSpec, run: &RunId) -> 
     Some(AbortOnDropHandle::new(tokio::spawn(ping.in_current_span())))
 }
 
-/// What a run waits for, in words.
+/// Returns a phrase for what a run waits for.
 fn waits_for(what: &str) -> String {
     match what {
         "overlap" => "an open run of its job".to_owned(),
@@ -131,7 +136,7 @@ struct Told<'a> {
     number: u32,
     output: String,
     zone: Zone,
-    /// Of a late one, sentences that say why.
+    /// The sentences that say why a late run is late.
     causes: Vec<String>,
 }
 
@@ -149,34 +154,35 @@ impl Told<'_> {
         u64::try_from(took.as_millis()).ok()
     }
 
-    /// How long after its due time a late run began, or else was found not to have done what it was to.
+    /// Returns how long after its due time a late run began. If it did not begin, the time counts
+    /// to when the delay was found.
     fn late(&self) -> Option<Duration> {
         let is_finish = self.about.text("stamp") == Some(Deadline::Finish.as_str());
-        // A claim handed back before anything was executed was no start.
+        // A claim handed back before any execution was no start.
         let is_planned = self.state() == Some("scheduled");
         let began = if is_finish || is_planned { None } else { self.instant("started_at") };
         let at = began.or_else(|| self.instant("at")).filter(|_| self.kind == NoticeKind::Late)?;
         Some(at.since(self.due()?))
     }
 
-    /// The state of the run; one without a record is planned.
+    /// Returns the state of the run. A late run without a record is planned.
     fn state(&self) -> Option<&str> {
         let planned = (self.kind == NoticeKind::Late && self.subject.is_some()).then_some("scheduled");
         self.about.text("state").or(planned)
     }
 
-    /// Why the run ended as it did, or is late, in words.
+    /// Returns the text that says why the run ended so, or why it is late.
     fn reason(&self) -> Option<String> {
         let ended = self.ended_by();
         if self.causes.is_empty() {
-            // What it waited for before it started is no reason any more.
+            // Once the run has started, its earlier wait is no reason any more.
             let waits = self.about.text("waiting_for").filter(|_| self.state() == Some("scheduled"));
             return ended.or_else(|| Some(format!("it waits for {}", waits_for(waits?))));
         }
         Some(ended.into_iter().map(|ended| format!("{ended}. ")).chain([self.causes.join(" ")]).collect())
     }
 
-    /// The open run it was skipped behind.
+    /// Returns the open run behind which the run was skipped.
     fn behind(&self) -> Option<&str> {
         self.about.text("behind").filter(|_| self.about.text("state") == Some("skipped"))
     }
@@ -193,7 +199,7 @@ impl Told<'_> {
             .or_else(|| coded("status", "http_status"))
     }
 
-    /// All of it in one sentence.
+    /// Returns the whole notice as one sentence.
     fn sentence(&self) -> String {
         if self.about.text("stamp").is_some_and(is_of_rest) {
             let (count, job) = (self.about.suppressed, &self.job);
@@ -205,7 +211,7 @@ impl Told<'_> {
                 NoticeKind::Late | NoticeKind::Ping => one("late run", "late runs"),
             };
             let were = if count == 1 { "was" } else { "were" };
-            return format!("{count} more {what} of {job} {were} not told one by one");
+            return format!("{count} more {what} of {job} {were} not reported one by one");
         }
         let run = self.subject.map_or_else(|| "a run".to_owned(), ToString::to_string);
         let state = self.state().unwrap_or("unknown").replace('_', " ");
@@ -250,10 +256,10 @@ impl Told<'_> {
             ("SUPPRESSED", self.about.suppressed.to_string()),
             ("TEXT", self.sentence()),
             ("OUTPUT", self.output.clone()),
-            // What it has to do without its executor knows.
+            // Filled in by the executor, which knows what could not be provided.
             ("WITHOUT", String::new()),
         ];
-        // No variable can hold a NUL.
+        // No variable can contain a NUL.
         facts.into_iter().map(|(name, value)| (format!("SCHEDD_ABOUT_{name}"), value.replace('\0', "\u{fffd}"))).collect()
     }
 
@@ -285,7 +291,8 @@ impl Told<'_> {
     }
 }
 
-/// Bytes as text: one that was cut at the beginning loses the half of a letter that is left there.
+/// Returns bytes as text. If the beginning is cut within a letter, the rest of that letter is
+/// dropped.
 fn readable(bytes: &[u8]) -> String {
     let halves = bytes.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
     String::from_utf8_lossy(bytes.get(halves..).unwrap_or_default()).into_owned()

@@ -1,8 +1,9 @@
-//! Polls for ripe runs, and sleeps until the next one is ready.
+//! The ticker: polls for due runs, and sleeps until the next run is ready.
 //!
-//! Redis alone says what is ripe: a poll answers its time and the head's ready time, and this node's monotonic clock only
-//! measures the sleep between, to the microsecond: the runtime's own timers round up to milliseconds, which would be most of a
-//! run's lateness. A nudge or a slot given back ends the sleep; a lost nudge costs at most [`LONGEST_SLEEP`].
+//! Redis alone decides what is due. A poll returns Redis' time and the ready time of the head of
+//! each lane. This node's monotonic clock only measures the sleep between, to the microsecond. The
+//! timers of the runtime round up to milliseconds, which would be most of a run's lateness. A nudge
+//! or a freed slot ends the sleep. A lost nudge costs at most [`LONGEST_SLEEP`].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,24 +27,26 @@ use crate::keeper::{BootInstant, BootTimer};
 use crate::store::{LaneAsk, LanePoll, Met, Poll, RipeEntry};
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-/// A round looks behind the heads of lanes for such a part of a tick: what becomes ripe elsewhere waits for the next round.
+/// The part of a tick that a round may spend on walks behind the heads of lanes: one tick divided
+/// by this. Runs that become due elsewhere wait for the next round.
 const WALKS: u32 = 10;
 
-/// What is ripe in the lanes of a queue that has slots.
+/// The due runs in the lanes of a queue that has slots.
 type Found = (Offer, RipeInLanes);
 
-/// Polls until `stop`. A claim under way is brought to its end first: what it won is known, and runs.
+/// Polls until `stop`. A claim under way is finished first, so its runs are known and start.
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let mut claimer = Claimer::new(shared.clone());
     let mut gatekeeper = Gatekeeper::default();
-    let timer = BootTimer::new().inspect_err(|error| warn!("No timer of our own ({error}); runs start up to 2 ms later.")).ok();
+    let timer = BootTimer::new().inspect_err(|error| warn!("No precise timer ({error}); runs start up to 2 ms later.")).ok();
     let mut connections_made = 0;
     while !stop.is_cancelled() {
         shared.progress.ticker.back_within(Duration::ZERO);
         let sleep = round(&shared, &mut claimer, &mut gatekeeper).await;
         // A slot that went from one run to the next was not free between.
         shared.notes.slots(shared.slots.free().into_iter());
-        // A server that is back after a power cut may have forgotten what it last acknowledged, the push of a file among it.
+        // A server that returns after a power cut may have lost its last acknowledged writes, such
+        // as a jobs file.
         let made = shared.store.connections_made();
         if std::mem::replace(&mut connections_made, made) != made {
             shared.reconcile_now.notify_one();
@@ -71,23 +74,24 @@ async fn rest(timer: Option<&BootTimer>, time: Duration) {
     }
 }
 
-/// Polls once and takes what it can. Gives how long nothing more is to be done: until the next run is ready, or for a tick
-/// while runs are ripe that could not be taken, or nobody answered.
+/// Polls once and claims what it can. Returns how long to sleep. That is until the next run is
+/// ready, or a tick if Redis did not answer or due runs could not be claimed.
 async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeeper) -> Duration {
     let tick = shared.settings.tick;
     if !shared.executors.are_ready() {
-        // What cannot be started here is left to nodes that can.
+        // Nodes that can start runs claim them.
         shared.notes.claims(Claims::Held);
         return tick;
     }
     shared.notes.claims(Claims::Taken);
-    // Before it is known what there is nothing is taken; whether Redis answers is looked at all the same.
+    // Nothing is claimed before queues and lanes are known. The poll still shows whether Redis
+    // answers.
     let mut offers = if shared.slots.has_learnt() { shared.slots.offers() } else { Vec::new() };
     let room = hold_back(shared);
     for offer in &mut offers {
         offer.slots = offer.slots.min(room);
     }
-    // Entries this node had to leave must not hide those behind them.
+    // Entries this node had to leave must not hide the entries behind them.
     let ask = |lane: &Lane, limit| LaneAsk { lane: lane.clone(), limit, more: claimer.left_in(lane) };
     let lanes: Vec<LaneAsk> = offers.iter().flat_map(|offer| offer.lanes.iter().map(|lane| ask(lane, offer.slots))).collect();
     let known = shared.watch.known_now();
@@ -109,19 +113,19 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
     shared.notes.data(state_of_data(&poll));
     shared.leases_seen.store(poll.leases, Ordering::Relaxed);
     if !shared.watch.knows(&poll, known) {
-        // Data that is not what it was: nothing of it is started before that is dealt with.
+        // The data has changed: nothing is started before that is resolved.
         return tick;
     }
     shared.store.trust(&poll.marks.server);
     let to_gate = poll.next_gate.map(|at| at.since(poll.now).saturating_sub(poll.past_now));
     let mut next = to_gate.map_or(LONGEST_SLEEP, |time| time.min(LONGEST_SLEEP));
     match gatekeeper.open(shared, &poll.gates, &lanes).await {
-        // Who was given a place is ripe now.
+        // A run that was given a place is due now.
         Ok(1..) => next = Duration::ZERO,
         Ok(0) if poll.gates.is_empty() => {}
         Ok(0) => next = next.min(tick),
         Err(error) => {
-            shared.weather.failed(&error, "what waits for others stands still");
+            shared.weather.failed(&error, "runs that wait at gates do not start");
             next = next.min(tick);
         }
     }
@@ -165,8 +169,8 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
     next.min(take_behind(shared, claimer, &blocked, poll.now).await)
 }
 
-/// Has each queue take what it found, with the slots that its share of `room` is. Slots that one could do nothing with go to those that
-/// got none. Gives how long nothing more is to be done about any.
+/// Has each queue claim what it found, within its share of `room`. Slots that a queue did not use
+/// go to queues that got none. Returns how long nothing more can be done.
 async fn share_out(shared: &Shared, claimer: &mut Claimer, mut found: Vec<Found>, mut room: usize, now: UnixMillis) -> Duration {
     let mut next = LONGEST_SLEEP;
     while !found.is_empty() {
@@ -178,19 +182,19 @@ async fn share_out(shared: &Shared, claimer: &mut Claimer, mut found: Vec<Found>
                 return next;
             }
             if slots == 0 {
-                // Unless one is left over, the slot it waits for wakes this node.
+                // Unless a slot is left over, the next freed slot wakes this node.
                 without.push((offer, in_lanes));
                 continue;
             }
             shared.progress.ticker.back_within(Duration::ZERO);
             match claimer.take(&offer.queue, in_lanes, slots, now).await {
                 Ok(taken) => {
-                    // Something else may have become ripe behind what was taken.
+                    // Other runs may have become due behind the claimed ones.
                     next = if taken.done > 0 { Duration::ZERO } else { next.min(shared.settings.tick) };
                     unused += slots.saturating_sub(taken.started);
                 }
                 Err(error) => {
-                    shared.weather.failed(&error, &format!("queue {} stands still", offer.queue));
+                    shared.weather.failed(&error, &format!("no run of queue {} starts", offer.queue));
                     next = next.min(shared.settings.tick);
                 }
             }
@@ -203,7 +207,7 @@ async fn share_out(shared: &Shared, claimer: &mut Claimer, mut found: Vec<Found>
     next
 }
 
-/// What is ripe waited for a slot until now, if all were taken before.
+/// Notes that due runs waited for a slot until now, if all slots were taken before.
 fn note_wait(shared: &Shared, queue: &QueueName, ripe: &[RipeEntry]) {
     let ready = ripe.first().and_then(|first| first.score.parse().ok()).and_then(UnixMillis::new);
     if let Some(ready) = ready {
@@ -211,8 +215,8 @@ fn note_wait(shared: &Shared, queue: &QueueName, ripe: &[RipeEntry]) {
     }
 }
 
-/// Takes what may start behind the blocked runs of these lanes, with the slots that are left. Gives how long nothing more is to be
-/// done about them.
+/// Claims runs behind the blocked runs of these lanes, with the slots that are left. Returns how
+/// long nothing more can be done.
 async fn take_behind(shared: &Shared, claimer: &mut Claimer, blocked: &[(QueueName, Lane)], now: UnixMillis) -> Duration {
     let mut next = LONGEST_SLEEP;
     let until = BootInstant::now().saturating_add(shared.settings.tick / WALKS);
@@ -227,7 +231,7 @@ async fn take_behind(shared: &Shared, claimer: &mut Claimer, blocked: &[(QueueNa
             Ok(true) => next = Duration::ZERO,
             Ok(false) => {}
             Err(error) => {
-                shared.weather.failed(&error, &format!("queue {queue} stands still"));
+                shared.weather.failed(&error, &format!("no run of queue {queue} starts"));
                 next = next.min(shared.settings.tick);
             }
         }
@@ -235,7 +239,7 @@ async fn take_behind(shared: &Shared, claimer: &mut Claimer, blocked: &[(QueueNa
     next
 }
 
-/// Whether anything may be ripe in what was polled.
+/// Returns the state of the polled data, which decides whether anything can be due.
 fn state_of_data(poll: &Poll) -> Data {
     match (poll.is_settling, poll.is_held || poll.marks.met == Met::No) {
         (true, _) => Data::Settles,
@@ -244,7 +248,8 @@ fn state_of_data(poll: &Poll) -> Data {
     }
 }
 
-/// How many runs this node may take on now, of all queues together: none while its host is past a limit or can start nothing.
+/// Returns how many runs this node may take on now, of all queues together. Returns 0 while its
+/// host is past a limit or no run can be started.
 fn hold_back(shared: &Shared) -> usize {
     let short = shared.executors.short_of();
     if shared.flow.look(&shared.settings.host, shared.slots.running(), short, shared.notes.now()) == Look::News {
@@ -254,7 +259,8 @@ fn hold_back(shared: &Shared) -> usize {
     if shared.flow.is_held_by_host() { 0 } else { shared.slots.room().min(shared.executors.room()) }
 }
 
-/// For how many slots a queue has ripe runs; one that could do nothing about any may be able to now.
+/// Returns the number of slots a queue wants for its due runs. It is at least one, because a queue
+/// that could handle nothing before may be able to now.
 fn demand(offer: &Offer, in_lanes: &RipeInLanes, claimer: &Claimer) -> Demand {
     let takeable = in_lanes.iter().map(|(lane, ripe)| ripe.len().saturating_sub(claimer.left_in(lane))).sum::<usize>();
     Demand { queue: offer.queue.clone(), wants: takeable.max(1).min(offer.slots), share: offer.share }

@@ -1,7 +1,9 @@
-//! Unique keys as an add meets them: who holds the key, and whether the add is to change that job instead of making one.
+//! Unique keys at an add: which job holds the key, and whether the add changes that job instead of
+//! making a new one.
 //!
-//! What is decided here is from what was read; `apply_job.lua` judges it again in the step that writes, and answers stale if it
-//! is not so any more. So of adds that race one is first, and of a burst that is debounced the last one holds.
+//! The decision here uses data read before. `apply_job.lua` judges it again in the step that
+//! writes, and answers stale if it is outdated. So of racing adds one is first, and of a debounced
+//! burst the last add holds.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +13,16 @@ use crate::domain::time::UnixMillis;
 use crate::domain::unique::{Unique, UniqueKey};
 use crate::store::{JobRecord, Store, StoreError, UniqueHolder};
 
-/// What was read of the holder of a key.
+/// The holder of a key, and its record.
 #[derive(Debug, Clone)]
 pub(super) struct Held {
-    /// Who holds it, or held it last.
+    /// The job that holds the key, or that was its last holder.
     pub(super) holder: UniqueHolder,
     record: Option<JobRecord>,
 }
 
-/// For each of these jobs the holder of the key it names; none where it names none or nobody holds it.
+/// Returns, for each of these jobs, the holder of its unique key. Returns `None` for a job without
+/// a key, or with a free key.
 pub(super) async fn read_held(store: &Store, specs: &[&JobSpec]) -> Result<Vec<Result<Option<Held>, StoreError>>, StoreError> {
     let keys: Vec<UniqueKey> = specs.iter().filter_map(|spec| Some(spec.unique.as_ref()?.key.clone())).collect();
     if keys.is_empty() {
@@ -40,17 +43,19 @@ pub(super) async fn read_held(store: &Store, specs: &[&JobSpec]) -> Result<Vec<R
 }
 
 impl Held {
-    /// The job that is to be changed instead of one being made: it was debounced itself and has not begun.
+    /// Returns the job to change instead of making a new one. Such a job was debounced itself and
+    /// has not begun.
     pub(super) fn to_change(&self, unique: &Unique) -> Option<&JobRecord> {
         self.debounced(unique).filter(|job| job.pending.is_some() || job.held.is_some())
     }
 
-    /// Whether the job of this name was debounced itself and runs: it gets another run instead of a namesake.
+    /// Returns true if the job of this name was debounced itself and runs. It then gets another run
+    /// instead of a second job of the name.
     pub(super) fn runs_as(&self, name: &JobName, unique: &Unique) -> bool {
         self.debounced(unique).is_some_and(|job| job.name == *name)
     }
 
-    /// When the first add of this burst was.
+    /// Returns the time of the first add of this burst.
     pub(super) fn burst_since(&self) -> Option<UnixMillis> {
         self.holder.since
     }

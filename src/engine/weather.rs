@@ -1,7 +1,8 @@
-//! What is wrong between this node and Redis, said when it begins, now and then while it lasts, and when it is over.
+//! The log of problems between this node and Redis: at their start, at intervals while they last,
+//! and at their end.
 //!
-//! Invariant: no trouble fills the log, neither one that lasts, nor one that comes and goes with every call, nor many small
-//! ones beside each other.
+//! Invariant: no problem fills the log. That includes a lasting problem, a problem that comes and
+//! goes with every call, and many small problems at once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,24 +12,26 @@ use tracing::{debug, error, info, warn};
 
 use crate::store::StoreError;
 
-/// How often the same trouble is said again.
+/// The interval at which the same problem is logged again.
 const SAID_AGAIN: Duration = Duration::from_secs(60);
-/// How soon after it began another reason for the same outage is said: a connection breaks before it is known why.
+/// The time after the start of an outage before another reason of it is logged. A connection breaks
+/// before its reason is known.
 const NEXT_REASON: Duration = Duration::from_secs(3);
-/// How soon after one outage was said another is: part of the calls may fail while others are answered.
+/// The shortest time between the log lines of two outages. Part of the calls may fail while other
+/// calls are answered.
 const NEXT_OUTAGE: Duration = Duration::from_secs(20);
 
-/// Which of many small troubles were said lately, so that none fills the log.
+/// The small problems logged lately, so that none fills the log.
 #[derive(Default)]
 pub(super) struct Said {
     at: Mutex<HashMap<String, Instant>>,
 }
 
 impl Said {
-    /// Troubles remembered at most: past this all are forgotten, and may be said once more.
+    /// The most problems remembered. Past this all are forgotten, and may be logged once more.
     const MOST: usize = 1_000;
 
-    /// Whether `subject` is to be named now: for the first time, or again after a minute.
+    /// Returns true if `subject` is to be logged now: for the first time, or again after a minute.
     pub(super) fn is_news(&self, subject: &str) -> bool {
         let mut said = self.at.lock().unwrap_or_else(PoisonError::into_inner);
         if said.get(subject).is_some_and(|at| at.elapsed() < SAID_AGAIN) {
@@ -42,7 +45,7 @@ impl Said {
     }
 }
 
-/// The outage there is, if there is one, and what else was said.
+/// The present outage, if any, and the problems logged.
 #[derive(Default)]
 pub(super) struct Weather {
     state: Mutex<State>,
@@ -72,8 +75,9 @@ impl Weather {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call failed; `hence` says what does not happen for it. Only no answer at all is an outage, which an answered call
-    /// ends: a refusal of one call says nothing of the others.
+    /// Logs a failed call. `hence` says what does not happen because of it. Only a missing answer
+    /// is an outage, which the next answer ends. A refusal of one call says nothing about other
+    /// calls.
     pub(super) fn failed(&self, error: &StoreError, hence: &str) {
         let text = error.to_string();
         if matches!(error, StoreError::Unavailable { .. }) {
@@ -110,12 +114,12 @@ impl Weather {
         }
     }
 
-    /// What is wrong now, if Redis does not answer.
+    /// Returns the present problem, if Redis does not answer.
     pub(super) fn trouble(&self) -> Option<String> {
         self.state().outage.as_ref().map(|outage| outage.text.clone())
     }
 
-    /// A call was answered.
+    /// Notes that a call was answered.
     pub(super) fn answered(&self) {
         let over = self.state().outage.take();
         if let Some(over) = over.filter(|outage| outage.is_said) {

@@ -1,20 +1,21 @@
-//! What only many keys together tell: counters beside what they count, outputs beside their indexes.
+//! Checks that need many keys together: counters against the data they count, and outputs against
+//! their indexes.
 //!
-//! Invariant: what it tells was found twice, the second time also among the keys made since the first.
+//! Invariant: each finding was found twice, the second time also among keys made since the first.
 
 use std::time::Duration;
 
 use crate::domain::books::{CountFacts, Finding, KeyFacts, judge_counts, judge_outputs};
 use crate::store::{Counted, OutputFacts, Store, StoreError};
 
-/// How often it is looked again while things move, and the pause between.
+/// The most looks while data changes, and the pause between looks.
 const LOOKS: usize = 6;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What was found.
+/// The result of these checks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Whole {
-    /// What does not agree.
+    /// The findings.
     pub(super) findings: Vec<Finding>,
     /// The counters, as they were judged.
     pub(super) counts: CountFacts,
@@ -22,7 +23,7 @@ pub(super) struct Whole {
     pub(super) outputs: OutputFacts,
 }
 
-/// The keys that are looked at together, by their names within the namespace.
+/// The keys that are checked together, by their names within the namespace.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names {
     counted: Counted,
@@ -30,7 +31,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Those among some keys.
+    /// Returns such keys among `keys`.
     pub(super) fn among<'a>(keys: impl Iterator<Item = &'a KeyFacts>) -> Self {
         let mut names = Self::default();
         for key in keys {
@@ -46,7 +47,7 @@ impl Names {
         names
     }
 
-    /// Those there are now.
+    /// Returns all such keys of the namespace.
     pub(super) async fn read(store: &Store) -> Result<Self, StoreError> {
         let mut keys = Vec::new();
         for of in ["waiting:*", "queued:*", "ledger:*", "output*"] {
@@ -56,8 +57,8 @@ impl Names {
     }
 }
 
-/// Judges them, and those there are then again if anything is wrong: once while nothing moves, or else so often that what is wrong
-/// by the same each time was not on its way.
+/// Judges these keys. If anything is wrong, judges all present keys again: once if no data changes
+/// meanwhile, or else several times. A difference that is the same each time was not in transit.
 pub(super) async fn judge(store: &Store, names: &Names) -> Result<Whole, StoreError> {
     let mut found = look(store, names).await?;
     for _ in 0..LOOKS {
@@ -77,7 +78,8 @@ pub(super) async fn judge(store: &Store, names: &Names) -> Result<Whole, StoreEr
 }
 
 impl Whole {
-    /// What of it was found before too; if anything moved meanwhile, only what is wrong by the same.
+    /// Returns the findings that were found before too. If data changed meanwhile, only differences
+    /// of the same size are kept.
     fn if_also_in(mut self, store: &Store, before: &Self, is_still: bool) -> Self {
         if !is_still {
             let OutputFacts { missing, unlisted } = &mut self.outputs;

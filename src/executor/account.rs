@@ -1,7 +1,9 @@
-//! Who a job's process runs as: the user of this process, or another one if this node may.
+//! The user a job's process runs as: the user of this process, or another user if this node may
+//! change users.
 //!
-//! Invariant: nobody runs as root by asking for it, nor as a user this node's own file does not let jobs name, nor in a group that
-//! user is not in; that is for the host to say, and nothing in Redis can widen it.
+//! Invariant: no job runs as root by asking for it. No job runs as a user that this node's own file
+//! does not allow, nor in a group that the user is not in. Only the host decides this, and nothing
+//! in Redis can widen it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -14,25 +16,25 @@ use tokio::sync::Semaphore;
 use crate::domain::process::RunAs;
 use crate::keeper::Owner;
 
-/// How long the host may take to look a user up: it may ask another one.
+/// The longest time for looking up a user. The host may ask a server for it.
 const LOOK_UP: Duration = Duration::from_secs(10);
 
-/// So many are looked up at a time.
+/// The number of users looked up at a time.
 static LOOKING_UP: Semaphore = Semaphore::const_new(16);
 
-/// Who a job runs as.
+/// The user a job runs as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Account {
     pub(super) user: String,
     pub(super) home: String,
-    /// What another user logs in with.
+    /// The login shell, if the account belongs to another user.
     pub(super) shell: Option<String>,
-    /// What its processes have to become; none = nothing, they are it.
+    /// The ids that its processes have to take; `None` if they have the right ids already.
     pub(super) owner: Option<Owner>,
 }
 
 impl Account {
-    /// The account of this process, by `/etc/passwd`, else by USER and HOME.
+    /// Returns the account of this process, from `/etc/passwd`, else from USER and HOME.
     pub(super) fn of_this_process() -> Self {
         let uid = rustix::process::geteuid().as_raw();
         let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -54,8 +56,10 @@ impl Account {
     }
 }
 
-/// What `look_up` gives. The host may ask a server; one that does not answer takes no more threads than these from whoever else
-/// needs one.
+/// Returns the result of `look_up`, run on a thread of its own.
+///
+/// The host may ask a server for a user. If that server does not answer, it blocks at most as many
+/// threads as [`LOOKING_UP`] allows.
 async fn looked_up<T: Send + 'static>(look_up: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
     let looking = async {
         let place = LOOKING_UP.acquire().await;
@@ -72,7 +76,7 @@ async fn looked_up<T: Send + 'static>(look_up: impl FnOnce() -> T + Send + 'stat
     }
 }
 
-/// Whom the jobs of a node may run as.
+/// The users that jobs of a node may run as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MayRunAs {
     uid: u32,
@@ -81,15 +85,16 @@ pub struct MayRunAs {
 }
 
 impl MayRunAs {
-    /// What this process can, and its file lets jobs name: `users`, none if it says nothing.
+    /// Returns what this process can do and what its file allows: `users`, or `None` if the file
+    /// says nothing.
     pub fn of_this_process(users: Option<BTreeSet<String>>) -> Self {
-        // KILL too: what cannot be stopped must not be started.
+        // KILL is needed too: a process that cannot be stopped must not be started.
         let needed = CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL;
         let can_change = rustix::thread::capabilities(None).is_ok_and(|own| own.effective.contains(needed));
         Self { uid: rustix::process::geteuid().as_raw(), can_change, listed: users }
     }
 
-    /// Why no job can run as another user here; none if some can.
+    /// Returns why no job can run as another user here; `None` if some can.
     pub fn nobody(&self) -> Option<String> {
         let uid = self.uid;
         match (self.can_change, &self.listed) {
@@ -103,18 +108,19 @@ impl MayRunAs {
         }
     }
 
-    /// As a process with that uid would have it, which can become nobody else.
+    /// Returns the rules of a process with this uid that cannot change users.
     #[cfg(test)]
     pub(super) fn of_uid(uid: u32) -> Self {
         Self { uid, can_change: false, listed: None }
     }
 
-    /// Whether this process is root, as whom nothing may run that was to run as somebody else.
+    /// Returns true if this process is root. A job that names a user must never run as root
+    /// instead.
     pub(super) fn is_root(&self) -> bool {
         self.uid == 0
     }
 
-    /// Whom jobs may name, in words; none = nobody.
+    /// Returns the users that jobs may name, as text; `None` if jobs may name none.
     pub fn words(&self) -> Option<String> {
         if self.nobody().is_some() {
             return None;
@@ -123,15 +129,17 @@ impl MayRunAs {
         Some(listed.map_or_else(|| "*".to_owned(), |users| users.iter().cloned().collect::<Vec<_>>().join(",")))
     }
 
-    /// The account of that user, for a process with the variables `own`; none if no user is named. The error says in words why
-    /// there is none, or why it is not allowed.
+    /// Returns the account of the user that `run_as` names, for a process with the variables `own`.
+    /// `None` if no user is named.
+    ///
+    /// The error is a text: why there is no such account, or why it is not allowed.
     pub(super) async fn account(
         &self,
         run_as: Option<&RunAs>,
         own: &BTreeMap<String, String>,
     ) -> Result<Option<Account>, String> {
         let Some(run_as) = run_as else { return Ok(None) };
-        // What stands in the definition was refused there; this may be out of an env_file.
+        // Such variables in the definition were refused earlier. These may come from an env_file.
         if let Some(name) = own.keys().find(|name| name.starts_with("LD_")) {
             return Err(format!("{name} together with user: what the loader of programs obeys is refused for another user"));
         }
@@ -140,7 +148,8 @@ impl MayRunAs {
         account.map(Some).map_err(|why| format!("user {run_as}: {why}"))
     }
 
-    /// The number of that user; none if it cannot be had, or if no job may run as that user here.
+    /// Returns the uid of the user. `None` if it cannot be found, or if no job may run as that user
+    /// here.
     pub(super) async fn id_of(&self, run_as: &RunAs) -> Option<u32> {
         let (may, wanted) = (self.clone(), run_as.clone());
         let account = looked_up(move || may.look_up(&wanted)).await.ok()?.ok()?;
@@ -157,7 +166,8 @@ impl MayRunAs {
             None => user.gid,
             Some(group) => {
                 let gid = Group::from_name(group).map_err(not_looked_up)?.ok_or(format!("no group {group} on this host"))?.gid;
-                // The file of this node names users: what others may do is not theirs to ask for.
+                // This node's file allows users, not groups. So a job may not gain the rights of a
+                // group that its user is not in.
                 if !groups.contains(&gid) {
                     return Err(format!("it is no member of group {group} on this host, wanted one of its own groups"));
                 }

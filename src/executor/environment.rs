@@ -1,7 +1,7 @@
 //! The variables and the directory a job's process starts with.
 //!
-//! Invariant: nothing is taken over from the daemon's own environment; the `SCHEDD_*` variables are always the truth, whatever
-//! the job sets.
+//! Invariant: nothing is inherited from the daemon's own environment. The `SCHEDD_*` variables are
+//! always true, whatever the job sets.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::keeper::Variables;
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 impl Account {
-    /// All variables of a process of `attempt`, `own` being what it brings itself.
+    /// Returns all variables of a process of `attempt`. `own` are the variables of the job itself.
     pub(super) fn variables(&self, attempt: &Attempt, own: BTreeMap<String, String>) -> Variables {
         let due = attempt.run.due();
         let basis = [
@@ -23,7 +23,7 @@ impl Account {
             ("SHELL", self.shell(attempt)),
             ("LANG", "C.UTF-8".to_owned()),
         ];
-        // Who runs as another user looks for it.
+        // Programs that run as another user expect LOGNAME.
         let login = attempt.process.user.as_ref().map(|_| ("LOGNAME", self.user.clone()));
         let facts = [
             ("SCHEDD_JOB", attempt.run.job().to_string()),
@@ -47,7 +47,8 @@ impl Account {
         )
     }
 
-    /// What `SHELL` says: that of the job, else the one another user logs in with, if one can.
+    /// Returns the value of `SHELL`: the job's shell, else the other user's login shell if that
+    /// user can log in.
     fn shell(&self, attempt: &Attempt) -> String {
         let own =
             self.shell.as_ref().filter(|shell| !shell.is_empty() && !shell.ends_with("/nologin") && !shell.ends_with("/false"));
@@ -57,8 +58,11 @@ impl Account {
         }
     }
 
-    /// Where a process of `attempt` starts, and where if that is not there: an account need not have a home. Whether it is there
-    /// the process finds out, for a file system may take its time to say.
+    /// Returns the directory in which a process of `attempt` starts, and an alternative for a
+    /// missing home directory.
+    ///
+    /// The process itself finds out whether the directory exists, because a file system may be slow
+    /// to answer.
     pub(super) fn directory(&self, attempt: &Attempt) -> (PathBuf, Option<PathBuf>) {
         match &attempt.cwd {
             Some(directory) => (directory.clone(), None),

@@ -1,7 +1,7 @@
-//! Puts the secrets of this node into an attempt, in the moment it is made.
+//! The secrets of this node, put into an attempt at the moment it is made.
 //!
-//! Files may be slow to read, so that is done on a thread of its own. What comes back is never printed: whatever is made of it says
-//! so to the libraries it is given to.
+//! Files may be slow to read, so they are read on a thread of their own. The results are never
+//! printed. Libraries that receive them know that they are sensitive.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,8 @@ use crate::secrets::{self, Credentials};
 
 use super::Attempt;
 
-/// The variables `attempt` itself brings, and in words why others cannot be had. Its files may also belong to `job_user`.
+/// Returns the variables that `attempt` itself sets, and texts that say why others cannot be read.
+/// Its files may also belong to `job_user`.
 pub(super) async fn variables(
     attempt: &Attempt,
     job_user: Option<u32>,
@@ -25,14 +26,14 @@ pub(super) async fn variables(
     waiting(move || Ok(secrets::variables(&files, job_user, &own, &credentials))).await
 }
 
-/// A request with its credentials in place, and what of it is secret.
+/// A request with its credentials filled in, and the names of its secret parts.
 pub(super) struct Filled {
     pub(super) request: HttpRequest,
-    /// The names of header fields with a credential in them.
+    /// The names of header fields that contain a credential.
     pub(super) secret_headers: BTreeSet<String>,
 }
 
-/// The request as it is to be sent. The error says in words why it cannot be.
+/// Returns the request with its credentials filled in. The error says why that failed.
 pub(super) async fn request(request: &HttpRequest, credentials: &Credentials) -> Result<Filled, String> {
     let mut texts = request.headers.values().chain([&request.url, &request.body]);
     if !texts.any(|text| reference::is_in(text)) {
@@ -42,7 +43,7 @@ pub(super) async fn request(request: &HttpRequest, credentials: &Credentials) ->
     waiting(move || fill(request, &credentials)).await
 }
 
-/// The text as it is used.
+/// Returns the text with its credentials filled in.
 pub(super) async fn text(text: &str, credentials: &Credentials) -> Result<String, String> {
     if !reference::is_in(text) {
         return Ok(text.to_owned());
@@ -51,7 +52,8 @@ pub(super) async fn text(text: &str, credentials: &Credentials) -> Result<String
     waiting(move || credentials.fill(&text).map_err(|error| error.to_string())).await
 }
 
-/// The address as it is asked for.
+/// Returns the URL with its credentials filled in. Fails if it then contains blanks or control
+/// characters.
 pub(super) async fn url(url: &str, credentials: &Credentials) -> Result<String, String> {
     let filled = text(url, credentials).await.map_err(|error| format!("URL: {error}"))?;
     is_whole(&filled).then_some(filled).ok_or_else(|| NOT_WHOLE.to_owned())
@@ -59,12 +61,12 @@ pub(super) async fn url(url: &str, credentials: &Credentials) -> Result<String, 
 
 const NOT_WHOLE: &str = "URL: its credential holds a blank or a control character, wanted it percent-encoded";
 
-/// Whether nothing of an address would be dropped without a word by whoever parses it.
+/// Returns true if a parser would not silently drop a part of the URL.
 fn is_whole(url: &str) -> bool {
     !url.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-/// The secrets that sign now, and in words why others cannot be had.
+/// Returns the secrets that can sign now, and texts that say why others cannot be read.
 pub(super) async fn secrets(named: &[SigningSecret], credentials: &Credentials) -> (Vec<WebhookSecret>, Vec<String>) {
     let (mut secrets, mut faults) = (Vec::with_capacity(named.len()), Vec::new());
     for secret in named {
@@ -102,7 +104,7 @@ fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, S
     Ok(Filled { request, secret_headers })
 }
 
-/// What `reading` gives, done where waiting holds up nobody else.
+/// Returns the result of `reading`, run on a thread where it may block.
 async fn waiting<T: Send + 'static>(reading: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     tokio::task::spawn_blocking(reading).await.unwrap_or_else(|_| Err("its secrets could not be read".to_owned()))
 }

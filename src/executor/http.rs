@@ -1,7 +1,8 @@
-//! Makes the request of an `http` job.
+//! The execution of `http` jobs: one request with its redirects.
 //!
-//! Invariant: no connect and no send on a lease that has passed; nothing is sent twice but by the redirects the job allows; of
-//! the answer a bounded part is read. What was sent cannot be called back: the receiver uses the fence.
+//! Invariant: nothing is connected or sent on a lease that has passed. Nothing is sent twice,
+//! except by the redirects that the job allows. Of the answer only a bounded part is read. A sent
+//! request cannot be called back: the receiver must check the fence.
 
 use std::time::Duration;
 
@@ -22,23 +23,30 @@ use crate::domain::webhook::WebhookSecret;
 use crate::keeper::BootInstant;
 use crate::secrets::Credentials;
 
-/// How much of a body is kept.
+/// The number of bytes of a body that are kept.
 const KEPT: usize = 64 * 1024;
-/// How much of a body is read: past this the connection is closed, for a body may have no end. What was read and not kept
-/// counts as dropped; what was never read is not counted, for nobody knows how much it is.
+/// The number of bytes of a body that are read. After them the connection is closed, because a body
+/// may have no end.
+///
+/// Bytes read but not kept count as dropped. Bytes never read are not counted, because their number
+/// is unknown.
 const READ: usize = 1024 * 1024;
-/// How long a connection is kept for the next request to the same host. Short: a server that closes it first would fail a
-/// request that must not be sent twice.
+/// The time for which a connection is kept for the next request to the same host. It is short: a
+/// server that closes the connection first would fail a request that must not be sent twice.
 const IDLE: Duration = Duration::from_secs(4);
-/// How long a ping may take.
+/// The longest time a ping may take.
 const PING: Duration = Duration::from_secs(5);
-/// The fields of Standard Webhooks: the signature holds for the whole request to the job's own URL.
+/// The header fields of Standard Webhooks. The signature covers the whole request to the job's own
+/// URL.
 const WEBHOOK: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
-/// The client for all requests: the system's certificates, no proxies out of the environment, no redirects or retries of its
-/// own. On a host without certificates it is made without any: `https` then fails, saying so, and `http` works.
+/// Builds the client for all requests. It uses the system's certificates, no proxies from the
+/// environment, and no redirects or retries of its own.
+///
+/// On a host without certificates it is built without any. Then `https` fails with an error that
+/// says so, and `http` works.
 pub(super) fn client() -> Result<Client, reqwest::Error> {
-    // Refused if the process has one already, which does as well.
+    // The call fails if the process has a provider already, which serves as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = || {
         Client::builder()
@@ -54,7 +62,7 @@ pub(super) fn client() -> Result<Client, reqwest::Error> {
     })
 }
 
-/// Makes `request` as `attempt` says.
+/// Sends `request` by the rules of `attempt`.
 pub(super) async fn execute(
     client: &Client,
     credentials: &Credentials,
@@ -64,7 +72,8 @@ pub(super) async fn execute(
     output: &OutputBuffer,
 ) -> Outcome {
     let guard = LeaseGuard::new(control, attempt.timeout);
-    // Of what was never sent nothing is left; of what was, only the receiver knows.
+    // If the attempt is interrupted already, nothing is ever sent, so a lost lease leaves nothing
+    // behind. Otherwise only the receiver knows what became of the request.
     let when_lost = if guard.interruption().is_some() { Ending::LeaseLost } else { Ending::OutOfSight };
     let mut request = match guard.run(filling::request(request, credentials)).await {
         Ok(Ok(mut filled)) => {
@@ -106,7 +115,7 @@ pub(super) async fn execute(
 
 enum Failure {
     Words(String),
-    /// Nothing was sent, for want of this node's own means.
+    /// Nothing was sent, because this node lacks resources.
     Short(String),
     Interrupted(Interruption),
 }
@@ -117,7 +126,8 @@ impl From<Interruption> for Failure {
     }
 }
 
-/// Sends, follows what redirects are allowed, reads the answer into `output` and judges its status.
+/// Sends the request, follows the allowed redirects, reads the answer into `output` and judges its
+/// status.
 async fn follow(
     client: &Client,
     (filled, secrets): (&Filled, &[WebhookSecret]),
@@ -142,7 +152,7 @@ async fn follow(
         }
         let Some(next) = hop.redirected(&response).map_err(Failure::Words)? else { break response };
         redirects_left -= 1;
-        // That of a hop on the way is no answer.
+        // The status of a redirect that is followed is not the answer's status.
         outcome.http_status = None;
         hop = next;
     };
@@ -182,7 +192,7 @@ async fn read_body(mut response: Response, output: &OutputBuffer) -> Result<(), 
     Ok(())
 }
 
-/// One request of the chain.
+/// A request in a chain of redirects.
 struct Hop {
     method: Method,
     url: Url,
@@ -195,7 +205,7 @@ impl Hop {
         let request = &filled.request;
         let method = Method::from_bytes(request.method.as_bytes())
             .map_err(|_| format!("method {:?} is not valid: wanted letters such as GET or POST", request.method))?;
-        // The words of the parser, not the URL.
+        // The parser's error does not contain the URL.
         let url = Url::parse(&request.url).map_err(|error| format!("URL is not valid: {error}"))?;
         let is_plain = url.username().is_empty() && url.password().is_none();
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() || !is_plain {
@@ -215,7 +225,7 @@ impl Hop {
         request
     }
 
-    /// Where `response` sends us; none if it is an answer.
+    /// Returns the request to which `response` redirects; `None` if `response` is the answer.
     fn redirected(&self, response: &Response) -> Result<Option<Self>, String> {
         let status = response.status();
         let keeps_method = matches!(status.as_u16(), 307 | 308);
@@ -227,7 +237,7 @@ impl Hop {
         let url = location.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         let url = url.ok_or_else(|| format!("status {}, and its Location is no http or https URL", status.as_u16()))?;
         let mut next = Self { method: self.method.clone(), headers: self.headers.clone(), body: self.body.clone(), url };
-        // RFC 9110, 15.4: only 307 and 308 promise to repeat the request as it was.
+        // RFC 9110, 15.4: only 307 and 308 promise to repeat the request unchanged.
         if !keeps_method && self.method != Method::GET && self.method != Method::HEAD {
             next.method = Method::GET;
             next.body.clear();
@@ -244,8 +254,8 @@ impl Hop {
 }
 
 impl Hop {
-    /// Takes away what was meant for the origin before. The error says why nothing is sent: an empty body in place of the job's
-    /// would be another request.
+    /// Removes what was meant only for the origin before. The error says why nothing is sent: an
+    /// empty body in place of the job's body would be another request.
     fn leave_the_origin(&mut self, status: u16) -> Result<(), String> {
         if !self.body.is_empty() {
             let origin = self.url.origin().ascii_serialization();
@@ -264,7 +274,7 @@ impl Hop {
     }
 }
 
-/// Puts the fields of Standard Webhooks among the others, if anything is to sign them.
+/// Adds the fields of Standard Webhooks, if there is a secret to sign with.
 fn sign(headers: &mut HeaderMap, secrets: &[WebhookSecret], attempt: &Attempt, body: &str) -> Result<(), String> {
     if secrets.is_empty() {
         return Ok(());
@@ -280,14 +290,16 @@ fn sign(headers: &mut HeaderMap, secrets: &[WebhookSecret], attempt: &Attempt, b
     Ok(())
 }
 
-/// Asks for `url` and takes any answer that is no error. In words why there was none, without the URL.
+/// Requests `url` and accepts any answer that is no error. The error says why there was none,
+/// without the URL.
 pub(super) async fn ping(client: &Client, url: &str) -> Result<(), String> {
     let url = Url::parse(url).map_err(|error| format!("URL is not valid: {error}"))?;
     let answer = client.get(url).timeout(PING).send().await.and_then(Response::error_for_status);
     answer.map(drop).map_err(in_words)
 }
 
-/// The job's header fields and ours, which win: a receiver can rely on them.
+/// Returns the header fields of the job and ours. Ours override the job's, so that a receiver can
+/// rely on them.
 fn headers(Filled { request, secret_headers, .. }: &Filled, attempt: &Attempt) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in &request.headers {

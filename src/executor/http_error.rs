@@ -1,17 +1,19 @@
-//! Says in words why a request got no answer, without its URL: a query may hold secrets.
+//! Texts that say why a request got no answer. They omit the URL, because a query may contain
+//! secrets.
 
 use std::error::Error;
 use std::io::ErrorKind;
 
 use rustix::io::Errno;
 
-/// Why the request failed: `cannot connect: connection refused`, `TLS: certificate has expired`.
+/// Returns why the request failed: `cannot connect: connection refused`,
+/// `TLS: certificate has expired`.
 pub(super) fn in_words(error: reqwest::Error) -> String {
     let error = error.without_url();
     let at_connect = error.is_connect();
     let causes: Vec<&(dyn Error + 'static)> =
         std::iter::successors(Some(&error as &(dyn Error + 'static)), |cause| inside(*cause)).collect();
-    // An I/O error made by TLS holds the TLS error, which says more.
+    // An I/O error made by TLS contains the TLS error, which says more.
     if let Some(tls) = causes.iter().find_map(|cause| cause.downcast_ref::<rustls::Error>()) {
         return format!("TLS: {tls}");
     }
@@ -26,7 +28,8 @@ pub(super) fn in_words(error: reqwest::Error) -> String {
     if at_connect { format!("cannot connect: {words}") } else { format!("request failed: {words}") }
 }
 
-/// Returns why this node could not connect, if it lacks descriptors or memory itself; `None` for any other error. Nothing was sent.
+/// Returns why this node could not connect, if it lacks descriptors or memory itself. Nothing was
+/// sent then. `None` for any other error.
 pub(super) fn short_of(error: &reqwest::Error) -> Option<String> {
     let causes = std::iter::successors(Some(error as &(dyn Error + 'static)), |cause| inside(*cause));
     let mut errors = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>());

@@ -1,7 +1,9 @@
-//! Lets a future run on only while its attempt's lease is held, its time is not up and nobody asked it to stop.
+//! A guard that polls a future only while its lease lasts, its time is not up and no stop was
+//! requested.
 //!
-//! Invariant: these are looked at each time before the future is allowed a step, so no step (a connect, a send) is made on a
-//! lease that has passed, not even the first one after the machine slept or the process was stopped.
+//! Invariant: these conditions are checked before each poll of the future. So no step (a connect, a
+//! send) is made on a lease that has passed. That includes the first step after the machine slept
+//! or the process was stopped.
 
 use std::future::Future;
 use std::pin::pin;
@@ -12,27 +14,30 @@ use super::{Control, StopReason};
 use crate::domain::run::{Ending, Outcome};
 use crate::keeper::BootInstant;
 
-/// How often the clock is looked at while nothing else happens: tokio's timers stand still while the machine sleeps.
+/// The interval at which the clock is checked while nothing else happens. Tokio's timers stop while
+/// the machine sleeps.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Why the future was not allowed to go on.
+/// The reason why the future was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Interruption {
-    /// Its lease passed.
+    /// The lease passed.
     LeaseLost,
-    /// Its time is up.
+    /// The time is up.
     TimedOut,
-    /// It was asked to stop.
+    /// A stop was requested.
     Stopped(StopReason),
 }
 
 impl Interruption {
-    /// How an attempt ends that was interrupted before anything of it was begun; `timeout` is how long it might have taken.
+    /// Returns the outcome of an attempt that was interrupted before any of it began. `timeout` is
+    /// the attempt's timeout.
     pub(super) fn outcome_of_nothing(self, timeout: Duration) -> Outcome {
         let (ending, error) = match self {
-            // Nothing of it is anywhere: it can be handed back, also where a lost one could not.
+            // Nothing of the attempt exists anywhere, so it can be handed back, even where a lost
+            // attempt could not.
             Self::LeaseLost => (Ending::NotStarted, Some("not started: its lease ran out before the start".to_owned())),
-            Self::TimedOut => (Ending::TimedOut, Some(format!("timed out after {timeout:?}, its secrets not yet read"))),
+            Self::TimedOut => (Ending::TimedOut, Some(format!("timed out after {timeout:?}, before its secrets were read"))),
             Self::Stopped(reason) => (reason.ending(), None),
         };
         Outcome { error, ..Outcome::bare(ending) }
@@ -46,12 +51,12 @@ pub(super) struct LeaseGuard {
 }
 
 impl LeaseGuard {
-    /// Bounds that begin now.
+    /// Creates bounds whose timeout begins now.
     pub(super) fn new(control: Control, timeout: Duration) -> Self {
         Self { control, timeout_at: BootInstant::now().saturating_add(timeout) }
     }
 
-    /// Why it may not go on; none if it may.
+    /// Returns why the attempt may not go on; `None` if it may.
     pub(super) fn interruption(&self) -> Option<Interruption> {
         let now = BootInstant::now();
         if now >= *self.control.deadline.borrow() {
@@ -63,19 +68,19 @@ impl LeaseGuard {
         (now >= self.timeout_at).then_some(Interruption::TimedOut)
     }
 
-    /// The end of `future`, unless one of the bounds comes first: then it is dropped.
+    /// Returns the result of `future`, unless a bound comes first. Then `future` is dropped.
     pub(super) async fn run<T>(&self, future: impl Future<Output = T>) -> Result<T, Interruption> {
         let mut future = pin!(future);
         let mut look = tokio::time::interval(LOOK);
         let mut stop = self.control.stop.clone();
         let mut asked = pin!(async move {
-            // If nobody can ask any more, nobody will.
+            // If the sender is gone, no stop can be requested any more.
             if stop.wait_for(Option::is_some).await.is_err() {
                 std::future::pending::<()>().await;
             }
         });
         std::future::poll_fn(|context| {
-            // Both only wake us; the answer is read below.
+            // Both polls only register this task to be woken. The state is read below.
             let _ = asked.as_mut().poll(context);
             while look.poll_tick(context).is_ready() {}
             match self.interruption() {

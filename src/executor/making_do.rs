@@ -1,8 +1,10 @@
-//! What a notice does where something of its job cannot be had: it goes without and tells so. Otherwise what made a run fail, a
-//! directory or a file of variables that is not there, would keep people from being told of just that.
+//! The fallbacks of a notice that lacks something its job names: it goes without that and says so.
 //!
-//! Invariant: a job's own attempt never goes without anything; nothing that was to run as another user runs as root for it; no
-//! request that was to be signed is sent unsigned.
+//! Without fallbacks, a missing directory or file of variables would make the run fail and also
+//! suppress the notice about that failure.
+//!
+//! Invariant: a job's own attempt never goes without anything. Nothing that should run as another
+//! user runs as root instead. No request that should be signed is sent unsigned.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,27 +18,27 @@ use crate::domain::job::Action;
 use crate::domain::run::{Ending, Outcome};
 use crate::keeper::Wanting;
 
-/// The variable, and the field of a JSON body, that say what a notice goes without.
+/// The variable, and the field of a JSON body, that name what a notice goes without.
 const VARIABLE: &str = "SCHEDD_ABOUT_WITHOUT";
 const FIELD: &str = "without";
-/// Where a notice starts whose directory cannot be had.
+/// The directory of a notice whose own directory cannot be used.
 const DIRECTORY: &str = "/";
 
-/// An attempt, and what it goes without.
+/// An attempt, and the list of what it goes without.
 pub(super) struct MakingDo<'a> {
     attempt: Cow<'a, Attempt>,
     may_go_without: bool,
-    /// Why each thing could not be had, in words.
+    /// The reasons why each missing thing could not be used.
     without: Vec<String>,
 }
 
 impl<'a> MakingDo<'a> {
-    /// With all that `attempt` says, so far.
+    /// Starts with all that `attempt` names.
     pub(super) fn of(attempt: &'a Attempt) -> Self {
         Self { attempt: Cow::Borrowed(attempt), may_go_without: is_notice(attempt), without: Vec::new() }
     }
 
-    /// The attempt as it is to be made now.
+    /// Returns the attempt in its present form.
     pub(super) fn attempt(&mut self) -> &Attempt {
         if !self.without.is_empty() {
             let told = self.without.join("; ").replace('\0', "\u{fffd}");
@@ -45,8 +47,8 @@ impl<'a> MakingDo<'a> {
         &self.attempt
     }
 
-    /// Goes without the variables that `faults` are about, and without those of `own` that another user is refused. The error
-    /// says why it may not.
+    /// Goes without the variables named in `faults`, and without variables of `own` that may not be
+    /// set for another user. The error says why the attempt may not go without them.
     pub(super) fn without_variables(&mut self, own: &mut BTreeMap<String, String>, faults: Vec<String>) -> Result<(), String> {
         if !self.may_go_without {
             return faults.into_iter().next().map_or(Ok(()), Err);
@@ -64,21 +66,24 @@ impl<'a> MakingDo<'a> {
         Ok(())
     }
 
-    /// Goes without its user, who cannot be had because of `why`: as that of this process, unless that may more than anybody. The
-    /// error says why it may not.
+    /// Goes without the attempt's user, who cannot be used because of `why`. The attempt then runs
+    /// as this process' user, unless that is root.
+    ///
+    /// The error says why the attempt may not go without its user.
     pub(super) fn without_user(&mut self, why: String, may_run_as: &MayRunAs) -> Result<(), String> {
         if !self.may_go_without {
             return Err(why);
         }
         if may_run_as.is_root() {
-            return Err(format!("{why}; nor is it told as root instead"));
+            return Err(format!("{why}; the notice is not run as root instead"));
         }
         self.without.push(why);
         self.attempt.to_mut().process.user = None;
         Ok(())
     }
 
-    /// Whether it is to be started again, without what it could not be started for want of, as `outcome` says.
+    /// Returns true if the attempt must be started again, without the part that `wanting` names and
+    /// `outcome` describes.
     pub(super) fn start_without(&mut self, wanting: Option<Wanting>, outcome: &Outcome) -> bool {
         let Some(wanting) = wanting.filter(|_| self.may_go_without) else { return false };
         match wanting {
@@ -97,21 +102,23 @@ impl<'a> MakingDo<'a> {
         true
     }
 
-    /// The outcome, with a word about what it went without.
+    /// Returns the outcome, extended by what the attempt went without.
     pub(super) fn told(self, mut outcome: Outcome) -> Outcome {
         if !self.without.is_empty() {
             let without = self.without.join("; ");
-            warn!(without, "The notice went without something of its job.");
+            warn!(without, "The notice ran without part of its job.");
             if outcome.ending == Ending::Succeeded && outcome.error.is_none() {
-                outcome.error = Some(format!("it went without something of its job: {without}"));
+                outcome.error = Some(format!("it ran without part of its job: {without}"));
             }
         }
         outcome
     }
 }
 
-/// Has a request whose secrets cannot all be had, as `faults` say, signed by the `count` others, and its `body` say so if that is
-/// ours. The error says why it is not sent.
+/// Checks that a request may be signed by `count` secrets although others cannot be read, as
+/// `faults` say. If `body` is the notice's own, the faults are added to it.
+///
+/// The error says why the request is not sent.
 pub(super) fn sign_by_the_others(attempt: &Attempt, body: &mut String, count: usize, faults: &[String]) -> Result<(), String> {
     let without = faults.join("; ");
     if !is_notice(attempt) {
@@ -120,7 +127,7 @@ pub(super) fn sign_by_the_others(attempt: &Attempt, body: &mut String, count: us
     if count == 0 {
         return Err(format!("{without}; a notice that is to be signed is not sent unsigned"));
     }
-    warn!(without, "The notice went without something of its job.");
+    warn!(without, "The notice ran without part of its job.");
     if *body == attempt.tidings.body
         && let Ok(serde_json::Value::Object(mut fields)) = serde_json::from_str(body)
     {

@@ -1,9 +1,10 @@
 //! Layer 2: runs one attempt of a job.
 //!
-//! A process runs in the keeper (`process`), an HTTP request is made here (`http`). What either writes or answers goes
-//! into an [`OutputBuffer`]; how it ended is an `Outcome`.
+//! A process runs in the keeper (`process`); an HTTP request is made here (`http`). Output and
+//! answers go into an [`OutputBuffer`]. The end of the attempt is an `Outcome`.
 //!
-//! Invariant: an attempt holds its lease or is ended: nothing is started or sent past the lease's deadline.
+//! Invariant: an attempt has its lease or is ended. Nothing is started or sent past the lease's
+//! deadline.
 
 mod account;
 mod environment;
@@ -48,7 +49,7 @@ pub use account::MayRunAs;
 pub use output::{Chunk, Output, OutputBuffer, Stream};
 pub use retry_after::wait_asked;
 
-/// Why there are no executors.
+/// The reason why there are no executors.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutorError {
     /// The HTTP client cannot be built.
@@ -56,7 +57,7 @@ pub enum ExecutorError {
     HttpClient(#[source] reqwest::Error),
 }
 
-/// What runs attempts: the keeper and one HTTP client, shared. Clones are the same.
+/// The executors of attempts: the keeper and one HTTP client. Clones share both.
 #[derive(Debug, Clone)]
 pub struct Executors {
     keeper: Keeper,
@@ -64,77 +65,79 @@ pub struct Executors {
     account: Arc<Account>,
     may_run_as: Arc<MayRunAs>,
     credentials: Credentials,
-    /// What keeps this node from starting processes, and from making requests.
+    /// The shortages that keep this node from starting processes, and from making requests.
     processes: Arc<Shortage>,
     requests: Arc<Shortage>,
 }
 
-/// One try of a run.
+/// A try of a run.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    /// The run it is a try of.
+    /// The run of this attempt.
     pub run: RunId,
-    /// Counted from 1.
+    /// The number of the attempt, counted from 1.
     pub number: u32,
-    /// Of the lease it is made under.
+    /// The fence of the lease under which the attempt is made.
     pub fence: Fence,
-    /// Where it is made.
+    /// The node that makes the attempt.
     pub node: NodeName,
-    /// What is done.
+    /// The action of the job.
     pub action: Action,
-    /// The job's own variables, with its references to credentials.
+    /// The job's own variables, with references to credentials.
     pub env: BTreeMap<String, String>,
-    /// Where more of them are.
+    /// The files with more variables.
     pub env_files: Vec<EnvFile>,
-    /// What signs its requests, with its references to credentials.
+    /// The secrets that sign its requests, with references to credentials.
     pub webhook_secrets: Vec<SigningSecret>,
-    /// Redis' time, and when that was by this node's clock: by it signed requests are dated.
+    /// Redis' time, and the instant by this node's clock at which Redis reported it. Signed
+    /// requests get their date from these.
     pub by_redis: (UnixMillis, BootInstant),
-    /// What it tells, if it is one of a notice.
+    /// The payload, if this is an attempt of a notice.
     pub tidings: Tidings,
-    /// Where a process starts; none = the home of the user schedd runs as.
+    /// The directory in which a process starts; `None` for the home of the user it runs as.
     pub cwd: Option<PathBuf>,
-    /// How a process is started.
+    /// The rules for starting a process.
     pub process: ProcessRules,
-    /// How long it may take, all in all.
+    /// The longest time the attempt may take in all.
     pub timeout: Duration,
-    /// How long after TERM follows KILL.
+    /// The time between TERM and KILL.
     pub kill_grace: Duration,
-    /// The lease's length; its tenth lies between TERM and KILL when it is lost.
+    /// The length of the lease. If the lease is lost, a tenth of it lies between TERM and KILL.
     pub lease: Duration,
 }
 
-/// What a notice tells: texts of others, given on as they are, so that nothing in them stands for a credential.
+/// The payload of a notice. Its texts come from elsewhere and are passed on unchanged, so that
+/// nothing in them counts as a reference to a credential.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tidings {
-    /// Variables of a process, which beat those of its job.
+    /// Variables of a process. They override the variables of its job.
     pub variables: BTreeMap<String, String>,
-    /// The body of a request that has none of its own and a method that takes one; empty = none.
+    /// The body of a request that has no body and whose method takes one. Empty: no body.
     pub body: String,
-    /// What a ping tells of which run, in its address.
+    /// The run and the kind of a ping, which become part of its address.
     pub ping: Option<(RunId, Ping)>,
 }
 
-/// What happens to an attempt from outside while it runs.
+/// The signals to an attempt from outside while it runs.
 #[derive(Debug, Clone)]
 pub struct Control {
-    /// The lease's end, moved on by each renewal.
+    /// The end of the lease. Each renewal moves it on.
     pub deadline: watch::Receiver<BootInstant>,
-    /// Set when it is to stop.
+    /// The reason to stop, once a stop was requested.
     pub stop: watch::Receiver<Option<StopReason>>,
 }
 
-/// Why an attempt is stopped.
+/// The reason why an attempt is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// A person, or the run that replaces it, asked.
+    /// An operator asked for it, or a run that replaces this run.
     Cancelled,
     /// This node is stopping.
     ShutDown,
 }
 
 impl StopReason {
-    /// How an attempt stopped for this reason ends.
+    /// Returns how an attempt stopped for this reason ends.
     pub fn ending(self) -> Ending {
         match self {
             Self::Cancelled => Ending::Stopped,
@@ -144,8 +147,10 @@ impl StopReason {
 }
 
 impl Executors {
-    /// Executors on this keeper, which put these credentials where jobs refer to them, for jobs that may run as those. Fails if no
-    /// HTTP client can be made.
+    /// Creates executors on this keeper. They fill in `credentials` where jobs refer to them, and
+    /// run jobs as the users that `may_run_as` allows.
+    ///
+    /// Fails if no HTTP client can be built.
     pub fn new(keeper: Keeper, credentials: Credentials, may_run_as: MayRunAs) -> Result<Self, ExecutorError> {
         let client = http::client().map_err(ExecutorError::HttpClient)?;
         Ok(Self {
@@ -159,23 +164,25 @@ impl Executors {
         })
     }
 
-    /// Pings `base` of `run`, once and not for long; the error says in words why nobody was reached.
+    /// Sends one ping about `run` to `base`. The request takes at most a few seconds. The error
+    /// says why no answer came.
     pub async fn ping(&self, base: &str, run: &RunId, ping: Ping) -> Result<(), String> {
         let base = filling::url(base, &self.credentials).await?;
         http::ping(&self.client, &ping_address(&base, run, ping)).await
     }
 
-    /// Whether an attempt begun now would start at once.
+    /// Returns true if an attempt begun now would start at once.
     pub fn are_ready(&self) -> bool {
         self.keeper.is_ready()
     }
 
-    /// What this node is short of, so that it could start nothing at its last try.
+    /// Returns what this node was short of at its last try, if it could start nothing.
     pub fn short_of(&self) -> Option<String> {
         self.processes.why().or_else(|| self.requests.why())
     }
 
-    /// A run that does this was claimed. If it is the try of a node that could start nothing, nothing more is claimed until it tells.
+    /// Notes that a run with this action was claimed. If the run is the try of a node that could
+    /// start nothing, no more runs are claimed until its result is known.
     pub fn note_claimed(&self, action: &Action) {
         match action {
             Action::Http(_) => self.requests.begin(),
@@ -183,39 +190,40 @@ impl Executors {
         }
     }
 
-    /// How many runs may be claimed for all that is known of what this node can start.
+    /// Returns how many runs may be claimed, judged by what this node could start recently.
     pub fn room(&self) -> usize {
         self.processes.room().min(self.requests.room())
     }
 
-    /// Which limits of jobs this host can enforce.
+    /// Returns the limits of jobs that this host can enforce.
     pub fn limits(&self) -> BTreeSet<LimitKind> {
         let by_itself = LimitKind::ALL.into_iter().filter(|kind| kind.controller().is_none());
         by_itself.chain(self.keeper.limits().iter().copied()).collect()
     }
 
-    /// How many files a process may have open here at most, whatever its job's limit says; none = any number.
+    /// Returns how many files a process may have open here at most, whatever its job's limit says.
+    /// `None`: any number.
     pub fn most_files(&self) -> Option<u64> {
         process::most_files()
     }
 
-    /// Whether each run has a cgroup of its own, by which all of it is found.
+    /// Returns true if each run has a cgroup of its own, by which all its processes are found.
     pub fn has_cgroups(&self) -> bool {
         self.keeper.has_cgroups()
     }
 
-    /// The user this process runs as, and so a job that names none.
+    /// Returns the user of this process. A job that names no user runs as this user.
     pub fn own_user(&self) -> &str {
         &self.account.user
     }
 
-    /// Whom jobs may run as here.
+    /// Returns the users that jobs may run as here.
     pub fn may_run_as(&self) -> &MayRunAs {
         &self.may_run_as
     }
 
-    /// Runs `attempt` to its end and says how it ended. Never fails: whatever goes wrong is an outcome. Dropped before that,
-    /// what was started is killed.
+    /// Runs `attempt` to its end and returns how it ended. Never fails: whatever goes wrong is an
+    /// outcome. If the future is dropped before that, the started process is killed.
     pub async fn execute(&self, attempt: &Attempt, control: Control, output: &OutputBuffer) -> Outcome {
         if let Action::Http(request) = &attempt.action {
             let outcome = http::execute(&self.client, &self.credentials, request, attempt, control, output).await;
@@ -226,7 +234,7 @@ impl Executors {
         let guard = LeaseGuard::new(control.clone(), attempt.timeout);
         let cannot_start = |why: String| Outcome::failed(format!("cannot start: {why}"));
         let filled = async {
-            // Whoever cannot be looked up is told below.
+            // A user that cannot be looked up becomes an error below.
             let job_user = match &attempt.process.user {
                 Some(run_as) if !attempt.env_files.is_empty() => self.may_run_as.id_of(run_as).await,
                 _ => None,
@@ -263,7 +271,7 @@ impl Executors {
 }
 
 impl Attempt {
-    /// What its process is started with; nothing of a request.
+    /// Returns the arguments of its process; empty for a request.
     fn argv(&self) -> Vec<String> {
         match &self.action {
             Action::Http(_) => Vec::new(),

@@ -1,7 +1,9 @@
-//! What an attempt wrote, shared between who fills it and who reports it while the attempt still runs.
+//! The output of an attempt, shared between the task that fills it and the task that reports it
+//! while the attempt runs.
 //!
-//! Invariant: the beginning and the end of both streams together, each as long as its bound, in the order they came; every byte is either in
-//! there or counted as dropped. Memory stays bounded whatever comes.
+//! Invariant: it keeps the beginning and the end of both streams together, each as long as its
+//! bound, in the order they came. Every byte is either kept or counted as dropped. Memory stays
+//! bounded whatever comes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +15,7 @@ use crate::keeper::excerpt::Excerpt;
 pub use crate::keeper::excerpt::{Chunk, Output, Stream};
 use crate::keeper::{OutputBounds, OutputSink};
 
-/// What marks an event of the log as a line that a job wrote.
+/// The target that marks an event of the log as a line that a job wrote.
 pub const LOG_TARGET: &str = "schedd::job_output";
 
 /// The output of one attempt. Clones share it.
@@ -30,12 +32,12 @@ struct Inner {
 }
 
 impl OutputBuffer {
-    /// Nothing yet, of which so much will be kept.
+    /// Creates an empty buffer that keeps as much as `bounds` say.
     pub fn new(bounds: OutputBounds) -> Self {
         Self::with(bounds, None)
     }
 
-    /// The same, of which each line is also told to the log, as one of the run of this span.
+    /// Creates an empty buffer that also writes each line to the log, within the span `run`.
     pub fn logged(bounds: OutputBounds, run: Span) -> Self {
         Self::with(bounds, Some(Mutex::new(OutputLines::of(run))))
     }
@@ -50,39 +52,40 @@ impl OutputBuffer {
         }
     }
 
-    /// Says that nothing more comes: a last line without an end is told to the log.
+    /// Notes that no more output comes. A last line without an end is written to the log.
     pub fn finish(&self) {
         self.tell(OutputLines::finish);
     }
 
-    /// Takes what `stream` wrote.
+    /// Appends bytes that `stream` wrote.
     pub fn append(&self, stream: Stream, bytes: &[u8]) {
         self.change(|excerpt| excerpt.append(stream, bytes));
         self.tell(|lines| lines.append(stream, bytes));
     }
 
-    /// Counts bytes that were thrown away on the way here.
+    /// Counts bytes that were dropped before they came here.
     pub fn add_dropped(&self, count: u64) {
         self.change(|excerpt| excerpt.add_dropped(count));
         self.tell(|lines| lines.add_dropped(count));
     }
 
-    /// Takes what `stream` wrote in an earlier start of the attempt, which the log was told then.
+    /// Appends bytes that `stream` wrote in an earlier start of the attempt. The log got them then,
+    /// so they are not logged again.
     pub fn put_back(&self, stream: Stream, bytes: &[u8]) {
         self.change(|excerpt| excerpt.append(stream, bytes));
     }
 
-    /// Counts bytes of an earlier start that are not kept.
+    /// Counts bytes of an earlier start that were dropped.
     pub fn put_back_dropped(&self, count: u64) {
         self.change(|excerpt| excerpt.add_dropped(count));
     }
 
-    /// A copy of what is kept now.
+    /// Returns a copy of the output that is kept now.
     pub fn snapshot(&self) -> Output {
         self.inner.excerpt.lock().unwrap_or_else(PoisonError::into_inner).output()
     }
 
-    /// A number that rises with each change.
+    /// Returns a number that rises with each change.
     pub fn revision(&self) -> u64 {
         self.inner.revision.load(Ordering::Acquire)
     }

@@ -1,6 +1,7 @@
-//! What an attempt writes, line by line, as events for the log.
+//! The output of an attempt as events for the log, line by line.
 //!
-//! Invariant: bounded whatever comes: a line that does not end is told in pieces. Who reads the log is nobody's to wait for here.
+//! Invariant: memory is bounded whatever comes: a line that does not end is logged in pieces.
+//! Nothing here waits for a reader of the log.
 
 use tracing::Span;
 
@@ -9,22 +10,22 @@ use super::output::{LOG_TARGET, Stream};
 /// The longest line, in bytes.
 const LONGEST: usize = 8 * 1024;
 
-/// Lines on their way, one of each stream.
+/// The unfinished lines of an attempt, one for each stream.
 #[derive(Debug)]
 pub(super) struct OutputLines {
-    /// Says whose they are.
+    /// The span of the run that writes the lines.
     run: Span,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
 
 impl OutputLines {
-    /// Nothing yet, of the run of this span.
+    /// Creates empty lines of the run with this span.
     pub(super) fn of(run: Span) -> Self {
         Self { run, stdout: Vec::new(), stderr: Vec::new() }
     }
 
-    /// Takes what `stream` wrote and tells each line that is whole.
+    /// Appends bytes that `stream` wrote, and logs each complete line.
     pub(super) fn append(&mut self, stream: Stream, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -32,7 +33,7 @@ impl OutputLines {
                 Stream::Stdout => &mut self.stdout,
                 Stream::Stderr => &mut self.stderr,
             };
-            // Only now is it known that more than its end follows.
+            // The line is cut only now: until now its end could have followed.
             if begun.len() == LONGEST && rest.first() != Some(&b'\n') {
                 let line = std::mem::take(begun);
                 self.tell(stream, &line);
@@ -50,12 +51,12 @@ impl OutputLines {
         }
     }
 
-    /// Says that so many bytes were left out.
+    /// Logs that `count` bytes were left out.
     pub(super) fn add_dropped(&self, count: u64) {
         tracing::warn!(parent: &self.run, bytes = count, "Some of the output came too fast to be logged.");
     }
 
-    /// Tells what has no end yet: nothing more comes.
+    /// Logs the unfinished lines, because no more output comes.
     pub(super) fn finish(&mut self) {
         for (stream, line) in
             [(Stream::Stdout, std::mem::take(&mut self.stdout)), (Stream::Stderr, std::mem::take(&mut self.stderr))]

@@ -1,7 +1,7 @@
-//! Runs the attempt of a `command` or `shell` job, in the keeper.
+//! The execution of `command` and `shell` jobs, in the keeper.
 //!
-//! Invariant: whatever is asked or lost meanwhile, the outcome comes from the keeper's report, that is, after the processes
-//! are gone.
+//! Invariant: whatever is requested or lost meanwhile, the outcome comes from the keeper's report.
+//! So it comes after the processes are gone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::domain::run::{Ending, Outcome};
 use crate::domain::size::format_size;
 use crate::keeper::{BootInstant, End, Keeper, Launch, Report, Variables, Wanting};
 
-/// What is started.
+/// A program to start.
 pub(super) struct Program {
     /// The program and its arguments.
     pub(super) argv: Vec<String>,
@@ -23,13 +23,14 @@ pub(super) struct Program {
     pub(super) env: Variables,
 }
 
-/// How many files this process may allow others to open: its own hard limit. None = any number.
+/// Returns how many files this process may allow others to open, which is its own hard limit.
+/// `None`: any number.
 pub(super) fn most_files() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum
 }
 
-/// Which limits of an attempt do not hold as they were asked for: those `unenforced`, and more open files than `most`, which then is
-/// what they are held to.
+/// Returns the limits of an attempt that do not hold as requested, as text. These are the
+/// `unenforced` limits, and a limit of open files above `most`; then `most` is the limit.
 fn told_unheld(limits: Limits, unenforced: &BTreeSet<LimitKind>, most: Option<u64>) -> Option<String> {
     let fewer = most.filter(|most| limits.files.is_some_and(|files| files > *most));
     let fewer = fewer.map(|most| format!("{} (only {most})", LimitKind::Files));
@@ -40,7 +41,8 @@ fn told_unheld(limits: Limits, unenforced: &BTreeSet<LimitKind>, most: Option<u6
         .reduce(|told, fewer| format!("{told}, {fewer}"))
 }
 
-/// Runs `program` as `attempt` says and waits until nothing of it is left. With what nothing was started for want of.
+/// Runs `program` by the rules of `attempt` and waits until none of its processes is left. Also
+/// returns the part of the job whose absence prevented the start.
 pub(super) async fn execute(
     (keeper, shortage): (&Keeper, &Shortage),
     account: &Account,
@@ -53,7 +55,8 @@ pub(super) async fn execute(
     if let Some(reason) = *stop.borrow_and_update() {
         return (Outcome::bare(reason.ending()), None);
     }
-    // What is not enforced is told, and must not be asked for: a cgroup without its controller would refuse the start.
+    // An unenforced limit is reported, and must not be passed on: a cgroup without its controller
+    // would refuse the start.
     let unenforced = attempt.process.limits.unenforced(keeper.limits());
     let (cwd, cwd_else) = account.directory(attempt);
     let launch = Launch {
@@ -79,17 +82,19 @@ pub(super) async fn execute(
             report = child.ended() => break report,
             Ok(()) = deadline.changed() => {
                 let until = *deadline.borrow_and_update();
-                // Renewals only ever move it on: one that has passed says that the lease was lost.
+                // Renewals only move the deadline on. A deadline that has passed means that the
+                // lease was lost.
                 if until > BootInstant::now() { child.extend(until) } else { child.abandon().await }
             }
             Ok(()) = stop.changed() => if stop.borrow_and_update().is_some() { child.stop().await },
-            // Nobody renews or stops it any more: the keeper has the last deadline.
+            // The senders are gone, so nothing renews or stops the run. The keeper ends it at the
+            // last deadline.
             else => break child.ended().await,
         }
     };
     match report.end {
         End::Short => shortage.note(report.error.as_deref().unwrap_or_default()),
-        // Whatever came of it, there was a process.
+        // Whatever became of the process, it was started.
         _ if report.exit_code.is_some() || report.signal.is_some() => shortage.clear(),
         _ => {}
     }
@@ -139,7 +144,7 @@ fn out_of_memory_in_words(attempt: &Attempt) -> String {
     }
 }
 
-/// `signal 9 (KILL)`, as `signal(7)` names them.
+/// Returns a text such as `signal 9 (KILL)`, with the names of `signal(7)`.
 fn signal_in_words(number: i32) -> String {
     match signal_hook::low_level::signal_name(number) {
         Some(name) => format!("signal {number} ({})", name.strip_prefix("SIG").unwrap_or(name)),

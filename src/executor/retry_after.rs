@@ -1,30 +1,35 @@
-//! How long an answer asks to be left alone: its `Retry-After` (RFC 9110, 10.2.3).
+//! The wait that an answer asks for by its field `Retry-After` (RFC 9110, 10.2.3).
 //!
-//! Invariant: never more than a day, whatever a server says; what cannot be read is as if it were not there.
+//! Invariant: the wait is never longer than a day, whatever a server says. A field that cannot be
+//! read counts as absent.
 
 use std::time::Duration;
 
 use chrono::{DateTime, NaiveDateTime, Utc};
 use reqwest::header::{self, HeaderMap, HeaderName};
 
-/// More is not waited: a server with a clock or a config gone wrong must not put a job to sleep for years.
+/// The longest wait. A server with a wrong clock or configuration must not put a job to sleep for
+/// years.
 const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 
-/// The three forms of a date a receiver must understand: RFC 9110, 5.6.7.
+/// The three forms of a date that a receiver must understand (RFC 9110, 5.6.7).
 const DATES: [&str; 3] = ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
 
-/// The wait `headers` ask for; none if they ask for none.
+/// Returns the wait that `headers` ask for; `None` if they ask for none.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     wait_asked(text(header::RETRY_AFTER)?, text(header::DATE))
 }
 
-/// The wait a `Retry-After` asks for in an answer `sent` at that `Date`; none if it cannot be read. A date is measured against
-/// the answer's own, which a server with a clock sends (RFC 9110, 6.6.1): this host's clock may be another.
+/// Returns the wait that a `Retry-After` asks for in an answer with the date `sent`; `None` if it
+/// cannot be read.
+///
+/// A date is compared with the answer's own `Date`, which a server with a clock sends (RFC 9110,
+/// 6.6.1). The clock of this host may differ from the server's.
 pub fn wait_asked(asked: &str, sent: Option<&str>) -> Option<Duration> {
     let asked = asked.trim();
     if !asked.is_empty() && asked.bytes().all(|byte| byte.is_ascii_digit()) {
-        // A number beyond every range is long all the same.
+        // A number too large to parse still means a long wait.
         return Some(asked.parse().map_or(LONGEST, Duration::from_secs).min(LONGEST));
     }
     let (until, sent) = (date(asked)?, sent.map(str::trim).and_then(date)?);

@@ -1,7 +1,9 @@
-//! Whether this node can start anything, as its last tries told.
+//! The state whether this node can start anything, judged by its last tries.
 //!
-//! Invariant: what was not started for want of the node's own means (descriptors, processes, memory) ran nothing and is handed back.
-//! The node then claims nothing for a moment, tries one, and waits longer each time until a start succeeds: others may have the means.
+//! Invariant: a run that was not started because the node lacks resources (descriptors, processes,
+//! memory) ran nothing and is handed back. The node then claims nothing for a moment and tries one
+//! run. It waits longer each time until a start succeeds, because other nodes may have the
+//! resources.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,17 +13,17 @@ use tracing::{info, warn};
 use crate::domain::run::{Ending, Outcome};
 use crate::keeper::BootInstant;
 
-/// How long nothing is claimed after the first try that failed so.
+/// The pause in claims after the first failed try.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
-/// How long at most.
+/// The longest pause in claims.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How long a try is waited for before another is made.
+/// The time for which a try is awaited before another is made.
 const TRY: Duration = Duration::from_secs(2);
 
-/// What this node is short of.
+/// The shortage of this node, if any.
 #[derive(Debug, Default)]
 pub(super) struct Shortage {
-    /// None = the last start succeeded, or there was none.
+    /// The shortage; `None` if the last start succeeded, or there was none.
     state: Mutex<Option<Short>>,
 }
 
@@ -30,7 +32,7 @@ struct Short {
     why: String,
     pause: Duration,
     until: BootInstant,
-    /// Whether a try is on since the pause was over.
+    /// True if a try was begun since the pause ended.
     is_tried: bool,
 }
 
@@ -39,29 +41,29 @@ impl Shortage {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing was started, and `error` says why.
+    /// Notes that nothing was started because of `error`.
     pub(super) fn note(&self, error: &str) {
         let why = error.strip_prefix("not started: ").unwrap_or(error).to_owned();
         let now = BootInstant::now();
         let mut state = self.lock();
         let pause = match &*state {
-            // Claimed together with the one that told of it first.
+            // This run was claimed together with the run that reported the shortage first.
             Some(short) if now < short.until && !short.is_tried => return,
             Some(short) => (short.pause * 2).min(LONGEST_PAUSE),
             None => FIRST_PAUSE,
         };
-        warn!("Nothing can be started: {why}; what was claimed is handed back, and nothing is claimed for {pause:?}.");
+        warn!("Nothing can be started: {why}; claimed runs are handed back, and no run is claimed for {pause:?}.");
         *state = Some(Short { why, pause, until: now.saturating_add(pause), is_tried: false });
     }
 
-    /// Something was started.
+    /// Notes that a start succeeded.
     pub(super) fn clear(&self) {
         if self.lock().take().is_some() {
             info!("This node starts runs again.");
         }
     }
 
-    /// What a request of this node tells.
+    /// Notes what the outcome of a request says about the shortage.
     pub(super) fn judge_request(&self, outcome: &Outcome) {
         match (&outcome.error, outcome.http_status) {
             (Some(error), _) if outcome.ending == Ending::NotStarted && error.contains("cannot connect") => self.note(error),
@@ -70,24 +72,26 @@ impl Shortage {
         }
     }
 
-    /// What it is short of; none once a start has succeeded, or nothing was tried for long after the pause.
+    /// Returns what this node is short of. `None` once a start has succeeded, or if nothing was
+    /// tried for long after the pause.
     pub(super) fn why(&self) -> Option<String> {
         let now = BootInstant::now();
         self.lock().as_ref().filter(|short| now < short.until.saturating_add(LONGEST_PAUSE)).map(|short| short.why.clone())
     }
 
-    /// How many runs may be claimed: none during the pause, then one, which is the try.
+    /// Returns how many runs may be claimed: none during the pause, then one, which is the try.
     pub(super) fn room(&self) -> usize {
         let now = BootInstant::now();
         match &*self.lock() {
             Some(short) if now < short.until => 0,
-            // Long after, nobody knows: nothing of this kind was tried.
+            // The shortage is too old to be known: nothing of this kind was tried for long.
             Some(short) if now < short.until.saturating_add(LONGEST_PAUSE) => 1,
             Some(_) | None => usize::MAX,
         }
     }
 
-    /// A run is about to be started. If it is the try, nothing more is claimed until it tells.
+    /// Notes that a run is about to be started. If it is the try, no more runs are claimed until
+    /// its result is known.
     pub(super) fn begin(&self) {
         let now = BootInstant::now();
         if let Some(short) = self.lock().as_mut().filter(|short| short.until <= now) {

@@ -1,6 +1,7 @@
-//! Signs requests by Standard Webhooks: an id that is the same at each attempt, the time, and an HMAC-SHA256 of both and the body.
+//! Signatures of requests by Standard Webhooks: an HMAC-SHA256 of an id, the time and the body. The
+//! id is the same at each attempt.
 //!
-//! Invariant: what cannot be signed as its job says is not sent.
+//! Invariant: a request that cannot be signed as its job says is not sent.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +9,7 @@ use ring::hmac;
 
 use crate::domain::webhook::WebhookSecret;
 
-/// The signatures of a request, one for each secret.
+/// Returns the signatures of a request, one for each secret.
 pub(super) fn signatures(secrets: &[WebhookSecret], id: &str, timestamp: i64, body: &str) -> String {
     let signed = format!("{id}.{timestamp}.{body}");
     let sign = |secret: &WebhookSecret| {

@@ -1,11 +1,12 @@
-//! Groups that are one user alone: with `umask 0002`, as on Fedora and Ubuntu, whatever that user makes is writable by the group.
+//! The recognition of groups that contain only one user. With `umask 0002`, as on Fedora and
+//! Ubuntu, whatever a user makes is writable by that user's group.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 
 use rustix::io::Errno;
 
-/// Whether who may write as group `gid` is the user `uid` alone. What cannot be told for sure is not.
+/// Returns true if the user `uid` alone may write as group `gid`. False if that is uncertain.
 pub(super) fn is_private_group(gid: u32, uid: u32, opened: &File) -> bool {
     if has_access_list(opened) {
         return false;
@@ -15,15 +16,17 @@ pub(super) fn is_private_group(gid: u32, uid: u32, opened: &File) -> bool {
     is_of_one_user(gid, uid, &passwd, &group)
 }
 
-/// With an access list the bits of the group are what anybody in that list may have.
+/// Returns true if the file has an access list. Then the group bits of the mode show the rights of
+/// anybody in that list.
 fn has_access_list(opened: &File) -> bool {
-    // A descriptor that names a place only cannot be asked itself.
+    // A descriptor opened with `O_PATH` cannot be asked itself.
     let place = format!("/proc/self/fd/{}", opened.as_raw_fd());
     let asked = rustix::fs::getxattr(place, "system.posix_acl_access", &mut [0_u8; 0]);
     !matches!(asked, Err(Errno::NODATA | Errno::NOTSUP))
 }
 
-/// Whether the group has the name of that user, is its first group, and has nobody else in it.
+/// Returns true if the group has the name of that user, is that user's first group, and has no
+/// other member.
 fn is_of_one_user(gid: u32, uid: u32, passwd: &str, groups: &str) -> bool {
     let users = passwd.lines().filter_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();

@@ -1,4 +1,5 @@
-//! Who may change a file, judged by its owner, its mode and the symbolic links that led to it.
+//! The judgement who may change a file, by its owner, its mode and the symbolic links that led to
+//! it.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
@@ -8,33 +9,33 @@ use super::group::is_private_group;
 
 const ROOT: u32 = 0;
 
-/// Whose files may be obeyed.
+/// The users whose files are trusted.
 #[derive(Debug, Clone)]
 pub struct Owners {
     own: u32,
     others: Vec<u32>,
 }
 
-/// What is judged, for a message that stands behind the file's name.
+/// The object of a judgement, for a message that follows the file's name.
 pub(super) enum Subject<'a> {
     File,
     Directory(&'a Path),
 }
 
 impl Owners {
-    /// Root and the user of this process.
+    /// Returns root and the user of this process.
     pub fn of_this_process() -> Self {
         Self { own: rustix::process::geteuid().as_raw(), others: Vec::new() }
     }
 
-    /// These and one more.
+    /// Adds `other` to the trusted users.
     #[must_use]
     pub fn and(mut self, other: Option<u32>) -> Self {
         self.others.extend(other);
         self
     }
 
-    /// Whether this process is root.
+    /// Returns true if this process is root.
     pub fn are_of_root(&self) -> bool {
         self.own == ROOT
     }
@@ -61,7 +62,8 @@ impl Owners {
         (!self.has(owner)).then(|| format!("{it}belongs to user {owner}, wanted {}", self.chown()))
     }
 
-    /// Who owns a link chooses the file, so it is followed if that is somebody trusted, or to a file of the same owner.
+    /// Returns why a symbolic link is not trusted; `None` if it is. The owner of a link chooses the
+    /// file. So the owner must be root or this process' user, or own the file too.
     pub(super) fn doubt_of_link(&self, link: u32, about: &Metadata) -> Option<String> {
         let is_trusted = link == ROOT || link == self.own || link == about.uid();
         (!is_trusted).then(|| format!("a symbolic link on the way to it belongs to user {link}, wanted {}", self.chown()))

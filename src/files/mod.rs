@@ -1,9 +1,11 @@
-//! Layer 2: opens files whose words are obeyed, and judges who else may change what they say.
+//! Layer 2: opens files that schedd obeys, and judges who else may change them.
 //!
-//! Judged are the jobs file, its calendars, `env_file`, `url_file`, credentials and the state directory. Not judged is what a
-//! person names as data (`--body @FILE`, the standard input), and what the kernel or the system writes (`/proc`, `/etc/passwd`).
+//! Judged are the jobs file, its calendars, `env_file`, `url_file`, credentials and the state
+//! directory. Not judged are files that an operator names as data (`--body @FILE`, the standard
+//! input). Neither are files that the kernel or the system writes (`/proc`, `/etc/passwd`).
 //!
-//! Invariant: the judgement is of the opened descriptor, and of each name as it was looked up, so nothing can be put in between.
+//! Invariant: the opened descriptor itself is judged, and each name as it was looked up. So no file
+//! can be exchanged between the judgement and the reading.
 
 mod group;
 mod judge;
@@ -17,32 +19,32 @@ pub use judge::Owners;
 use judge::Subject;
 use walk::{Found, walk};
 
-/// How much of the way to a file is judged.
+/// The part of a path that is judged besides the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// The symbolic links on it: somebody named the path.
+    /// Only the symbolic links. For a path that an operator named.
     Links,
-    /// Its directories too: the file was found where this process happens to be.
+    /// The links and the directories. For a file that was found in the current directory.
     Directories,
 }
 
 /// An opened regular file.
 #[derive(Debug)]
 pub struct Opened {
-    /// It, to be read.
+    /// The file, ready to be read.
     pub file: File,
-    /// What it is.
+    /// Its metadata.
     pub about: Metadata,
-    /// Why it cannot be trusted, with what mends it; none if it can.
+    /// The reason why it cannot be trusted, and how to mend that; `None` if it can.
     pub doubt: Option<String>,
 }
 
-/// Why no file was opened.
+/// The reason why no file was opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// It cannot be had.
+    /// The file cannot be opened.
     Io(io::Error),
-    /// It is something else than a regular file: `a directory`, `a FIFO`.
+    /// The path names something else than a regular file: `a directory`, `a FIFO`.
     Kind(&'static str),
 }
 
@@ -52,7 +54,8 @@ impl From<io::Error> for OpenError {
     }
 }
 
-/// Opens the regular file at `path` without waiting for a writer. Refuses it if anybody but `owners` may change it.
+/// Opens the regular file at `path` without waiting for a writer. The result contains a doubt if
+/// anybody but `owners` may change the file.
 pub fn open(path: &Path, owners: &Owners, way: Way) -> Result<Opened, OpenError> {
     let walked = walk(path)?;
     let file = match walked.found {
@@ -75,14 +78,15 @@ pub fn open(path: &Path, owners: &Owners, way: Way) -> Result<Opened, OpenError>
     Ok(Opened { file, about, doubt })
 }
 
-/// Why what lies in the directory at `path` cannot be trusted; none if it can.
+/// Returns why the content of the directory at `path` cannot be trusted; `None` if it can.
 pub fn doubt_of_directory(path: &Path) -> io::Result<Option<String>> {
     let directory = walk::open_directory(path)?;
     let about = directory.metadata()?;
     Ok(Owners::of_this_process().doubt_of(&Subject::Directory(path), &about, &directory))
 }
 
-/// Why the owner of the directory at `path` cannot be trusted; none if it can, whoever else may write there.
+/// Returns why the owner of the directory at `path` cannot be trusted; `None` if the owner can,
+/// whoever else may write there.
 pub fn doubt_of_owner(path: &Path) -> io::Result<Option<String>> {
     let about = walk::open_directory(path)?.metadata()?;
     Ok(Owners::of_this_process().doubt_of_owner(&Subject::Directory(path), &about))

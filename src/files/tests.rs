@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 
-/// The user nobody, who owns what is strange here.
+/// The user nobody, who owns untrusted files in these tests.
 const STRANGER: u32 = 65_534;
 
 fn is_root() -> bool {
@@ -74,7 +74,7 @@ fn a_link_of_a_stranger_is_followed_to_files_of_that_stranger_alone() {
     let owners = Owners::of_this_process().and(Some(STRANGER));
     let told = format!("a symbolic link on the way to it belongs to user {STRANGER}, wanted chown to root");
     assert_eq!(open(&link, &owners, Way::Links).unwrap().doubt, Some(told.clone()));
-    // Also where it stands for a directory.
+    // A link to a directory is judged too.
     let way = dir.path().join("way");
     symlink(dir.path(), &way).unwrap();
     std::os::unix::fs::lchown(&way, Some(STRANGER), None).unwrap();
@@ -85,7 +85,7 @@ fn a_link_of_a_stranger_is_followed_to_files_of_that_stranger_alone() {
 
 #[test]
 fn directories_are_judged_for_a_file_that_was_found() {
-    // A directory of its own below one that nobody else may write.
+    // A directory of its own, below a directory that no other user may write.
     let dir = tempfile::tempdir().unwrap();
     let inner = dir.path().join("inner");
     fs::create_dir(&inner).unwrap();

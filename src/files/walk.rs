@@ -1,4 +1,5 @@
-//! The way to a file, name by name: what was opened at its end, and which directories and symbolic links led there.
+//! The walk along a path, name by name. It gives the file at the end, and the directories and
+//! symbolic links that led there.
 
 use std::ffi::OsString;
 use std::fs::{File, FileType};
@@ -10,21 +11,21 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 
-/// Symbolic links followed at most, as the kernel does.
+/// The number of symbolic links followed at most, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// What is at the end of the way.
+/// The object at the end of a path.
 pub(super) enum Found {
-    /// A regular file when it was looked up.
+    /// A file that was a regular file when its name was looked up.
     File(File),
-    /// Something else, which is not opened: a device may act on that.
+    /// Something else. It is not opened, because opening a device may have effects.
     Other(&'static str),
 }
 
-/// A way that was walked.
+/// The result of a walk.
 pub(super) struct Walked {
     pub(super) found: Found,
-    /// Each directory a name was looked up in.
+    /// Each directory in which a name was looked up.
     pub(super) directories: Vec<(PathBuf, File)>,
     /// The owner of each symbolic link that was followed.
     pub(super) links: Vec<u32>,
@@ -64,7 +65,7 @@ pub(super) fn walk(path: &Path) -> io::Result<Walked> {
             directories.push((shown, here));
             return Ok(Walked { found, directories, links });
         }
-        // Asked for as a directory, so that what is mounted on demand is.
+        // Opened as a directory, so that a file system that is mounted on demand gets mounted.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | follow;
         let next = File::from(openat(&here, &name, flags, Mode::empty())?);
         let next_shown = shown.join(&name);
@@ -73,19 +74,19 @@ pub(super) fn walk(path: &Path) -> io::Result<Walked> {
     Ok(Walked { found: Found::Other("a directory"), directories, links })
 }
 
-/// Opens a directory, whichever way leads there.
+/// Opens a directory. The path to it is not judged.
 pub(super) fn open_directory(path: &Path) -> io::Result<File> {
     let opened: OwnedFd = openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     Ok(File::from(opened))
 }
 
-/// Where a way begins, and how that is shown.
+/// Returns the directory where a path begins, and its name for messages.
 fn beginning(path: &Path) -> io::Result<(PathBuf, File)> {
     let beginning = Path::new(if path.is_absolute() { "/" } else { "." });
     Ok((beginning.to_owned(), open_directory(beginning)?))
 }
 
-/// The names to be looked up, the first one last.
+/// Returns the names to look up, in reverse order.
 fn names(path: &Path) -> Vec<OsString> {
     let name = |component: Component<'_>| match component {
         Component::ParentDir => Some(OsString::from("..")),
@@ -95,7 +96,7 @@ fn names(path: &Path) -> Vec<OsString> {
     path.components().rev().filter_map(name).collect()
 }
 
-/// Follows what is no name of a path: `/proc/self/fd/0`.
+/// Follows a link that the kernel resolves itself, such as `/proc/self/fd/0`.
 fn open_path(here: &File, name: &OsString) -> io::Result<File> {
     Ok(File::from(openat(here, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?))
 }
@@ -104,7 +105,7 @@ fn is_on_proc(entry: &File) -> bool {
     rustix::fs::fstatfs(entry).is_ok_and(|about| about.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
-/// The kind of what is no regular file, for a message.
+/// Returns the kind of an object that is no regular file, for a message.
 pub(super) fn kind_of(file_type: FileType) -> &'static str {
     if file_type.is_dir() {
         "a directory"

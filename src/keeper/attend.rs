@@ -1,7 +1,8 @@
-//! One run's process from its start until nothing of it is left.
+//! The course of one run's process, from its start until nothing of it is left.
 //!
-//! Invariant: a run is reported ended only when its direct child is dead and what it left behind is too; TERM comes before
-//! KILL by the grace, but no process of it lives past the lease's deadline for want of our KILL.
+//! Invariant: a run is reported ended only when its direct child and all processes it left behind
+//! are dead. TERM comes before KILL by the grace. But no process lives past the lease's deadline
+//! because we failed to send KILL.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,24 +19,28 @@ use super::program;
 use super::starting::{Starting, start};
 use super::wire::{End, Key, Launch, News, Report};
 
-/// How long the pipes are read after the direct child ended.
+/// The time for which the pipes are read after the direct child ended.
 const DRAIN: Duration = Duration::from_secs(2);
-/// How long what was left behind may take to end by itself before it counts as left: the tail of a pipeline is mere
-/// milliseconds behind its head.
+/// The time in which processes left behind may end by themselves before they count as left. The
+/// tail of a pipeline ends mere milliseconds after its head.
 const SETTLE: Duration = Duration::from_millis(50);
-/// How often KILL is sent to what will not die, another user's or stuck in the kernel, before it is given up: ten seconds of
-/// them. Counted, not timed: a keeper that was itself stopped has not waited meanwhile.
+/// The number of KILLs sent to processes left behind that do not die, before they are given up.
+/// Such a process belongs to another user or is stuck in the kernel.
+///
+/// The KILLs take ten seconds. They are counted instead of the time, because a keeper that was
+/// itself stopped has not waited meanwhile.
 const MOST_KILLS: u32 = 100;
-/// How long a killed leader may take to be gone before all of its run is searched and killed again; each time twice as long, until
-/// it is as long as the other.
+/// The wait between KILLs of a leader, before all of its run is searched and killed again. It
+/// doubles each time, up to `KILL_AGAIN_AT_LEAST`.
 const KILL_AGAIN: Duration = Duration::from_millis(50);
 const KILL_AGAIN_AT_LEAST: Duration = Duration::from_secs(1);
-/// How often that is done before a leader is given up: ten seconds of it.
+/// The number of KILLs sent to a leader before it is given up. They take ten seconds.
 const MOST_KILLS_OF_A_LEADER: u32 = 14;
-/// The same of a child whose program has not begun: it is stuck in the kernel then, and never will be the program.
+/// The number of KILLs sent to a child whose program has not begun. If it survives them, it is
+/// stuck in the kernel and will never become the program.
 const MOST_KILLS_OF_A_START: u32 = 6;
 
-/// Runs `launch` from start to end and tells the daemon.
+/// Runs `launch` from start to end and reports the end to the daemon.
 pub(super) async fn attend(house: Rc<House>, key: Key, mut launch: Launch, mut words: mpsc::UnboundedReceiver<Word>) {
     let report = match start(&house, key, &mut launch, &mut words).await {
         Ok(starting) => starting.watch(&house, key, &launch, words).await,
@@ -45,24 +50,27 @@ pub(super) async fn attend(house: Rc<House>, key: Key, mut launch: Launch, mut w
     house.say(News::Ended(key, report));
 }
 
-/// What is known of a killed process that does not die.
+/// The state of a killed process that does not die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GivenUp {
-    /// Its program never began, and never will: it is stuck in the kernel, and dies when it wakes.
+    /// Its program never began and never will: the process is stuck in the kernel, and dies when it
+    /// wakes.
     Unbegun,
-    /// It may go on: stuck in the kernel, or another user's.
+    /// The process may go on: it is stuck in the kernel, or belongs to another user.
     Alive,
 }
 
-/// How a leader is no more to be waited for.
+/// The reason why the wait for a leader ended.
 enum Exit {
-    /// It is dead, not reaped yet.
+    /// The leader is dead, and not reaped yet.
     Dead,
-    /// The same, and its program never began: why.
+    /// The leader is dead and its program never began, for this reason.
     Failed(Report),
-    /// It was killed before its program began and does not die, being stuck in the kernel. It runs nothing of the job any more.
+    /// The leader was killed before its program began, and does not die because it is stuck in the
+    /// kernel. It can no longer run any of the job.
     Stuck,
-    /// It was killed and does not die, as another user's or stuck in the kernel.
+    /// The leader was killed and does not die: it belongs to another user or is stuck in the
+    /// kernel.
     Alive,
 }
 
@@ -84,7 +92,8 @@ impl Starting {
             }
             Exit::Dead | Exit::Failed(_) => {}
         }
-        // Not reaped yet: as long as it is a zombie its number, and that of its session, names nobody else.
+        // The leader is not reaped yet. As long as it is a zombie, no other process gets its pid or
+        // its session's number.
         let status = self.status(WaitIdOptions::NOWAIT);
         let drained = tokio::task::spawn_local(finish_pipes(std::mem::take(&mut self.pipes)));
         let end_before = self.bounds.end();
@@ -96,7 +105,7 @@ impl Starting {
         }
         let end = match end_before {
             Some(End::CannotStart) => return self.not_begun(launch, ""),
-            // The only words there are at this point say that some of it would not die.
+            // An error at this point can only be that some processes would not die.
             Some(End::LeaseLost) if error.is_some() => End::OutOfSight,
             end => end.unwrap_or(End::ByItself),
         };
@@ -116,7 +125,8 @@ impl Starting {
         rustix::process::waitid(WaitId::Pid(self.leader), options).ok().flatten()
     }
 
-    /// The report of one that was killed while something did not answer it.
+    /// Returns the report of a child that was killed while it waited for something that did not
+    /// answer.
     fn not_begun(&self, launch: &Launch, more: &str) -> Report {
         let what = program::unanswering(self.marks.place(), launch, &self.candidates);
         match self.bounds.end() {
@@ -136,7 +146,8 @@ impl Starting {
         let mut kills = 0;
         let mut failed = None;
         loop {
-            // Before the clock is looked at: a keeper that was stopped for a while finds a program that began in time.
+            // The marks are read before the clock. So a keeper that was stopped for a while finds a
+            // program that began in time.
             if let Some(told) = self.marks.read() {
                 failed = self.hear(told, house, key, launch);
             } else if kills >= MOST_KILLS_OF_A_START && self.marks.is_open() {
@@ -154,9 +165,10 @@ impl Starting {
                     house.kill_group(key);
                     now.saturating_add(KILL_AGAIN)
                 });
-                // Again and again, for it may fork faster than we look.
+                // KILL is repeated, because the job may fork faster than we search.
                 if now >= *wake {
-                    // One that is not its program yet has started nothing that would have to be searched for.
+                    // A child that has not become its program has started no other process, so no
+                    // search is needed.
                     if self.marks.is_open() {
                         house.kill_group(key);
                     } else {
@@ -180,13 +192,13 @@ impl Starting {
                 _ = self.timer.until(next) => {}
             }
         }
-        // What it told last, if it died before that was read.
+        // The child may have sent a last mark before it died.
         let last = self.marks.read().and_then(|told| self.hear(told, house, key, launch));
-        // Whoever was to be ended has come to that end.
+        // If an end was decided for the run, that end counts, not the failed start.
         failed.or(last).filter(|_| self.bounds.end().is_none()).map_or(Exit::Dead, Exit::Failed)
     }
 
-    /// Notes what became of the start; a report if it failed.
+    /// Notes the outcome of the start. Returns a report if it failed.
     fn hear(&mut self, told: Told, house: &House, key: Key, launch: &Launch) -> Option<Report> {
         match told {
             Told::Failed(failure) => Some(program::failed(failure, launch)),
@@ -199,7 +211,8 @@ impl Starting {
     }
 }
 
-/// Reads what is still in the pipes; whoever else holds them may for [`DRAIN`], then they are closed.
+/// Reads what is still in the pipes. If another process keeps them open, they are closed after
+/// [`DRAIN`].
 async fn finish_pipes(pipes: Vec<JoinHandle<()>>) {
     let end = tokio::time::Instant::now() + DRAIN;
     for mut pipe in pipes {
@@ -210,7 +223,8 @@ async fn finish_pipes(pipes: Vec<JoinHandle<()>>) {
     }
 }
 
-/// Ends what the direct child left behind. Returns whether it had to be killed, and words if some of it would not die.
+/// Ends the processes that the direct child left behind. Returns whether they had to be killed, and
+/// an error text if some would not die.
 async fn clear_up(
     house: &House,
     key: Key,
@@ -227,7 +241,7 @@ async fn clear_up(
         if seen.as_ref().is_some_and(Vec::is_empty) {
             return (left_processes, None);
         }
-        // Without a descriptor to look, something may be there: the end is not told yet.
+        // Without a descriptor to look, processes may be left, so the end is not reported yet.
         let is_seen = seen.is_some();
         let remaining = seen.unwrap_or_default();
         if now.since(died) >= SETTLE {
@@ -242,7 +256,7 @@ async fn clear_up(
                 let words = if is_seen {
                     format!("{} of its processes could not be killed and may still run", remaining.len())
                 } else {
-                    "its processes could not be looked for, for want of descriptors, and may still run".to_owned()
+                    "its processes could not be searched for lack of descriptors, and may still run".to_owned()
                 };
                 return (left_processes, Some(words));
             }
@@ -252,7 +266,7 @@ async fn clear_up(
         }
         tokio::select! {
             Some(word) = words.recv() => match word {
-                // It has ended; there is nothing to stop but what it left, which is being stopped.
+                // The leader has ended, and the processes it left are being stopped already.
                 Word::Stop => {}
                 Word::Extend(_) | Word::Abandon => drop(bounds.hear(word)),
             },

@@ -1,7 +1,8 @@
-//! What a child does to itself between fork and exec.
+//! The steps a child takes itself between fork and exec.
 //!
-//! Invariant: everything is made ready before the fork; here are system calls only, none of which allocates or locks. The first
-//! that fails is the end of the start: no job runs in a place, or as somebody, it was not to.
+//! Invariant: everything is prepared before the fork. The code here only makes system calls, and
+//! neither allocates nor locks. The first step that fails ends the start, so no job runs in a wrong
+//! place or as a wrong user.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -17,30 +18,30 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use super::marks::{Failure, Step};
 use super::wire::{Launch, Owner};
 
-/// What a child is to become, beside its program.
+/// The setup of a child, apart from its program.
 #[derive(Debug)]
 pub(super) struct Becoming {
     keeper: Pid,
     cwd: CString,
     cwd_else: Option<CString>,
     umask: Option<Mode>,
-    /// Where it moves itself into its cgroup.
+    /// The file by which the child moves itself into its cgroup.
     door: Option<File>,
     files: Option<Rlimit>,
     nice: Option<i32>,
     user: Option<Become>,
 }
 
-/// Which directory it has entered.
+/// The directory that the child entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entered {
-    /// Its own.
+    /// The directory that the job wants.
     Wanted,
-    /// The one for where its own is not there.
+    /// The alternative directory, because the wanted one is missing.
     Other,
 }
 
-/// A user, as the system calls want it.
+/// A user, in the types of the system calls.
 #[derive(Debug)]
 struct Become {
     uid: Uid,
@@ -55,11 +56,13 @@ impl Become {
         Self { uid: Uid::from_raw(*uid), gid: Gid::from_raw(*gid), groups }
     }
 
-    /// Becomes it for good. Groups go first, for a user without rights can change none; rights that are kept across a change of
-    /// users are given up, and that there is no way back is tried.
+    /// Becomes the user for good.
+    ///
+    /// Groups are set first, because a user without rights cannot change them. Capabilities that
+    /// survive a change of users are dropped. A try to become root again must fail.
     fn enter(&self) -> Result<(), Failure> {
         let by = |call| move |errno| Step::User(call).failed(errno);
-        // So that it may open its own output anew (`/dev/stderr`), which it is not the owner of.
+        // The user does not own its output, and may want to open it anew (`/dev/stderr`).
         for output in [rustix::stdio::stdout(), rustix::stdio::stderr()] {
             rustix::fs::fchmod(output, Mode::from_raw_mode(0o666)).map_err(by("fchmod"))?;
         }
@@ -77,11 +80,14 @@ impl Become {
 }
 
 impl Becoming {
-    /// Ready for a fork by the calling process, to become what `launch` says, in the cgroup behind `door`. Fails if its
-    /// directory cannot be one.
+    /// Prepares the setup that `launch` describes, for a fork by the calling process, in the cgroup
+    /// behind `door`.
+    ///
+    /// Fails if a directory's name contains a zero byte.
     pub(super) fn new(launch: &Launch, door: Option<File>) -> io::Result<Self> {
         let named = |directory: &PathBuf| CString::new(directory.as_os_str().as_bytes());
-        // More than this process may have open is more than it may allow; less is all the same "at most".
+        // This process cannot allow more open files than it has itself. A lower limit still fulfils
+        // "at most".
         let most = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
         let files = launch.limits.files.map(|files| Some(files.min(most)));
         Ok(Self {
@@ -96,7 +102,7 @@ impl Becoming {
         })
     }
 
-    /// Makes the calling process ready for its program but for its directory, waiting for nothing. For a child just forked.
+    /// Sets up the calling process, except its directory. Never waits. For a child just forked.
     pub(super) fn prepare(&self) -> Result<(), Failure> {
         let exec = |errno| Step::Exec.failed(errno);
         rustix::process::setsid().map_err(exec)?;
@@ -107,21 +113,23 @@ impl Becoming {
             rustix::process::setrlimit(Resource::Nofile, files).map_err(|errno| Step::Files.failed(errno))?;
         }
         if let Some(nice) = self.nice {
-            // Refused only where this node gives way further already.
+            // The kernel refuses this only if the node already has a lower priority.
             let _ = rustix::process::setpriority_process(None, nice);
         }
-        // What this node may to become other users is not its jobs'. Systems without such a set have nothing to give away.
+        // The node's capability to become other users must not pass to its jobs. Systems without an
+        // ambient set have nothing to drop.
         let _ = rustix::thread::clear_ambient_capability_set();
-        // As the service manager has it: no core files unless the job asks for them.
+        // The default of the service manager: no core files unless the job asks for them.
         let core = Rlimit { current: Some(0), ..rustix::process::getrlimit(Resource::Core) };
         rustix::process::setrlimit(Resource::Core, core).map_err(exec)?;
         if let Some(user) = &self.user {
             user.enter()?;
         }
-        // Only now: a change of users takes it back.
+        // Set only now, because a change of users clears the death signal.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(exec)?;
         if rustix::process::getppid() != Some(self.keeper) {
-            // The keeper died before the death signal was set: nobody would ever stop this child.
+            // The keeper died before the death signal was set, so nothing would ever stop this
+            // child.
             return Err(exec(Errno::SRCH));
         }
         if let Some(umask) = self.umask {
@@ -130,8 +138,8 @@ impl Becoming {
         Ok(())
     }
 
-    /// Enters its directory, as its user; the other one only where there is none. May wait for a file system as long as that
-    /// likes.
+    /// Enters the job's directory, with the rights of the job's user. Takes the alternative only if
+    /// the wanted directory is missing. May wait for a file system without limit.
     pub(super) fn enter_directory(&self) -> Result<Entered, Failure> {
         let entered = match (rustix::process::chdir(&self.cwd), &self.cwd_else) {
             (Ok(()), _) => Ok(Entered::Wanted),

@@ -1,6 +1,6 @@
-//! The bounds a run's process lives in, and what was decided about its end.
+//! The bounds of a run's process, and the decision how the process ends.
 //!
-//! Invariant: once decided an end stays; the lease's deadline has the last word on when KILL is due.
+//! Invariant: a decided end stays. KILL is never later than the lease's deadline.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use super::wire::{End, Launch};
 pub(super) struct Bounds {
     deadline: BootInstant,
     margin: Duration,
-    /// When it must have started, or else the time it has from then on.
+    /// The time by which the program must have started; after the start, the time by which it must
+    /// end.
     limit: Limit,
     kill_grace: Duration,
     end: Option<End>,
@@ -27,7 +28,7 @@ enum Limit {
 }
 
 impl Bounds {
-    /// Those of a start that begins now.
+    /// Returns the bounds of a start that begins now.
     pub(super) fn of_start(launch: &Launch) -> Self {
         Self {
             deadline: launch.deadline,
@@ -39,23 +40,23 @@ impl Bounds {
         }
     }
 
-    /// Notes that the program runs: its time counts from now on.
+    /// Notes that the program runs. Its timeout counts from now.
     pub(super) fn note_started(&mut self, timeout: Duration) {
         self.limit = Limit::EndBy(BootInstant::now().saturating_add(timeout));
     }
 
-    /// How it ends, if that was decided.
+    /// Returns how the run ends, if that was decided.
     pub(super) fn end(&self) -> Option<End> {
         self.end
     }
 
-    /// Decides whether it has to end. Whether that was decided now: then TERM is due.
+    /// Decides whether the run has to end. Returns true if that was decided now; then TERM is due.
     pub(super) fn judge(&mut self, now: BootInstant) -> bool {
         if self.end.is_some() {
             return false;
         }
         match self.limit {
-            // There is nobody yet who could end well.
+            // The program has not begun, so nothing could react to TERM: KILL is due at once.
             Limit::StartBy(at) if now >= at => {
                 self.end = Some(End::CannotStart);
                 self.kill_at = Some(now);
@@ -67,18 +68,18 @@ impl Bounds {
         self.end.is_some()
     }
 
-    /// Decides that it ends so, with its grace from `now` on.
+    /// Decides how the run ends. Its grace counts from `now`.
     pub(super) fn decide(&mut self, end: End, now: BootInstant) {
         self.end = Some(end);
         self.kill_at = Some(now.saturating_add(self.kill_grace));
     }
 
-    /// When KILL is due; the lease's deadline has the last word.
+    /// Returns when KILL is due, at the latest at the lease's deadline.
     pub(super) fn kill_at(&self) -> BootInstant {
         self.kill_at.map_or(self.deadline, |at| at.min(self.deadline))
     }
 
-    /// Whether TERM is due because of this word.
+    /// Applies `word`. Returns true if TERM is due because of it.
     pub(super) fn hear(&mut self, word: Word) -> bool {
         let now = BootInstant::now();
         match word {
@@ -96,7 +97,7 @@ impl Bounds {
         false
     }
 
-    /// When something is due next.
+    /// Returns when a decision or KILL is due next.
     pub(super) fn next_event(&self) -> BootInstant {
         let (Limit::StartBy(at) | Limit::EndBy(at)) = self.limit;
         match self.end {

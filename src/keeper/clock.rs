@@ -1,7 +1,7 @@
-//! Time that goes on while the machine sleeps: instants and a timer on `CLOCK_BOOTTIME`.
+//! Instants and timers on `CLOCK_BOOTTIME`.
 //!
-//! Invariant: a lease deadline or a time-out measured here never stretches because a machine was suspended or the daemon was
-//! stopped, which an instant on `CLOCK_MONOTONIC` would do.
+//! Invariant: a lease deadline or a timeout measured here never stretches because the machine was
+//! suspended or the daemon was stopped. An instant on `CLOCK_MONOTONIC` would stretch.
 
 use std::io;
 use std::time::Duration;
@@ -11,13 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use super::spawn::Awaited;
 
-/// Nanoseconds since this machine booted, time asleep included (`clock_gettime(2)`, `CLOCK_BOOTTIME`).
+/// A number of nanoseconds since this machine booted, time asleep included (`clock_gettime(2)`,
+/// `CLOCK_BOOTTIME`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BootInstant(u64);
 
 impl BootInstant {
-    /// The present.
+    /// Returns the present instant.
     pub fn now() -> Self {
         let now = rustix::time::clock_gettime(ClockId::Boottime);
         let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
@@ -25,29 +26,29 @@ impl BootInstant {
         Self(seconds.saturating_mul(NANOS).saturating_add(nanos))
     }
 
-    /// The instant that many nanoseconds after the boot.
+    /// Returns the instant `nanos` nanoseconds after the boot.
     pub fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the boot.
+    /// Returns the nanoseconds since the boot.
     pub fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// This instant moved later; held at the end of time.
+    /// Returns this instant moved later by `by`; capped at the end of time.
     #[must_use]
     pub fn saturating_add(self, by: Duration) -> Self {
         Self(self.0.saturating_add(nanos_of(by)))
     }
 
-    /// This instant moved earlier; held at the boot.
+    /// Returns this instant moved earlier by `by`; capped at the boot.
     #[must_use]
     pub fn saturating_sub(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(nanos_of(by)))
     }
 
-    /// The time from `earlier` to this; zero if `earlier` is later.
+    /// Returns the time from `earlier` to this instant; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -59,22 +60,27 @@ fn nanos_of(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A timer that fires at a [`BootInstant`], at once after a resume if that lies behind (`timerfd_create(2)`).
+/// A timer that fires at a [`BootInstant`] (`timerfd_create(2)`).
+///
+/// After a resume it fires at once if the instant has passed meanwhile.
 pub struct BootTimer {
     fd: Awaited,
 }
 
 impl BootTimer {
-    /// A timer, set to nothing. Fails if descriptors are short. Must be called inside a runtime.
+    /// Creates a timer that is not set.
+    ///
+    /// Must be called inside a runtime. Fails if descriptors are short.
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = rustix::time::timerfd_create(TimerfdClockId::Boottime, flags)?;
         Ok(Self { fd: Awaited::new(fd)? })
     }
 
-    /// Waits for `at`; harmless to drop and ask again. Fails if the system refuses the timer.
+    /// Waits for `at`. The future may be dropped and the call repeated. Fails if the system refuses
+    /// the timer.
     pub async fn until(&self, at: BootInstant) -> io::Result<()> {
-        // A value of zero would disarm it.
+        // A value of zero would disarm the timer.
         let nanos = at.0.max(1);
         let value = Timespec {
             tv_sec: i64::try_from(nanos / NANOS).unwrap_or(i64::MAX),

@@ -1,13 +1,16 @@
-//! What the service manager gave this node to make cgroups in (`Delegate=yes`), and the room for its runs there.
+//! The cgroup that the service manager delegated to this node (`Delegate=yes`), and the cgroups of
+//! its runs in it.
 //!
-//! Below the cgroup this process was started in: `daemon`, where it moves with all it starts, for a cgroup that hands out
-//! controllers may hold no processes itself; and `runs-INCARNATION`, with one cgroup for each run. The lock on the latter
-//! tells a living node's from a dead one's: those of the dead are killed and removed at the next start.
+//! This module makes two children of the cgroup in which the process was started. `daemon` takes
+//! the process and all it starts, because a cgroup that hands out controllers may not contain
+//! processes itself. `runs-INCARNATION` contains one cgroup for each run. A living node locks its
+//! `runs-INCARNATION`. A directory without a lock belongs to a dead node: its processes are killed
+//! and it is removed at the next start.
 //!
-//! Invariant: nothing is done to a cgroup that is not marked as delegated, by systemd's own mark (`user.delegate`).
+//! Invariant: a cgroup is changed only if systemd marked it as delegated (`user.delegate`).
 //!
-//! That the left-overs of a dead predecessor are killed changes nothing of recovery: its `ended` mark is still its keeper's to
-//! write, for only that knows that no run of it was started outside a cgroup.
+//! Killing what a dead predecessor left does not change recovery. Only the predecessor's keeper may
+//! write the `ended` mark, because only that keeper knows that no run was started outside a cgroup.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,47 +23,49 @@ use rustix::fs::FlockOperation;
 use super::cgroup::Cgroup;
 use crate::domain::limits::{LimitKind, listed};
 
-/// How long what a dead node left may take to die.
+/// The longest wait until the processes that a dead node left have died.
 const PATIENCE: Duration = Duration::from_secs(10);
 const RUNS: &str = "runs-";
-/// Where the node and its keeper sit.
+/// The child cgroup with the node and its keeper.
 const SEAT: &str = "daemon";
 
-/// A cgroup of a node's own, and what it can enforce there.
+/// A cgroup delegated to this node, and the limits it can enforce.
 #[derive(Debug)]
 pub struct Delegation {
     base: Cgroup,
     runs: Cgroup,
     limits: BTreeSet<LimitKind>,
-    /// Held as long as the node lives.
+    /// The lock on `runs`. The node keeps it as long as it lives.
     _lock: File,
 }
 
-/// Why runs have no cgroups of their own here.
+/// The reason why runs have no cgroups of their own here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotDelegated {
-    /// No hierarchy of version 2, or this process is in none of it.
+    /// There is no cgroup hierarchy of version 2, or this process is in none.
     #[error("this host has no cgroups of version 2")]
     None,
-    /// It is not this node's to make others in.
+    /// The service manager did not delegate the cgroup to this node.
     #[error("its cgroup {0} is not delegated to it: wanted Delegate=yes in its unit")]
     Unmarked(String),
-    /// It could not even be looked for.
+    /// The search for the cgroup itself failed.
     #[error("cgroups cannot be looked for: {0}")]
     Failed(String),
-    /// It is, but something failed.
+    /// The cgroup is delegated, but an operation on it failed.
     #[error("its cgroup {path} cannot be used: {why}")]
     Unusable {
-        /// Which one.
+        /// The directory of the cgroup.
         path: String,
-        /// What the system said.
+        /// The error of the system.
         why: String,
     },
 }
 
 impl Delegation {
-    /// Moves the calling process out of the way, clears up after dead nodes and makes room for the runs of `incarnation`. To
-    /// be called before any child is started. Blocks, some seconds at most.
+    /// Takes over the delegated cgroup for the runs of `incarnation`.
+    ///
+    /// Moves the calling process into `daemon`, clears up after dead nodes and makes the cgroup for
+    /// runs. Call it before any child is started. Blocks for some seconds at most.
     pub fn take(incarnation: &str) -> Result<Self, NotDelegated> {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -88,12 +93,12 @@ impl Delegation {
         Ok(Self { base, runs, limits, _lock: lock })
     }
 
-    /// Which limits can be enforced by it.
+    /// Returns the limits that this cgroup can enforce.
     pub fn limits(&self) -> &BTreeSet<LimitKind> {
         &self.limits
     }
 
-    /// Why it cannot enforce some; none if it can enforce all.
+    /// Returns why some limits cannot be enforced; `None` if all can.
     pub fn lacks(&self) -> Option<String> {
         let lacking: BTreeSet<LimitKind> =
             LimitKind::ALL.into_iter().filter(|kind| kind.controller().is_some() && !self.limits.contains(kind)).collect();
@@ -101,25 +106,25 @@ impl Delegation {
         (!lacking.is_empty()).then(why)
     }
 
-    /// Where the cgroups of its runs are made.
+    /// Returns the cgroup in which the cgroups of runs are made.
     pub(super) fn runs(&self) -> &Cgroup {
         &self.runs
     }
 }
 
-/// The cgroup of the node itself, beside that of its runs.
+/// Returns the cgroup of the node itself, which lies beside `runs`.
 pub(super) fn seat_beside(runs: &Cgroup) -> Option<Cgroup> {
     Some(Cgroup::at(runs.dir().parent()?.join(SEAT)))
 }
 
 impl Drop for Delegation {
     fn drop(&mut self) {
-        // What is still alive in there keeps it, for the next start to kill.
+        // A process that is still alive in it keeps the cgroup. The next start kills that process.
         let _ = self.runs.remove();
     }
 }
 
-/// Has those below `cgroup` held to limits; which ones.
+/// Enables controllers for the children of `cgroup`. Returns the limits that were enabled.
 fn hand_on_controllers(cgroup: &Cgroup) -> BTreeSet<LimitKind> {
     let handed_on = |kind: &LimitKind| {
         kind.controller().is_some_and(|controller| cgroup.write("cgroup.subtree_control", &format!("+{controller}")).is_ok())
@@ -127,7 +132,7 @@ fn hand_on_controllers(cgroup: &Cgroup) -> BTreeSet<LimitKind> {
     LimitKind::ALL.into_iter().filter(handed_on).collect()
 }
 
-/// Kills and removes the runs of nodes that are no more.
+/// Kills and removes the runs of dead nodes.
 fn clear_up_after_the_dead(base: &Cgroup) {
     for runs in base.children() {
         let is_runs = runs.dir().file_name().is_some_and(|name| name.to_string_lossy().starts_with(RUNS));
@@ -140,13 +145,14 @@ fn clear_up_after_the_dead(base: &Cgroup) {
             tracing::warn!(cgroup = %runs.dir().display(), processes = count, "A dead schedd left processes of jobs behind; they are killed.");
         }
         if !runs.clear(PATIENCE) {
-            tracing::error!(cgroup = %runs.dir().display(), "Some of them do not die.");
+            tracing::error!(cgroup = %runs.dir().display(), "Some processes left by a dead schedd could not be killed.");
         }
         runs.remove();
     }
 }
 
-/// The directory of this process' cgroup of version 2, by `/proc/self/mountinfo` and `/proc/self/cgroup`.
+/// Returns the directory of this process' cgroup of version 2, from `/proc/self/mountinfo` and
+/// `/proc/self/cgroup`.
 fn own_directory(mounts: &str, own: &str) -> Option<PathBuf> {
     let own = Path::new(own.lines().find_map(|line| line.strip_prefix("0::"))?);
     mounts.lines().find_map(|line| {
@@ -157,9 +163,9 @@ fn own_directory(mounts: &str, own: &str) -> Option<PathBuf> {
     })
 }
 
-/// Whether the service manager has marked the cgroup as its owner's to divide.
+/// Returns true if the service manager marked the cgroup as delegated.
 fn is_marked(dir: &Path) -> bool {
-    // Of one whose service manager is old only root can read the mark.
+    // An old service manager sets `trusted.delegate`, which only root can read.
     ["user.delegate", "trusted.delegate"].into_iter().any(|name| {
         let mut value = [0_u8; 8];
         rustix::fs::getxattr(dir, name, &mut value).is_ok_and(|length| value.get(..length) == Some(b"1"))

@@ -1,29 +1,31 @@
-//! The beginning and the end of what a job wrote, both streams in the order they came, in bounded memory.
+//! The beginning and the end of a job's output, in bounded memory. Both streams keep the order in
+//! which they came.
 //!
-//! Invariant: kept + dropped = appended, to the byte. At most as many bytes are kept as the bounds say; the order of the streams
-//! costs two bytes a change of stream, so a writer of single bytes that alternates takes at most three times as much.
+//! Invariant: kept + dropped = appended, to the byte. At most as many bytes are kept as the bounds
+//! say. The order of the streams costs two bytes for each change of stream. So a writer that
+//! alternates single bytes takes at most three times as much.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-/// How much of an output is kept.
+/// The number of bytes of an output that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputBounds {
-    /// Bytes from the beginning.
+    /// The bytes kept from the beginning.
     pub head: usize,
-    /// Bytes before the end.
+    /// The bytes kept from the end.
     pub tail: usize,
 }
 
 impl Default for OutputBounds {
-    /// 16 KiB and 48 KiB.
+    /// Returns the bounds of 16 KiB for the beginning and 48 KiB for the end.
     fn default() -> Self {
         Self { head: 16 * 1024, tail: 48 * 1024 }
     }
 }
 
-/// Which of a job's two pipes.
+/// A stream of a job's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stream {
     /// Standard output.
@@ -32,35 +34,35 @@ pub enum Stream {
     Stderr,
 }
 
-/// Bytes of one stream that came one after the other.
+/// Consecutive bytes of one stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// Where they were written.
+    /// The stream the bytes were written to.
     pub stream: Stream,
-    /// As they were written: any bytes.
+    /// The bytes as they were written; not necessarily UTF-8.
     pub bytes: Vec<u8>,
 }
 
-/// What is kept of a job's output. Between `head` and `tail` lie the dropped bytes.
+/// The kept part of a job's output. The dropped bytes lie between `head` and `tail`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Output {
     /// The beginning.
     pub head: Vec<Chunk>,
-    /// The end, without what `head` has.
+    /// The end, without the bytes in `head`.
     pub tail: Vec<Chunk>,
-    /// How many bytes between them were thrown away.
+    /// The number of bytes dropped between `head` and `tail`.
     pub dropped_bytes: u64,
 }
 
 impl Output {
-    /// What is kept of one stream: its part of the head and of the tail.
+    /// Returns the kept bytes of one stream, from the head and the tail.
     pub fn stream(&self, stream: Stream) -> Vec<u8> {
         let chunks = self.head.iter().chain(&self.tail);
         chunks.filter(|chunk| chunk.stream == stream).flat_map(|chunk| chunk.bytes.iter().copied()).collect()
     }
 }
 
-/// The output as it grows.
+/// The output while it grows.
 #[derive(Debug, Default)]
 pub(crate) struct Excerpt {
     bounds: OutputBounds,
@@ -70,15 +72,15 @@ pub(crate) struct Excerpt {
 }
 
 impl Excerpt {
-    /// Nothing yet, of which so much will be kept.
+    /// Creates an empty excerpt with these bounds.
     pub(crate) fn new(bounds: OutputBounds) -> Self {
         Self { bounds, ..Self::default() }
     }
 
-    /// Takes what `stream` wrote.
+    /// Appends bytes that `stream` wrote.
     pub(crate) fn append(&mut self, stream: Stream, bytes: &[u8]) {
         let room = self.bounds.head.saturating_sub(self.head.len());
-        // Once something was dropped the head is closed: what comes later is not the beginning.
+        // Once bytes were dropped the head is closed: later bytes are not the beginning.
         let room = if self.dropped == 0 { room } else { 0 };
         let (first, rest) = bytes.split_at(room.min(bytes.len()));
         self.head.push(stream, first);
@@ -90,25 +92,25 @@ impl Excerpt {
         self.add_dropped(u64::try_from(skipped.saturating_add(over)).unwrap_or(u64::MAX));
     }
 
-    /// Counts bytes that were thrown away before they came here.
+    /// Counts bytes that were dropped before they came here.
     pub(crate) fn add_dropped(&mut self, count: u64) {
         self.dropped = self.dropped.saturating_add(count);
     }
 
-    /// A copy of what is kept.
+    /// Returns a copy of the kept bytes.
     pub(crate) fn output(&self) -> Output {
         Output { head: self.head.chunks(), tail: self.tail.chunks(), dropped_bytes: self.dropped }
     }
 }
 
-/// Bytes and whose they are.
+/// Bytes, and the stream of each span of them.
 #[derive(Debug, Default)]
 struct Sequence {
     bytes: VecDeque<u8>,
     spans: VecDeque<Span>,
 }
 
-/// A length and a stream in two bytes: the top bit is set for standard error.
+/// A length and a stream in two bytes. The top bit is set for standard error.
 #[derive(Debug, Clone, Copy)]
 struct Span(u16);
 

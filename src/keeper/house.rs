@@ -1,7 +1,8 @@
-//! What the keeper's tasks share: who lives here, what goes to the daemon, and the sweep of what nobody owns.
+//! The state that the keeper's tasks share: the runs, the queue to the daemon, and the sweep of
+//! orphans.
 //!
-//! Invariant: a resident's number is known here before any other task can look, so a sweep never takes a direct child for a
-//! stray.
+//! Invariant: the pid of a run's leader is entered here before any other task can look. So a sweep
+//! never takes a direct child for an orphan.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -22,50 +23,54 @@ use super::tree::{self, Claim, Identity, Process, Snapshot};
 use super::wire::{Key, Launch, News};
 use crate::domain::limits::Limits;
 
-/// What a run's task is told.
+/// An instruction to a run's task.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Word {
-    /// A new lease deadline.
+    /// The lease was renewed to this deadline.
     Extend(BootInstant),
     /// Stop with grace.
     Stop,
-    /// Stop without.
+    /// Stop without grace.
     Abandon,
 }
 
 struct Resident {
     identity: Identity,
-    /// The number of the user it becomes; none = it stays who the keeper is.
+    /// The uid that the run's process becomes; `None` keeps the keeper's user.
     owner: Option<u32>,
     cgroup: Option<Cgroup>,
-    /// Number and start of each process once seen to be its own: still so when its parent and its environment are gone.
+    /// The pid and start time of each process recognised as this run's. A process stays recognised
+    /// when its parent and its environment are gone.
     known: HashSet<(i32, u64)>,
     words: mpsc::UnboundedSender<Word>,
 }
 
-/// The state of a keeper; one thread, so plain cells.
+/// The state of a keeper. It has one thread, so plain cells suffice.
 pub(super) struct House {
     residents: RefCell<HashMap<Key, Resident>>,
     changed: Notify,
     outbox: mpsc::UnboundedSender<Item>,
     buffer: RefCell<Vec<u8>>,
-    /// The last reading of all processes, and when it began.
+    /// The last snapshot of all processes, and the instant at which it began.
     read: RefCell<Option<(BootInstant, Rc<Snapshot>)>>,
     output: OutputBounds,
-    /// Where each run gets a cgroup of its own.
+    /// The cgroup in which each run gets a cgroup of its own.
     cgroups: Option<Cgroup>,
-    /// Those of runs that are over, which could not be removed yet.
+    /// Cgroups of ended runs that could not be removed yet.
     left_cgroups: RefCell<Vec<Cgroup>>,
-    /// Children that were killed and do not die: nobody's any more, until they can be reaped.
+    /// Children that were killed and do not die. They belong to no run, and are kept until they can
+    /// be reaped.
     given_up: RefCell<HashMap<i32, GivenUp>>,
 }
 
 const BUFFER: usize = 64 * 1024;
-/// How old a reading of all processes may be to tell who is sent TERM: runs that are to stop at once share it.
+/// The largest age of a snapshot that may choose the processes for TERM. Runs that are stopped at
+/// once share one snapshot.
 const FRESH: Duration = Duration::from_millis(20);
 
 impl House {
-    /// An empty house, whose runs get cgroups below `cgroups`, and what it will have to say.
+    /// Creates the state without runs, and the queue of items for the daemon. Runs get cgroups
+    /// below `cgroups`.
     pub(super) fn new(output: OutputBounds, cgroups: Option<Cgroup>) -> (Rc<Self>, mpsc::UnboundedReceiver<Item>) {
         let (outbox, items) = mpsc::unbounded_channel();
         let house = Self {
@@ -82,7 +87,7 @@ impl House {
         (Rc::new(house), items)
     }
 
-    /// Takes a run in, before it has a process; none if the key is taken.
+    /// Registers a run before it has a process. Returns `None` if `key` is in use.
     pub(super) fn admit(&self, key: Key, launch: &Launch) -> Option<mpsc::UnboundedReceiver<Word>> {
         let mut residents = self.residents.borrow_mut();
         if residents.contains_key(&key) {
@@ -96,8 +101,10 @@ impl House {
         Some(heard)
     }
 
-    /// Makes the cgroup of a run; none where runs have none. A run that asks for nothing only a cgroup can give starts without
-    /// one if it cannot be made; for any other that is an error.
+    /// Makes the cgroup of a run. Returns `None` if runs have no cgroups.
+    ///
+    /// If the cgroup cannot be made, a run without limits that need a cgroup starts without one.
+    /// For any other run that is an error.
     pub(super) fn make_cgroup(&self, key: Key, limits: &Limits) -> io::Result<Option<Cgroup>> {
         let Some(cgroups) = &self.cgroups else { return Ok(None) };
         let made = cgroups.make(&key.to_string()).and_then(|made| match made.limit(limits) {
@@ -118,7 +125,7 @@ impl House {
         Ok(Some(cgroup))
     }
 
-    /// Whether one of a run's processes was killed because memory had run out.
+    /// Returns true if one of a run's processes was killed because memory had run out.
     pub(super) fn is_out_of_memory(&self, key: Key) -> bool {
         self.cgroup(key).is_some_and(|cgroup| cgroup.oom_kills() > 0)
     }
@@ -127,32 +134,33 @@ impl House {
         self.residents.borrow().get(&key)?.cgroup.clone()
     }
 
-    /// Notes a run's process. To be called before the next await after its fork.
+    /// Notes the pid of a run's leader. Call it before the next await after the fork.
     pub(super) fn note_leader(&self, key: Key, pid: i32) {
         if let Some(resident) = self.residents.borrow_mut().get_mut(&key) {
             resident.identity.leader = Some(pid);
         }
     }
 
-    /// Waits no longer for the process of a run, which was killed: from now on it is no other run's, and in nobody's way.
+    /// Stops the wait for a run's leader that was killed. From now on the leader belongs to no run
+    /// and blocks none.
     pub(super) fn give_up(&self, key: Key, how: GivenUp) {
         let mut residents = self.residents.borrow_mut();
         let Some(resident) = residents.get_mut(&key) else { return };
         let Some(pid) = resident.identity.leader.take() else { return };
         let has_to_move = how == GivenUp::Unbegun && resident.cgroup.is_some();
         if let Some(seat) = self.cgroups.as_ref().filter(|_| has_to_move).and_then(seat_beside) {
-            // If it cannot be moved its cgroup stays, and is cleared with all others in the end.
+            // If the move fails, the cgroup stays. It is cleared with all others in the end.
             let _ = seat.write("cgroup.procs", &pid.to_string());
         }
         self.given_up.borrow_mut().insert(pid, how);
     }
 
-    /// Whether that process will never run anything of a job.
+    /// Returns true if the process will never run any of a job.
     pub(super) fn never_begins(&self, pid: i32) -> bool {
         self.given_up.borrow().get(&pid) == Some(&GivenUp::Unbegun)
     }
 
-    /// Lets a run go: it is over.
+    /// Removes a run that is over.
     pub(super) fn release(&self, key: Key) {
         let resident = self.residents.borrow_mut().remove(&key);
         self.left_cgroups.borrow_mut().extend(resident.and_then(|resident| resident.cgroup));
@@ -164,7 +172,7 @@ impl House {
         self.left_cgroups.borrow_mut().retain(|cgroup| !cgroup.remove());
     }
 
-    /// Kills all in the cgroups of all runs; whether there is nobody.
+    /// Kills all processes in the cgroups of all runs. Returns true if there were none.
     pub(super) fn clear_cgroups(&self) -> bool {
         self.remove_left_cgroups();
         let Some(cgroups) = self.cgroups.as_ref().filter(|cgroups| cgroups.is_populated()) else { return true };
@@ -172,46 +180,48 @@ impl House {
         false
     }
 
-    /// Passes a word on to a run, if it is still here.
+    /// Passes an instruction to a run, if the run is still registered.
     pub(super) fn tell(&self, key: Key, word: Word) {
         if let Some(resident) = self.residents.borrow().get(&key) {
             let _ = resident.words.send(word);
         }
     }
 
-    /// Passes a word on to every run.
+    /// Passes an instruction to every run.
     pub(super) fn tell_all(&self, word: Word) {
         for resident in self.residents.borrow().values() {
             let _ = resident.words.send(word);
         }
     }
 
-    /// Waits until a run came or went.
+    /// Waits until a run was added or removed.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Whether no run is here.
+    /// Returns true if no run is registered.
     pub(super) fn is_empty(&self) -> bool {
         self.residents.borrow().is_empty()
     }
 
-    /// A place for what the run `key` writes.
+    /// Returns a buffer for the output of the run `key`.
     pub(super) fn pending(&self, key: Key) -> Rc<Pending> {
         Rc::new(Pending::new(key, self.output))
     }
 
-    /// Whether no run is here and none was given up, so that what is left is about to go.
+    /// Returns true if there is no run and no process that was given up. Then the processes that
+    /// are left are about to end.
     pub(super) fn is_ending(&self) -> bool {
         self.is_empty() && self.given_up.borrow().is_empty()
     }
 
-    /// Queues news.
+    /// Queues a message for the daemon.
     pub(super) fn say(&self, news: News) {
         let _ = self.outbox.send(Item::News(news));
     }
 
-    /// Reads what a pipe has now into `pending`. Whether the pipe is still open; fails with `WouldBlock` when it is empty.
+    /// Reads what a pipe has now into `pending`. Returns true if the pipe is still open. Fails with
+    /// `WouldBlock` if it is empty.
     pub(super) fn drain(
         &self,
         pipe: &tokio::net::unix::pipe::Receiver,
@@ -226,9 +236,11 @@ impl House {
         Ok(count > 0)
     }
 
-    /// The living processes of a run but its leader. Cheap when there are none. `None` if this process lacks the descriptors to look.
+    /// Returns the living processes of a run, without its leader. Cheap if there are none. `None`
+    /// if this process lacks the descriptors to look.
     pub(super) fn remaining(&self, key: Key) -> Option<Vec<Process>> {
-        // What a dead leader left is our child now, so no living orphan means nothing was left.
+        // The processes that a dead leader left are our children now. So without a living orphan
+        // nothing was left.
         let is_empty = self.cgroup(key).is_none_or(|cgroup| !cgroup.is_populated());
         if self.living_orphans()?.is_empty() && is_empty {
             return Some(Vec::new());
@@ -239,34 +251,37 @@ impl House {
             Some(members)
         };
         let found = remaining()?;
-        // One that changed its parent while we read may have been missed; twice it will not be.
+        // One scan may miss a process that changed its parent during the scan. Two scans in a row
+        // do not.
         if found.is_empty() { remaining() } else { Some(found) }
     }
 
-    /// Asks all of a run to end.
+    /// Sends TERM to all processes of a run.
     pub(super) fn terminate(&self, key: Key) {
         let snapshot = self.recent_snapshot(self.leader(key));
         tree::signal_all(&self.members(key, &snapshot).1, Signal::TERM);
     }
 
-    /// Kills the leader of a run with its process group, in no time: however many runs are out of time at once, none waits for
-    /// the others to be searched. To be called before the leader is reaped.
+    /// Kills the leader of a run with its process group, without a search. So many runs can be
+    /// killed at once, and none waits until the processes of another run are found.
+    ///
+    /// Call it before the leader is reaped.
     pub(super) fn kill_group(&self, key: Key) {
         if let Some(leader) = self.leader(key).and_then(Pid::from_raw) {
             let _ = rustix::process::kill_process_group(leader, Signal::KILL);
-            let _ = rustix::process::kill_process(leader, Signal::KILL); // Just forked it leads no group yet.
+            let _ = rustix::process::kill_process(leader, Signal::KILL); // A fresh child leads no group yet.
         }
         self.kill_cgroup(key);
     }
 
-    /// Kills all in the cgroup of a run, if it has one.
+    /// Kills all processes in the cgroup of a run, if it has one.
     pub(super) fn kill_cgroup(&self, key: Key) {
         if let Some(cgroup) = self.cgroup(key) {
             cgroup.kill();
         }
     }
 
-    /// Kills all of a run.
+    /// Kills all processes of a run, found by a search.
     pub(super) fn kill(&self, key: Key) {
         self.kill_cgroup(key);
         tree::signal_all(&self.members(key, &Snapshot::take()).1, Signal::KILL);
@@ -276,7 +291,7 @@ impl House {
         self.residents.borrow().get(&key)?.identity.leader
     }
 
-    /// A reading of all processes that is fresh and shows `leader`.
+    /// Returns a snapshot that is not older than [`FRESH`] and contains `leader`.
     fn recent_snapshot(&self, leader: Option<i32>) -> Rc<Snapshot> {
         let now = BootInstant::now();
         let mut read = self.read.borrow_mut();
@@ -288,14 +303,15 @@ impl House {
         }
     }
 
-    /// The leader of a run and all its processes, the dead among them.
+    /// Returns the leader of a run and all its processes, including dead processes.
     fn members(&self, key: Key, snapshot: &Snapshot) -> (Option<i32>, Vec<Process>) {
         let mut residents = self.residents.borrow_mut();
         let mut leaders: HashSet<i32> = self.given_up.borrow().keys().copied().collect();
         leaders.extend(residents.values().filter_map(|resident| resident.identity.leader));
         let is_alone = residents.len() == 1;
-        // A keeper may not read what became another user; but there may be one run only it can be of. What a run with a cgroup
-        // started is in that.
+        // A keeper may not read the environment of a process that became another user. The process
+        // still belongs to the run if only one run has that user. A run with a cgroup finds its
+        // processes there instead.
         let own_user = residents.get(&key).filter(|resident| resident.cgroup.is_none()).and_then(|resident| resident.owner);
         let own_user = own_user.filter(|uid| residents.values().filter(|other| other.owner == Some(*uid)).count() == 1);
         let others = residents.values().filter(|_| own_user.is_some());
@@ -306,7 +322,7 @@ impl House {
             let is_of_user = || claim == Claim::Hidden && own_user.is_some_and(|uid| orphan.is_bound_to(uid)) && !is_elsewhere();
             !leaders.contains(&orphan.pid) && (is_alone || is_of_user()) || known.contains(&(orphan.pid, orphan.started))
         });
-        // Whoever is in its cgroup is its own, whatever else it says.
+        // A process in the run's cgroup belongs to the run, whatever its environment says.
         let seen: HashSet<i32> = members.iter().map(|member| member.pid).collect();
         let inside = cgroup.iter().flat_map(Cgroup::pids).filter(|pid| !seen.contains(pid));
         members.extend(inside.filter_map(Process::read));
@@ -314,7 +330,8 @@ impl House {
         (identity.leader, members)
     }
 
-    /// Our children that are no leaders and alive; the dead are reaped. `None` if this process lacks the descriptors to look.
+    /// Returns our living children that lead no run. Reaps dead orphans. `None` if this process
+    /// lacks the descriptors to look.
     fn living_orphans(&self) -> Option<Vec<Process>> {
         let residents = self.residents.borrow();
         let leads = |pid: i32| residents.values().any(|resident| resident.identity.leader == Some(pid));
@@ -325,23 +342,25 @@ impl House {
         Some(living)
     }
 
-    /// Reaps dead orphans and kills those whose run is over. Returns how many children are left beside the residents.
+    /// Reaps dead orphans and kills those whose run is over. Returns how many children are left
+    /// that lead no run.
     pub(super) fn sweep(&self) -> usize {
         self.remove_left_cgroups();
         self.given_up.borrow_mut().retain(|pid, _| {
             let alive = Pid::from_raw(*pid).filter(|pid| tree::is_alive_child(*pid));
             alive.is_some_and(|pid| {
-                // In vain so far; it is not reaped, so its number is its own.
+                // KILL had no effect so far. The process is not reaped, so its pid names no other
+                // process.
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
                 true
             })
         });
-        // Unseen, at least one may be there.
+        // The orphans cannot be seen, so at least one may exist.
         let Some(orphans) = self.living_orphans() else { return 1 };
         let residents = self.residents.borrow();
         for orphan in &orphans {
             let mut claims = residents.values().map(|resident| resident.identity.claim(orphan.pid));
-            // One that says nothing may be anyone's who is still here.
+            // An orphan that names no run may belong to any run that is still here.
             if claims.all(|claim| claim == Claim::Other) {
                 orphan.signal(Signal::KILL);
             }

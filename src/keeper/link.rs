@@ -1,7 +1,7 @@
-//! The daemon's side of its keeper: handles on the keeper and on the runs in it.
+//! The daemon's side of its keeper: handles on the keeper and on its runs.
 //!
-//! Invariant: every [`Child`] ends, by the keeper's report or because the keeper is gone and what it had is killed. A child
-//! dropped before its end is killed.
+//! Invariant: every [`Child`] ends, by the keeper's report or because the keeper is gone and its
+//! runs were killed. A child that is dropped before its end is killed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -20,50 +20,54 @@ use super::tree::Identity;
 use super::wire::{self, End, Key, Launch, News, Order, Report};
 use crate::domain::limits::LimitKind;
 
-/// One that said nothing for so many looks in a row is given nothing new: it may stand still.
+/// The number of looks in a row without a message after which a keeper gets no new runs, because it
+/// may hang.
 const DOUBTFUL_LOOKS: u32 = 3;
 
-/// What a keeper is started with.
+/// The settings of a keeper.
 #[derive(Debug, Clone)]
 pub struct KeeperSettings {
     /// The program `schedd`.
     pub program: PathBuf,
-    /// Where it leaves its mark when it ended and nothing it started is alive; none = nowhere.
+    /// The file for the mark that the keeper leaves when it ended and nothing it started is alive.
+    /// `None`: no mark.
     pub ended_file: Option<PathBuf>,
     /// The node's name, for the mark.
     pub node: String,
     /// The node's incarnation, for the mark.
     pub incarnation: String,
-    /// How long the node's leases last: by it is measured how long a keeper may stand still.
+    /// The length of the node's leases. It determines how long a keeper may be silent.
     pub lease: Duration,
-    /// How much of what a job prints waits for the daemon, if that is slow.
+    /// The bounds of a job's output that waits for a slow daemon.
     pub output: OutputBounds,
-    /// Where its runs get cgroups of their own, if the service manager lets it make some.
+    /// The cgroup in which runs get cgroups of their own, if the service manager delegated one.
     pub delegation: Option<Arc<Delegation>>,
 }
 
-/// Why there is no keeper.
+/// The reason why there is no keeper.
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
-    /// It cannot be started.
+    /// The keeper cannot be started.
     #[error("keeper {program:?} cannot be started: {source}")]
     Start {
-        /// The program tried.
+        /// The program that was tried.
         program: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
 
-/// Takes what a run writes. Called from the task that listens to the keeper: must not block.
+/// A receiver of a run's output. It is called from the task that listens to the keeper, so it must
+/// not block.
 pub trait OutputSink: Send + Sync {
-    /// `stream` wrote `bytes`.
+    /// Appends `bytes` that `stream` wrote.
     fn append(&self, stream: Stream, bytes: &[u8]);
-    /// So many bytes that came at this point were thrown away.
+    /// Notes that `count` bytes were dropped at this point.
     fn add_dropped(&self, count: u64);
 }
 
-/// The node's keeper. When the last handle is dropped it is told to kill all and to leave.
+/// A handle on the node's keeper. When the last handle is dropped, the keeper kills all runs and
+/// exits.
 #[derive(Debug, Clone)]
 pub struct Keeper {
     inner: Arc<Inner>,
@@ -85,8 +89,10 @@ impl Drop for Inner {
 }
 
 impl Keeper {
-    /// Starts the keeper, and another whenever one dies. Makes the calling process a subreaper. Fails if the first cannot be
-    /// started. Must be called inside a runtime that goes on as long as the keeper is wanted.
+    /// Starts the keeper, and another whenever it dies. Makes the calling process a subreaper.
+    ///
+    /// Fails if the first keeper cannot be started. Must be called inside a runtime that lives as
+    /// long as the keeper is needed.
     pub async fn start(settings: KeeperSettings) -> Result<Self, KeeperError> {
         let closing = CancellationToken::new();
         let limits = settings.delegation.as_ref().map(|delegation| delegation.limits().clone()).unwrap_or_default();
@@ -95,34 +101,35 @@ impl Keeper {
         Ok(Self { inner: Arc::new(Inner { link, limits, has_cgroups, closing, next_key: AtomicU64::new(0) }) })
     }
 
-    /// Has it kill what still runs, and waits until it is gone.
+    /// Stops the keeper: it kills the runs that are left. Returns when it is gone.
     pub async fn stop(self) {
         self.inner.closing.cancel();
         let mut link = self.inner.link.clone();
         while link.changed().await.is_ok() {}
     }
 
-    /// Which limits its cgroups can hold runs to; none without cgroups.
+    /// Returns the limits that its cgroups can enforce; none without cgroups.
     pub fn limits(&self) -> &BTreeSet<LimitKind> {
         &self.inner.limits
     }
 
-    /// Whether each run has a cgroup of its own.
+    /// Returns true if each run has a cgroup of its own.
     pub fn has_cgroups(&self) -> bool {
         self.inner.has_cgroups
     }
 
-    /// The process id of the present keeper; none while there is none.
+    /// Returns the process id of the present keeper; `None` while there is none.
     pub fn pid(&self) -> Option<u32> {
         self.inner.link.borrow().as_ref().map(|link| link.pid)
     }
 
-    /// Whether there is one that answers: what is started now would not wait for it.
+    /// Returns true if a keeper answers, so that a start now would not wait for it.
     pub fn is_ready(&self) -> bool {
         self.inner.link.borrow().as_ref().is_some_and(|link| link.silent_looks.load(Ordering::Relaxed) < DOUBTFUL_LOOKS)
     }
 
-    /// Has `launch` started; how that went is in the child's report. Waits for a keeper as long as the lease allows.
+    /// Starts `launch`. The child's report says how that went. Waits for a keeper as long as the
+    /// lease allows.
     pub async fn spawn(&self, launch: Launch, output: Arc<dyn OutputSink>) -> Child {
         let key = self.inner.next_key.fetch_add(1, Ordering::Relaxed);
         let mut links = self.inner.link.clone();
@@ -142,28 +149,28 @@ impl Keeper {
         };
         let (ended, report) = oneshot::channel();
         link.admit(key, Resident { identity, deadline, output, ended });
-        // If the keeper is gone its residents are told so, this one too.
+        // If the keeper is gone, its runs get a report of that, and so does this run.
         let _ = link.orders.send(frame).await;
         Child { state: State::Living { key, link, report } }
     }
 }
 
-/// One connection with one keeper.
+/// A connection with a keeper.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) pid: u32,
     orders: mpsc::Sender<Vec<u8>>,
-    /// Whether it said anything since somebody looked.
+    /// True if the keeper sent anything since the last look.
     is_heard: AtomicBool,
     silent_looks: AtomicU32,
-    /// None once the keeper is gone.
+    /// The runs in the keeper; `None` once the keeper is gone.
     residents: Mutex<Option<HashMap<Key, Resident>>>,
 }
 
-/// A run in the keeper as the daemon knows it.
+/// A run in the keeper, as the daemon knows it.
 struct Resident {
     identity: Identity,
-    /// By when it is to be dead if the lease is not renewed.
+    /// The time by which the run must be dead if its lease is not renewed.
     deadline: BootInstant,
     output: Arc<dyn OutputSink>,
     ended: oneshot::Sender<Report>,
@@ -176,7 +183,7 @@ impl std::fmt::Debug for Resident {
 }
 
 impl Link {
-    /// A link with the keeper `pid`, whose orders go into `orders`.
+    /// Creates a link to the keeper `pid`, whose orders go into `orders`.
     pub(super) fn new(pid: u32, orders: mpsc::Sender<Vec<u8>>) -> Self {
         Self {
             pid,
@@ -192,30 +199,31 @@ impl Link {
     }
 
     fn admit(&self, key: Key, resident: Resident) {
-        // If the keeper is gone the resident is dropped, which its child sees.
+        // If the keeper is gone, the entry is dropped, and its child sees that.
         if let Some(residents) = self.residents().as_mut() {
             residents.insert(key, resident);
         }
     }
 
-    /// Asks the keeper to say something. One that stands still may have no room for the question.
+    /// Asks the keeper for a sign of life. The queue to a keeper that hangs may be full; then the
+    /// question is dropped.
     pub(super) fn ping(&self) {
         if let Ok(frame) = wire::order_frame(&Order::Ping) {
             let _ = self.orders.try_send(frame);
         }
     }
 
-    /// Notes for how many looks in a row it has said nothing.
+    /// Stores the number of looks in a row without a message of the keeper.
     pub(super) fn note_silence(&self, looks: u32) {
         self.silent_looks.store(looks, Ordering::Relaxed);
     }
 
-    /// Whether it said anything since this was asked last.
+    /// Returns true if the keeper sent anything since the last call.
     pub(super) fn was_heard(&self) -> bool {
         self.is_heard.swap(false, Ordering::Relaxed)
     }
 
-    /// The earliest deadline of a run in it; none if it has none.
+    /// Returns the earliest deadline of its runs; `None` if it has no run.
     pub(super) fn first_deadline(&self) -> Option<BootInstant> {
         self.residents().iter().flat_map(HashMap::values).map(|resident| resident.deadline).min()
     }
@@ -226,7 +234,7 @@ impl Link {
         }
     }
 
-    /// Takes the news to whom they concern.
+    /// Passes a message of the keeper to the run it concerns.
     pub(super) fn hear(&self, news: News) {
         self.is_heard.store(true, Ordering::Relaxed);
         let mut residents = self.residents();
@@ -256,12 +264,13 @@ impl Link {
         }
     }
 
-    /// Who they were whose end the keeper did not tell.
+    /// Returns the identities of the runs whose end the keeper did not report.
     pub(super) fn identities(&self) -> Vec<Identity> {
         self.residents().iter().flat_map(HashMap::values).map(|resident| resident.identity.clone()).collect()
     }
 
-    /// Tells all that are left that the keeper is gone and they have come to this end, and takes no more.
+    /// Reports to all remaining runs that the keeper died and that they ended with `end`. Accepts
+    /// no more runs.
     pub(super) fn close(&self, end: End) {
         for resident in self.residents().take().into_iter().flat_map(HashMap::into_values) {
             let _ = resident.ended.send(keeper_died(end));
@@ -290,8 +299,8 @@ impl Child {
         Self { state: State::Over(report) }
     }
 
-    /// Tells the keeper that the lease was renewed up to `deadline`. May be lost if the keeper does not keep up: the next one
-    /// makes up for it.
+    /// Passes on that the lease was renewed up to `deadline`. The order may be lost if the keeper
+    /// is slow; the next order makes up for it.
     pub fn extend(&self, deadline: BootInstant) {
         if let State::Living { key, link, .. } = &self.state {
             link.note_deadline(*key, deadline);
@@ -299,17 +308,17 @@ impl Child {
         self.try_send(|key| Order::Extend { key, deadline });
     }
 
-    /// Has it stopped: TERM, after its grace KILL.
+    /// Stops the run: TERM, and KILL after its grace.
     pub async fn stop(&self) {
         self.send(|key| Order::Stop { key }).await;
     }
 
-    /// Has it killed at once: its lease is another's already.
+    /// Kills the run at once, because another node has its lease already.
     pub async fn abandon(&self) {
         self.send(|key| Order::Abandon { key }).await;
     }
 
-    /// Waits for its end. May be dropped and asked again.
+    /// Waits for the end of the run. The future may be dropped and the call repeated.
     pub async fn ended(&mut self) -> Report {
         let report = match &mut self.state {
             State::Living { report, .. } => report.await.unwrap_or_else(|_| keeper_died(End::OutOfSight)),
@@ -338,7 +347,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // If it is lost the lease, which nobody renews now, ends the run.
+        // If this order is lost, the lease ends the run, because nothing renews it now.
         self.try_send(|key| Order::Abandon { key });
     }
 }

@@ -1,7 +1,9 @@
-//! What a child tells its keeper between fork and exec: which step it takes, and which one failed.
+//! Marks that a child sends its keeper between fork and exec: which step begins, and which step
+//! failed.
 //!
-//! Invariant: as long as the pipe is open at the child's side, nothing of the job's program has run, and a child that was killed
-//! meanwhile never will run any. It is closed by the exec, or by the child's death.
+//! Invariant: while the child's side of the pipe is open, nothing of the job's program has run. A
+//! child that was killed meanwhile never will run any of it. The exec or the child's death closes
+//! the pipe.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,19 +16,20 @@ use super::spawn::Awaited;
 /// A step of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// All before the first that it tells of.
+    /// All work before the first step that sends a mark.
     Ready,
-    /// The exec itself, or what only the system's want of something keeps a process from (its session, its descriptors).
+    /// The exec itself, or a step that fails only if the system is short of something (session,
+    /// descriptors).
     Exec,
-    /// Moving into its cgroup.
+    /// Moving into the cgroup.
     Cgroup,
-    /// Taking its limit of open files.
+    /// Setting the limit of open files.
     Files,
-    /// Becoming its user, by this system call.
+    /// Becoming the job's user, by this system call.
     User(&'static str),
-    /// Entering its directory.
+    /// Entering the directory.
     Directory,
-    /// Looking for its program.
+    /// Searching the program.
     Search,
 }
 
@@ -47,27 +50,29 @@ const STEPS: [Step; 13] = [
 ];
 
 impl Step {
-    /// The failure of this step.
+    /// Returns the failure of this step with `errno`.
     pub(super) fn failed(self, errno: Errno) -> Failure {
         Failure { step: self, errno }
     }
 }
 
-/// A step that failed, and how.
+/// A step that failed, and its error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) step: Step,
     pub(super) errno: Errno,
 }
 
-/// Where a child is: at this step, with the file of this number among those its program may be.
+/// The progress of a child: its step, and the number of the candidate file it tries as its program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) step: Step,
     pub(super) file: u32,
 }
 
-/// Bytes of a mark: step, file and errno (0: it only begins), in four each. So few are written whole or not at all.
+/// The bytes of a mark: step, file and errno, four bytes each. Errno 0 means that the step begins.
+///
+/// A pipe writes so few bytes whole or not at all.
 const SIZE: usize = 12;
 
 fn mark(place: Place, errno: i32) -> [u8; SIZE] {
@@ -86,17 +91,18 @@ fn read_mark(bytes: &[u8]) -> Option<(Place, i32)> {
     Some((Place { step: *step, file: u32::from_ne_bytes(*file) }, i32::from_ne_bytes(*rest.first_chunk()?)))
 }
 
-/// The child's side. Its functions make one system call each; if nobody listens any more there is nothing to be done.
+/// The child's side of the pipe. Each function makes one system call. Write errors are ignored: a
+/// keeper that no longer listens needs no mark.
 #[derive(Debug)]
 pub(super) struct Teller(OwnedFd);
 
 impl Teller {
-    /// Tells that a step begins.
+    /// Sends the mark that a step begins.
     pub(super) fn begin(&self, step: Step, file: u32) {
         let _ = rustix::io::write(&self.0, &mark(Place { step, file }, 0));
     }
 
-    /// Tells that the start has failed.
+    /// Sends the mark that the start has failed.
     pub(super) fn fail(&self, failure: Failure) {
         let _ = rustix::io::write(&self.0, &mark(Place { step: failure.step, file: 0 }, failure.errno.raw_os_error()));
     }
@@ -108,23 +114,25 @@ impl AsFd for Teller {
     }
 }
 
-/// What became of a start.
+/// The outcome of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Told {
     /// The program runs, or the child was killed.
     Over,
-    /// It cannot start.
+    /// The start failed, and the program will not run.
     Failed(Failure),
 }
 
-/// The keeper's side.
+/// The keeper's side of the pipe.
 pub(super) struct Marks {
-    /// None once it is told what became of the start.
+    /// The pipe; `None` once the outcome of the start was read.
     pipe: Option<Awaited>,
     place: Place,
 }
 
-/// A pipe for one start. Must be called inside a runtime. Fails if descriptors are short.
+/// Opens a pipe for one start.
+///
+/// Must be called inside a runtime. Fails if descriptors are short.
 pub(super) fn marks() -> io::Result<(Marks, Teller)> {
     let (ours, childs) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
@@ -133,17 +141,18 @@ pub(super) fn marks() -> io::Result<(Marks, Teller)> {
 }
 
 impl Marks {
-    /// Whether the start is neither done nor failed yet, as far as was read.
+    /// Returns true if no outcome of the start was read yet.
     pub(super) fn is_open(&self) -> bool {
         self.pipe.is_some()
     }
 
-    /// Where the child was when it told something last.
+    /// Returns the last step and file that the child sent.
     pub(super) fn place(&self) -> Place {
         self.place
     }
 
-    /// Waits until it is told what became of the start; for ever if it was. May be dropped and asked again.
+    /// Waits for the outcome of the start; waits for ever if it was returned before. The future may
+    /// be dropped and the call repeated.
     pub(super) async fn told(&mut self) -> Told {
         loop {
             if let Some(told) = self.read() {
@@ -151,7 +160,8 @@ impl Marks {
             }
             match &self.pipe {
                 Some(pipe) => match pipe.readable().await {
-                    // Only before a read: what comes after it is told anew.
+                    // Cleared only before the next read, so that a mark written after that read
+                    // wakes this task again.
                     Ok(mut ready) => ready.clear_ready(),
                     Err(_) => return Told::Over,
                 },
@@ -160,7 +170,8 @@ impl Marks {
         }
     }
 
-    /// What became of the start, if it is told now for the first time: asks the kernel, so no means not yet.
+    /// Returns the outcome of the start if it is read now for the first time. Reads the pipe
+    /// itself, so `None` means that no outcome was sent yet.
     pub(super) fn read(&mut self) -> Option<Told> {
         let pipe = self.pipe.as_ref()?;
         let mut bytes = [0; SIZE * 64];

@@ -1,11 +1,12 @@
 //! Layer 2: the small process that owns the jobs' processes.
 //!
-//! The daemon has one keeper: the same program, started with an argument of its own, joined to it by a socket and to nothing
-//! else. Only it starts jobs. When the daemon dies it kills them (`serve`); when it dies, the daemon does (`supervise`).
-//! A run's process, from its start until nothing of it is left, is `attend`'s.
+//! The daemon has one keeper: the same program, started with an argument of its own. A socket to
+//! the daemon is its only connection. Only the keeper starts jobs. When the daemon dies, the keeper
+//! kills them (`serve`). When the keeper dies, the daemon kills them (`supervise`). `attend`
+//! follows a run's process from its start until nothing of it is left.
 //!
-//! Invariant: no process of a job outlives the lease of its run, whichever of the two dies or stands still. (Both at once is a
-//! frozen host.)
+//! Invariant: no process of a job outlives the lease of its run, whichever of the two processes
+//! dies or hangs. (If both hang at once, the host is frozen.)
 
 mod attend;
 mod becoming;

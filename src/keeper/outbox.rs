@@ -1,6 +1,7 @@
-//! What the keeper has to say to the daemon, and its way there.
+//! The queue of news and output from the keeper to the daemon.
 //!
-//! Invariant: what waits is bounded, however slow the daemon is: one excerpt a run, a start and an end a run.
+//! Invariant: the queue is bounded, however slow the daemon is: one excerpt, one start and one end
+//! for each run.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,13 +12,13 @@ use tokio::sync::mpsc;
 use super::excerpt::{Excerpt, OutputBounds, Stream};
 use super::wire::{self, Key, News};
 
-/// What waits for the daemon.
+/// An item that waits for the daemon.
 pub(super) enum Item {
     News(News),
     Output(Rc<Pending>),
 }
 
-/// What a run wrote and the daemon has not taken yet.
+/// The output of a run that the daemon has not taken yet.
 pub(super) struct Pending {
     key: Key,
     excerpt: RefCell<Excerpt>,
@@ -26,19 +27,20 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Nothing yet, of the run `key`.
+    /// Creates an empty buffer for the run `key`.
     pub(super) fn new(key: Key, bounds: OutputBounds) -> Self {
         Self { key, excerpt: RefCell::new(Excerpt::new(bounds)), bounds, is_queued: Cell::new(false) }
     }
 
-    /// Adds what it wrote. Whether it has to be queued for that: it is not yet.
+    /// Appends bytes of `stream`. Returns true if the buffer must be queued now, because it is not
+    /// queued yet.
     pub(super) fn append(&self, stream: Stream, bytes: &[u8]) -> bool {
         self.excerpt.borrow_mut().append(stream, bytes);
         !self.is_queued.replace(true)
     }
 }
 
-/// Carries everything to the daemon until it is gone or all has been said.
+/// Sends all items to the daemon, until the daemon is gone or the queue is closed and empty.
 pub(super) async fn deliver(mut items: mpsc::UnboundedReceiver<Item>, mut to: tokio::net::unix::OwnedWriteHalf) {
     while let Some(item) = items.recv().await {
         let frames = match item {

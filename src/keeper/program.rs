@@ -1,7 +1,8 @@
-//! Which file a job's program is, and in words why it cannot be started.
+//! The search for the file of a job's program, and error texts for a start that failed.
 //!
-//! Invariant: 127 means no such program, 126 that it is there and cannot be executed, as shells have it; a start that failed
-//! for want of anything else (memory, descriptors, directory) has no exit code.
+//! Invariant: exit code 127 means that there is no such program. 126 means that the file exists and
+//! cannot be executed, as in shells. A start that failed for another reason (memory, descriptors,
+//! directory) has no exit code.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -15,10 +16,10 @@ use super::becoming::Entered;
 use super::marks::{Failure, Place, Step};
 use super::wire::{End, Launch, Report, Wanting};
 
-/// Where a bare name is looked for if the environment has no PATH.
+/// The directories searched for a bare name if the environment has no PATH.
 const DEFAULT_PATH: &str = "/usr/bin:/bin";
 
-/// The words for an errno, without its number.
+/// Returns the text of an error, without its errno number.
 pub(super) fn words(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {
@@ -27,37 +28,44 @@ pub(super) fn words(error: &io::Error) -> String {
     }
 }
 
-/// A report that `subject` kept the start from happening.
+/// Returns a report that `subject` prevented the start.
 fn cannot_start(subject: &str, error: &io::Error, exit_code: Option<i32>) -> Report {
     Report { exit_code, ..Report::of(End::CannotStart, format!("cannot start: {subject}: {}", words(error))) }
 }
 
-/// A report that the keeper is short of what it needs itself to start anything; none if `error` says something else. Only for what
-/// is done before there is a child, and by the fork: what a child lacks may be a limit of its job or of its job's user.
+/// Returns a report that the keeper lacks resources to start anything; `None` if `error` has
+/// another cause.
+///
+/// Use it only for steps before the child exists, and for the fork. In a child the same error may
+/// come from a limit of its job or of its job's user.
 pub(super) fn short_of(error: &io::Error) -> Option<Report> {
     let errno = Errno::from_io_error(error)?;
     let is_short = matches!(errno, Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM);
     is_short.then(|| Report::of(End::Short, format!("not started: this node cannot start processes: {}", words(error))))
 }
 
-/// A report that the process has no cgroup.
+/// Returns a report that the run's cgroup could not be used.
 pub(super) fn no_cgroup(error: &io::Error) -> Report {
     cannot_start("its cgroup", error, None)
 }
 
-/// The files a program may be, in the order they are looked at.
+/// The files that may be the program, in the order of the search.
 #[derive(Debug)]
 pub(super) struct Candidates {
-    /// As seen from the directory wanted, then as seen from the other, if there is one.
+    /// The candidates seen from the wanted directory, then those seen from the alternative
+    /// directory, if there is one.
     files: Vec<CString>,
-    /// How many there are in one directory.
+    /// The number of candidates for one directory.
     count: usize,
     is_searched: bool,
 }
 
 impl Candidates {
-    /// Those `name` may stand for: itself if it has a slash (seen from `cwd`, or from `cwd_else` by whoever is there), else one of
-    /// that name in each of the directories of `path`. Looks at none. Fails if there is a zero in it.
+    /// Builds the candidates for `name` without looking at any file.
+    ///
+    /// A name with a slash is one file, seen from `cwd`, and from `cwd_else` for a child that
+    /// entered that. A bare name gives one candidate for each directory of `path`. Fails if a path
+    /// contains a zero byte.
     pub(super) fn new(name: &str, path: Option<&str>, cwd: &Path, cwd_else: Option<&Path>) -> io::Result<Self> {
         let is_searched = !name.contains('/');
         let path = path.unwrap_or(DEFAULT_PATH);
@@ -75,8 +83,11 @@ impl Candidates {
         Ok(Self { files, count, is_searched })
     }
 
-    /// The one to execute from that place, with its number: if there are several the first that can be; `before` is told each
-    /// number before it is looked at. For a child between fork and exec: neither allocates nor locks. May wait for a file system.
+    /// Returns the file to execute from that directory, with its number. A bare name gives the
+    /// first file that can be executed.
+    ///
+    /// Calls `before` with each number before it looks at that file. Safe between fork and exec: it
+    /// neither allocates nor locks. May wait for a file system.
     pub(super) fn find(&self, place: Entered, before: impl Fn(u32)) -> Result<(u32, &CStr), Failure> {
         let mut refused = None;
         let others = match place {
@@ -98,11 +109,11 @@ impl Candidates {
         Err(Step::Search.failed(refused.unwrap_or(Errno::NOENT)))
     }
 
-    /// What kept `file` from being executed: it is not there, or else `errno` says what is wrong with it. For a child between
+    /// Returns why `file` could not be executed: the file is missing, or else `errno`. Safe between
     /// fork and exec.
     pub(super) fn why_not(file: &CStr, errno: Errno) -> Failure {
         match rustix::fs::stat(file) {
-            // The user it runs as may execute what it cannot see.
+            // The job's user may be allowed to execute a file it cannot see.
             Err(missing) if missing != Errno::ACCESS => Step::Search.failed(missing),
             _ => Step::Exec.failed(errno),
         }
@@ -114,11 +125,12 @@ impl Candidates {
     }
 }
 
-/// A report of what kept a program from being started.
+/// Returns a report of the step that prevented the start of a program.
 pub(super) fn failed(failure: Failure, launch: &Launch) -> Report {
     let name = launch.argv.first().map_or("", String::as_str);
     let error = failure.errno.into();
-    // The only one of these that is of the whole system, whoever meets it.
+    // NFILE is the only one of these errors that concerns the whole system, whichever process meets
+    // it.
     if failure.errno == Errno::NFILE
         && let Some(report) = short_of(&error)
     {
@@ -135,12 +147,13 @@ pub(super) fn failed(failure: Failure, launch: &Launch) -> Report {
         }
         Step::Directory => cannot_start(&format!("directory {}", launch.cwd.display()), &error, None),
     };
-    // A file that was found, or looked for, is told by its exit code from what the system was short of.
+    // If a file was searched or found, the report has an exit code. Without one the system was
+    // short of something.
     let wanting = wanting(failure.step).filter(|wanting| *wanting == Wanting::Directory || report.exit_code.is_some());
     Report { wanting, ..report }
 }
 
-/// What of the job a step needs.
+/// Returns the part of the job that `step` needs.
 pub(super) fn wanting(step: Step) -> Option<Wanting> {
     match step {
         Step::Directory => Some(Wanting::Directory),
@@ -149,11 +162,11 @@ pub(super) fn wanting(step: Step) -> Option<Wanting> {
     }
 }
 
-/// What did not answer a child that had come as far as `place`.
+/// Returns what did not answer a child that had come as far as `place`.
 pub(super) fn unanswering(place: Place, launch: &Launch, candidates: &Candidates) -> String {
     let name = || launch.argv.first().cloned().unwrap_or_default();
     match place.step {
-        // It waits for no file system yet: only for its turn.
+        // The child waits for no file system yet: it only waits for the processor.
         Step::Ready => "its host".to_owned(),
         Step::Directory => format!("directory {}", launch.cwd.display()),
         _ => candidates.shown(place.file).unwrap_or_else(name),
@@ -168,11 +181,11 @@ fn not_found(name: &str, error: &io::Error) -> Report {
     cannot_start(name, error, Some(code))
 }
 
-/// A report that the file was found and the system would not make a process of it.
+/// Returns a report that the file was found but the system would not execute it.
 pub(super) fn not_executed(name: &str, error: &io::Error) -> Report {
     match Errno::from_io_error(error) {
         Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => cannot_start(name, error, None),
-        // The file itself was seen after it.
+        // The search found the file itself, so its interpreter is missing.
         Some(Errno::NOENT) => cannot_start(&format!("{name}: its interpreter"), error, Some(126)),
         _ => cannot_start(name, error, Some(126)),
     }

@@ -1,7 +1,9 @@
-//! The keeper's own process: takes orders until the daemon is gone, then kills all, leaves its mark and exits.
+//! The keeper's own process: takes orders until the daemon is gone, then kills all jobs, leaves its
+//! mark and exits.
 //!
-//! Invariant: one thread, for the death signal of the jobs is tied to the thread that started them. The mark is written only
-//! when nothing this process ever started is alive.
+//! Invariant: the process has one thread, because the death signal of the jobs is tied to the
+//! thread that started them. The mark is written only when nothing this process ever started is
+//! alive.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -31,16 +33,19 @@ use super::wire::{self, End, News, Order, Report};
 /// The argument that makes the program `schedd` a keeper.
 pub(super) const ARGUMENT: &str = "__keeper";
 
-/// How long what will not die is waited for before the keeper leaves without its mark.
+/// The longest wait for processes that do not die. After it the keeper exits without its mark.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Becomes the keeper if the command line says so, and returns when it is done; none if this process is to be something else.
-/// To be called first, before any thread is started.
+/// Becomes the keeper if the command line says so, and returns when the keeper is done. Returns
+/// `None` for any other command line.
+///
+/// Call it first, before any thread is started.
 pub fn run_from_args() -> Option<ExitCode> {
     if std::env::args_os().nth(1).as_deref() != Some(OsStr::new(ARGUMENT)) {
         return None;
     }
-    // A run whose task panicked would be attended by nobody: the daemon mends a keeper that is gone, not one that is half there.
+    // A run whose task panicked would be attended by no task. The daemon replaces a keeper that is
+    // gone, but not a keeper that half works.
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         tell(panic);
@@ -49,7 +54,7 @@ pub fn run_from_args() -> Option<ExitCode> {
     Some(match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // A closed standard error is no reason to end otherwise.
+            // A closed standard error must not change the exit code.
             let _ = writeln!(io::stderr(), "schedd: keeper: {error}");
             ExitCode::FAILURE
         }
@@ -57,13 +62,14 @@ pub fn run_from_args() -> Option<ExitCode> {
 }
 
 fn run() -> io::Result<()> {
-    // For whoever looks at the process list; without it nothing is lost.
+    // The name only helps readers of the process list.
     let _ = rustix::thread::set_name(c"schedd-keeper");
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     if socket.peer_addr().is_err() {
-        return Err(io::Error::other("its standard input is no socket: wanted to be started by schedd, not by hand"));
+        return Err(io::Error::other("standard input is not a socket: the keeper is started by schedd, not by hand"));
     }
-    // Fails if it leads a group already; then it was not started by the daemon but has its own group all the same.
+    // Fails if the process leads a group already. Then the daemon did not start it, but it has its
+    // own group all the same.
     let _ = rustix::process::setsid();
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
@@ -88,10 +94,12 @@ async fn serve(socket: UnixStream) -> io::Result<()> {
     sweeper.abort();
     house.tell_all(Word::Abandon);
     let all_gone = clear_house(&house).await;
-    // The daemon may still listen, if it only closed its side: the ends are for it.
+    // The daemon may still listen, if it only closed its writing side. Then it gets the ends of its
+    // runs.
     drop(house);
     let _ = tokio::time::timeout(Duration::from_secs(1), delivery).await;
-    // One that says what cannot be read is alive, and may make requests of its own for its runs.
+    // A daemon that sent an unreadable order is alive, and may still make requests of its own for
+    // its runs. So there is no mark.
     if let (true, Ok(()), Some(file)) = (all_gone, &told, ended_file) {
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
         EndedMark { node, incarnation, boot_id }.write(&file)?;
@@ -99,18 +107,20 @@ async fn serve(socket: UnixStream) -> io::Result<()> {
     told
 }
 
-/// Takes orders until there are no more. Fails if one cannot be read, which is the end of it too.
+/// Takes orders until there are no more. Fails if an order cannot be read, and reads no further
+/// then.
 async fn obey(house: &Rc<House>, orders: &mut OwnedReadHalf) -> io::Result<()> {
     loop {
         let order = match wire::read_order(orders).await {
             Ok(Some(order)) => order,
             Ok(None) => return Ok(()),
-            // A daemon that is killed has closed its side too: with news it had not read yet, or in the middle of an order.
+            // A killed daemon closes its side with either of these errors: with news it had not
+            // read yet, or in the middle of an order.
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof) => return Ok(()),
             Err(error) => return Err(error),
         };
         match order {
-            Order::Serve { .. } => return Err(io::Error::other("told to serve twice")),
+            Order::Serve { .. } => return Err(io::Error::other("the order to serve came twice")),
             Order::Start { key, launch } => match house.admit(key, &launch) {
                 Some(words) => drop(tokio::task::spawn_local(attend(Rc::clone(house), key, *launch, words))),
                 None => house.say(News::Ended(key, Report::of(End::Refused, "not started: its key is taken"))),
@@ -123,7 +133,8 @@ async fn obey(house: &Rc<House>, orders: &mut OwnedReadHalf) -> io::Result<()> {
     }
 }
 
-/// Kills all below this process and waits until it is gone; whether it is.
+/// Kills all descendants of this process and waits until they are gone. Returns true if they are
+/// gone.
 async fn clear_house(house: &House) -> bool {
     let end = BootInstant::now().saturating_add(PATIENCE);
     loop {
@@ -140,14 +151,16 @@ async fn clear_house(house: &House) -> bool {
         }
         tree::signal_all(&below, Signal::KILL);
         if house.is_empty() {
-            // The direct children are their runs' to reap, for their exit status; only orphans are left now.
+            // The tasks of the runs reap the direct children, because they need the exit status.
+            // Only orphans are left here.
             below.iter().filter(|process| process.is_zombie).for_each(Process::reap);
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
-/// Sweeps once a second while anything lives here, and until nothing is left after; sleeps otherwise.
+/// Sweeps once a second while there is a run, and afterwards until nothing is left. Sleeps
+/// otherwise.
 async fn sweep_now_and_then(house: Rc<House>) {
     loop {
         house.changed().await;

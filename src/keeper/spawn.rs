@@ -1,9 +1,13 @@
-//! The one place with unsafe code: starting a job's process, and waiting on a bare descriptor.
+//! The start of a job's process, and the wait on a bare descriptor. This is the only place with
+//! unsafe code.
 //!
-//! Invariant: the child leads a session of its own, dies with the keeper, has default signal dispositions and an empty mask,
-//! has no descriptor but its three, and becomes exactly the program named, or says why not. What may wait for a file system is
-//! done by the child, after the fork and after it has let go of all that is the keeper's: the keeper waits for nothing, and a
-//! child that hangs holds nothing but itself.
+//! Invariant: the child leads its own session, dies with the keeper, and has default signal
+//! dispositions and an empty mask. It has only its three standard descriptors. It becomes exactly
+//! the program named, or reports why not.
+//!
+//! The child itself does everything that may wait for a file system, after the fork. By then it has
+//! let go of all that belongs to the keeper. So the keeper never waits, and a child that hangs
+//! blocks nothing but itself.
 #![allow(unsafe_code)]
 
 use std::convert::Infallible;
@@ -21,10 +25,11 @@ use super::becoming::Becoming;
 use super::marks::{Failure, Step, Teller};
 use super::program::Candidates;
 
-/// The waits between tries to execute a file somebody has open for writing.
+/// The waits between tries to execute a file that is open for writing.
 const TEXT_BUSY_WAITS: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
 
-/// What the child becomes: strings and the null-terminated arrays of pointers to them that `execve(2)` wants.
+/// The image of the child: strings, and the null-terminated arrays of pointers to them that
+/// `execve(2)` takes.
 pub(super) struct Image {
     argv: Vec<*const c_char>,
     envp: Vec<*const c_char>,
@@ -32,7 +37,8 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// That argument vector and environment (`NAME=value`). Fails if one of them has a zero in it.
+    /// Builds the argument vector and the environment (`NAME=value`). Fails if a string contains a
+    /// zero byte.
     pub(super) fn new(argv: &[String], env: impl Iterator<Item = String>) -> io::Result<Self> {
         let words = argv.iter().cloned().map(CString::new).collect::<Result<Vec<_>, _>>()?;
         let variables = env.map(CString::new).collect::<Result<Vec<_>, _>>()?;
@@ -41,18 +47,21 @@ impl Image {
         Ok(Self { argv, envp, _strings: words.into_iter().chain(variables).collect() })
     }
 
-    /// Turns the process into it; the error if that cannot be. For a child between fork and exec: neither allocates nor locks.
+    /// Replaces the process by `program`. Returns the error if that fails. Safe between fork and
+    /// exec: it neither allocates nor locks.
     fn execute(&self, program: &CStr) -> Errno {
-        // `execve(2)` itself, for the standard library's `execvp` gives a file the kernel cannot execute to `/bin/sh`, so a
-        // program of another architecture would be read as a script.
+        // This calls `execve(2)` itself. The standard library's `execvp` gives a file that the
+        // kernel cannot execute to `/bin/sh`. So a program of another architecture would be read as
+        // a script.
         //
-        // SAFETY: a system call on null-terminated arrays of C strings owned by `self`, as is `program` by the caller.
+        // SAFETY: a system call on null-terminated arrays of C strings owned by `self`; `program`
+        // is owned by the caller.
         unsafe { libc::execve(program.as_ptr(), self.argv.as_ptr(), self.envp.as_ptr()) };
         Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
     }
 }
 
-/// All that a child needs for its start, made ready before the fork.
+/// The parts that a child needs for its start, made ready before the fork.
 pub(super) struct Birth {
     pub(super) image: Image,
     pub(super) program: Candidates,
@@ -63,12 +72,16 @@ pub(super) struct Birth {
     pub(super) teller: Teller,
 }
 
-/// Forks a child that becomes `birth`, and does not wait: the child tells how it goes ([`super::marks::Marks`]). The caller is
-/// the only thread of its process and outlives the child, whose death signal is tied to that thread. Returns with the child the
-/// files its program may be; what was the child's is closed by then. Fails as `fork(2)` does.
+/// Forks a child that becomes `birth`, and does not wait. The child reports its progress by marks
+/// ([`super::marks::Marks`]).
+///
+/// The caller must be the only thread of its process and outlive the child, whose death signal is
+/// tied to that thread. Returns the child and the files that its program may be. The child's
+/// descriptors are closed by then. Fails as `fork(2)` does.
 pub(super) fn fork_into(birth: Birth) -> io::Result<(Pid, Candidates)> {
-    // SAFETY: the process has one thread, so no lock can be held by another at the fork; the child makes system calls on what
-    // was made ready before, and ends by becoming the program or by `_exit`, so nothing of the keeper is run or dropped in it.
+    // SAFETY: the process has one thread, so no other thread has a lock at the fork. The child
+    // makes system calls on data prepared before. It ends by becoming the program or by `_exit`, so
+    // it runs and drops nothing of the keeper.
     let Some(pid) = (unsafe { fork_unheard() })? else {
         let Err(failure) = birth.begin();
         birth.teller.fail(failure);
@@ -78,15 +91,18 @@ pub(super) fn fork_into(birth: Birth) -> io::Result<(Pid, Candidates)> {
     Ok((pid, birth.program))
 }
 
-/// Forks a child all of whose signals wait until [`forget_signals`]; none in that child. Until then it has the keeper's handlers:
-/// a TERM that came earlier would be taken by one of them, and the program would never have had it. Fails as `fork(2)` does.
+/// Forks a child whose signals all wait until [`forget_signals`]. Returns `None` in the child.
+///
+/// Until then the child has the keeper's handlers. An earlier TERM would reach one of those
+/// handlers, and the program would never get it. Fails as `fork(2)` does.
 ///
 /// # Safety
 ///
 /// The child must do only what is allowed after a fork, and end by an exec or by `_exit`.
 unsafe fn fork_unheard() -> io::Result<Option<Pid>> {
     let (all, mut before, size) = (u64::MAX, 0_u64, size_of::<u64>());
-    // SAFETY: two system calls on values that live until they return, and a fork the caller answers for.
+    // SAFETY: two system calls on values that live until the calls return, and a fork whose safety
+    // the caller ensures.
     let forked = unsafe {
         libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const all, &raw mut before, size);
         let pid = libc::fork();
@@ -101,11 +117,12 @@ unsafe fn fork_unheard() -> io::Result<Option<Pid>> {
 }
 
 impl Birth {
-    /// Becomes the program; how that failed. For a child just forked: neither allocates nor locks.
+    /// Becomes the program. Returns only if that failed. For a child just forked: it neither
+    /// allocates nor locks.
     fn begin(&self) -> Result<Infallible, Failure> {
         let exec = |errno| Step::Exec.failed(errno);
         forget_signals();
-        // The keeper's own three are open, so none of these has a number below 3.
+        // The keeper's own three descriptors are open, so none of these has a number below 3.
         rustix::stdio::dup2_stdin(&self.stdin).map_err(exec)?;
         rustix::stdio::dup2_stdout(&self.stdout).map_err(exec)?;
         rustix::stdio::dup2_stderr(&self.stderr).map_err(exec)?;
@@ -129,12 +146,14 @@ impl Birth {
     }
 }
 
-/// Gives each signal its default meaning, and lets all of them through.
+/// Resets all signals to their default action and unblocks them.
 fn forget_signals() {
-    // `sigaction(2)` itself, for the C library hides two signals that a parent may have left ignored.
+    // This calls `sigaction(2)` itself, because the C library hides two signals that a parent may
+    // have left ignored.
     //
-    // SAFETY: each only makes a system call on values that live until the call returns: `rt_sigaction` with a number it may
-    // refuse and zeros that are longer than its structure and mean the default, `rt_sigprocmask` with an empty set.
+    // SAFETY: each call only makes a system call on values that live until it returns.
+    // `rt_sigaction` gets a number it may refuse, and zeros that are longer than its structure and
+    // mean the default. `rt_sigprocmask` gets an empty set.
     unsafe {
         let (none, size) = (std::ptr::null::<u64>(), size_of::<u64>());
         for signal in 1..=64 {
@@ -146,30 +165,34 @@ fn forget_signals() {
     }
 }
 
-/// Closes all above the first three but `kept`. An old kernel does not know how: then the exec does, for what the keeper opened.
+/// Closes all descriptors above the first three, except `kept`. An old kernel cannot do this; then
+/// the exec closes what the keeper opened.
 fn close_all_but(kept: BorrowedFd<'_>) {
     let kept = u32::try_from(kept.as_raw_fd()).unwrap_or(3);
     for (first, last) in [(3, kept.saturating_sub(1)), (kept.saturating_add(1), u32::MAX)] {
         if first <= last {
-            // SAFETY: a system call on numbers. Whatever owns the descriptors in this process is never used again: it is a
-            // child between fork and exec, which ends by one or by `_exit`.
+            // SAFETY: a system call on numbers. This process is a child between fork and exec,
+            // which ends by an exec or by `_exit`. So it never uses the owners of the descriptors
+            // again.
             unsafe { libc::syscall(libc::SYS_close_range, first, last, 0_u32) };
         }
     }
 }
 
-/// A descriptor that can be waited for. It never gives the descriptor away, which is what makes it sound.
+/// A descriptor that can be waited for. It never gives the descriptor away, which makes it sound.
 pub(super) struct Awaited(AsyncFd<OwnedFd>);
 
 impl Awaited {
-    /// Watches `fd` until dropped. Must be called inside a runtime. Fails if the system will not watch it.
+    /// Watches `fd` until dropped. Must be called inside a runtime. Fails if the system will not
+    /// watch `fd`.
     pub(super) fn new(fd: OwnedFd) -> io::Result<Self> {
-        // SAFETY: an `OwnedFd` is open and names one descriptor as long as it lives; it is private to this type, which lends
-        // it only by shared reference, so it is neither closed nor replaced while it is registered.
+        // SAFETY: an `OwnedFd` is open and names one descriptor as long as it lives. It is private
+        // to this type and lent only by shared reference. So it is neither closed nor replaced
+        // while it is registered.
         Ok(Self(unsafe { AsyncFd::register(fd) }?))
     }
 
-    /// Waits until it can be read.
+    /// Waits until the descriptor can be read.
     pub(super) async fn readable(&self) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
         self.0.readable().await
     }
@@ -203,7 +226,7 @@ mod tests {
         let (wait, go) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         // SAFETY: the child makes system calls only, and ends by `_exit`.
         let Some(child) = (unsafe { fork_unheard() }).unwrap() else {
-            // As long as a busy host lets it wait.
+            // Waits as long as a busy host makes the test wait.
             let _ = rustix::io::read(&wait, &mut [0]);
             forget_signals();
             // SAFETY: ends the process without running anything of the test.

@@ -1,6 +1,7 @@
-//! The start of a run's process: everything made ready, the fork, and what is watched of the child from then on.
+//! The start of a run's process: the preparation, the fork, and the handles by which the child is
+//! watched.
 //!
-//! Invariant: nothing here waits for a file system a job may name; that is the child's to do.
+//! Invariant: nothing here waits for a file system that a job may name. Only the child does that.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -29,14 +30,14 @@ use super::spawn::{Awaited, Birth, Image, fork_into};
 use super::tree;
 use super::wire::{End, Key, Launch, Report};
 
-/// The wait between looks at a child that cannot be watched, and how many there are.
+/// The wait between looks at a child that cannot be watched, and the number of looks.
 const LOOK: Duration = Duration::from_millis(10);
 const MOST_LOOKS: u32 = 100;
 
-/// A child on its way to become a run's program.
+/// A child on its way to becoming a run's program.
 pub(super) struct Starting {
     pub(super) leader: Pid,
-    /// Readable once it is dead.
+    /// Readable once the child is dead.
     pub(super) exit: Awaited,
     pub(super) timer: BootTimer,
     pub(super) bounds: Bounds,
@@ -45,7 +46,8 @@ pub(super) struct Starting {
     pub(super) pipes: Vec<JoinHandle<()>>,
 }
 
-/// Hears what was said before the start; a refusal if it is not wanted any more.
+/// Applies the instructions that came before the start. Returns a report if the run must not start
+/// any more.
 fn may_start(launch: &mut Launch, words: &mut mpsc::UnboundedReceiver<Word>) -> Result<(), Report> {
     while let Ok(word) = words.try_recv() {
         match word {
@@ -61,7 +63,7 @@ fn may_start(launch: &mut Launch, words: &mut mpsc::UnboundedReceiver<Word>) -> 
     }
 }
 
-/// Forks the child of `launch`, which then goes its own way.
+/// Forks the child of `launch`, which then proceeds by itself.
 pub(super) async fn start(
     house: &Rc<House>,
     key: Key,
@@ -97,7 +99,8 @@ pub(super) async fn start(
     };
     let (birth, receivers) = ready().map_err(not_executed)?;
     let bounds = Bounds::of_start(launch);
-    // Kept for the descriptor the child is watched by: once there is a child, want of one would be too late.
+    // A spare descriptor for the pidfd of the child. Once the child exists, a lack of descriptors
+    // would be too late.
     let spare = rustix::io::fcntl_dupfd_cloexec(&birth.stdin, 0).map_err(|errno| not_executed(errno.into()))?;
     let (leader, candidates) = fork_into(birth).map_err(not_executed)?;
     drop(spare);
@@ -105,7 +108,8 @@ pub(super) async fn start(
     let exit = match rustix::process::pidfd_open(leader, PidfdFlags::empty()).map_err(io::Error::from).and_then(Awaited::new) {
         Ok(exit) => exit,
         Err(error) => {
-            // What cannot be watched must not run. It may have begun, so this is its failure and nobody else's to try.
+            // A child that cannot be watched must not run. It may have begun, so the run fails here
+            // and no other node may try it.
             undo(house, key, leader).await;
             return Err(program::not_executed(&name, &error));
         }
@@ -116,10 +120,10 @@ pub(super) async fn start(
     Ok(Starting { leader, exit, timer, bounds, marks, candidates, pipes })
 }
 
-/// Kills a child that cannot be watched, and waits for its end by looking.
+/// Kills a child that cannot be watched, and polls until it is dead.
 async fn undo(house: &House, key: Key, leader: Pid) {
     for _ in 0..MOST_LOOKS {
-        // The search for all of a run needs descriptors itself; this needs none.
+        // The search for all processes of a run needs descriptors itself; `kill_group` needs none.
         house.kill_group(key);
         house.kill(key);
         if !tree::is_alive_child(leader) {
@@ -130,7 +134,8 @@ async fn undo(house: &House, key: Key, leader: Pid) {
     house.give_up(key, GivenUp::Alive);
 }
 
-/// The standard input of a child. A text is a file in memory, so that nobody has to wait until the job reads it.
+/// Returns the standard input of a child. A text becomes a file in memory, so that the keeper does
+/// not wait until the job reads it.
 fn input(launch: &Launch) -> io::Result<OwnedFd> {
     let Some(text) = &launch.stdin else { return Ok(File::open("/dev/null")?.into()) };
     let mut file = File::from(rustix::fs::memfd_create("stdin", MemfdFlags::CLOEXEC)?);

@@ -1,8 +1,9 @@
-//! Keeps a keeper running: starts it, listens to it, and when it dies or stands still kills what it had before it starts
-//! another.
+//! The supervisor of the keeper: it starts a keeper and listens to it. When the keeper dies or
+//! hangs, it kills the runs and starts another keeper.
 //!
-//! Invariant: the runs of a dead keeper are told so only after their processes were killed, so whoever takes them over does
-//! not meet them alive. One that stands still is dead to us before the lease of any of its runs can be given away.
+//! Invariant: the runs of a dead keeper are reported as ended only after their processes were
+//! killed. So a node that takes a run over does not meet its old processes alive. A keeper that
+//! hangs counts as dead before another node may get the lease of any of its runs.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,21 +25,25 @@ use super::serve::ARGUMENT;
 use super::tree;
 use super::wire::{self, End, Order};
 
-/// Orders that may wait for the keeper.
+/// The number of orders that may wait for the keeper.
 const ORDERS: usize = 1024;
-/// How long a keeper may take to kill all when it is told to leave: a little more than its own patience.
+/// The time a keeper may take to kill all runs when it is stopped. A little longer than the
+/// keeper's own patience.
 const LEAVE: Duration = Duration::from_secs(65);
-/// How long what a dead keeper left may take to die.
+/// The longest wait until the processes of a dead keeper have died.
 const BURY: Duration = Duration::from_secs(10);
-/// How often a keeper that has runs is asked whether it is there: so often in a lease, and at least once a second.
+/// The number of looks a lease at a keeper that has runs; at least one look a second.
 const LOOKS_A_LEASE: u32 = 20;
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// How long one that says nothing is taken for busy although a run of it is out of time.
+/// The time for which a silent keeper counts as busy although one of its runs is past its deadline.
+/// At most a quarter of a lease.
 const BUSY: Duration = Duration::from_secs(5);
-/// How long one that says nothing is left alone while all of its runs have time: they are renewed, but neither stopped nor
-/// timed out. No longer than a lease, unless that is shorter than one may be busy.
+/// The time for which a silent keeper is tolerated while none of its runs is past its deadline.
+/// Leases are renewed meanwhile, but no run is stopped or timed out.
+///
+/// At most one lease, but never less than [`BUSY`].
 const LEFT_ALONE: Duration = Duration::from_secs(10);
-/// The waits between starts.
+/// The shortest and the longest wait between two starts.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
@@ -49,7 +54,8 @@ struct Running {
     orders: mpsc::Receiver<Vec<u8>>,
 }
 
-/// Starts the first keeper and the task that keeps one running until `closing`; the link to the present one.
+/// Starts the first keeper, and the task that keeps a keeper running until `closing`. Returns the
+/// link to the present keeper.
 pub(super) async fn start(
     settings: KeeperSettings,
     closing: CancellationToken,
@@ -61,7 +67,7 @@ pub(super) async fn start(
 }
 
 async fn launch(settings: &KeeperSettings) -> io::Result<Running> {
-    // What a dying keeper's jobs leave must come to us and not to init.
+    // Processes left by a dying keeper's jobs must become our children, not children of init.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
     let process = Command::new(&settings.program)
@@ -103,9 +109,9 @@ async fn keep_one_running(
             if closing.is_cancelled() {
                 return;
             }
-            tracing::error!(keeper = pid, all_gone, "The keeper died; what it ran was killed; starting another.");
+            tracing::error!(keeper = pid, all_gone, "The keeper died; its runs were killed; starting another keeper.");
             if !all_gone {
-                // A later mark would say that nothing of this incarnation is alive.
+                // A later mark would claim that nothing of this incarnation is alive.
                 settings.ended_file = None;
             }
             if born.elapsed() > LONGEST_WAIT {
@@ -127,7 +133,7 @@ async fn keep_one_running(
     }
 }
 
-/// Serves one keeper until it is gone; whether all it ran is too.
+/// Serves one keeper until it is gone. Returns true if all it ran is gone too.
 async fn accompany(
     keeper: Running,
     settings: &KeeperSettings,
@@ -142,16 +148,16 @@ async fn accompany(
     tokio::select! {
         _ = &mut listener => {}
         () = stands_still(&link, lease) => {
-            tracing::error!(keeper = link.pid, "The keeper stands still; it is killed with what it runs.");
+            tracing::error!(keeper = link.pid, "The keeper hangs; killing it and its runs.");
         }
         () = closing.cancelled() => {
-            // Dropping the writing half is the end of orders; it goes on telling us how its runs end.
+            // Dropping the writing half ends the orders. The keeper still reports how its runs end.
             writer.abort();
             let leaving = async {
                 let _ = (&mut listener).await;
                 let _ = process.wait().await;
             };
-            // One that stands still is killed below.
+            // A keeper that hangs is killed below.
             tokio::select! {
                 _ = tokio::time::timeout(LEAVE, leaving) => {}
                 () = out_of_time(&link, lease) => {}
@@ -161,7 +167,8 @@ async fn accompany(
     links.send_replace(None);
     listener.abort();
     writer.abort();
-    // It closed its socket, said something unreadable or stands still: in no case can it be trusted to go on.
+    // The keeper closed its socket, sent something unreadable or hangs. In no case can it be
+    // trusted to go on.
     let _ = process.start_kill();
     let is_dead = tokio::time::timeout(BURY, process.wait()).await.is_ok();
     let runs = link.identities();
@@ -176,8 +183,10 @@ async fn accompany(
     all_gone
 }
 
-/// Waits until the keeper has said nothing for so long that its runs are not safe with it any more. Looks are counted, not time:
-/// a daemon that was itself stopped, or does not get the processor, has not looked meanwhile.
+/// Waits until the keeper was silent for so long that its runs are no longer safe with it.
+///
+/// Looks are counted, not time: a daemon that was itself stopped, or does not get the processor,
+/// has not looked meanwhile.
 async fn stands_still(link: &Link, lease: Duration) {
     let look = (lease / LOOKS_A_LEASE).min(LONGEST_LOOK);
     let looks = |time: Duration| u32::try_from(time.as_millis().div_ceil(look.as_millis().max(1))).unwrap_or(u32::MAX);
@@ -200,7 +209,7 @@ async fn stands_still(link: &Link, lease: Duration) {
     }
 }
 
-/// Waits until a run is alive that should not be.
+/// Waits until a run is past its deadline and still alive.
 async fn out_of_time(link: &Link, lease: Duration) {
     let look = (lease / LOOKS_A_LEASE).min(LONGEST_LOOK);
     while !is_out_of_time(link, Duration::ZERO) {
@@ -208,8 +217,8 @@ async fn out_of_time(link: &Link, lease: Duration) {
     }
 }
 
-/// Whether the time of one of its runs ends within `ahead`. The keeper ends them by then; others take them over a tenth of a
-/// lease later.
+/// Returns true if the deadline of one of its runs is at most `ahead` away. The keeper ends the
+/// runs by then. Other nodes take them over a tenth of a lease later.
 fn is_out_of_time(link: &Link, ahead: Duration) -> bool {
     link.first_deadline().is_some_and(|deadline| BootInstant::now().saturating_add(ahead) >= deadline)
 }
@@ -220,7 +229,7 @@ async fn listen(mut from: OwnedReadHalf, link: Arc<Link>) {
             Ok(Some(news)) => link.hear(news),
             Ok(None) => return,
             Err(error) => {
-                tracing::error!(%error, "The keeper cannot be understood.");
+                tracing::error!(%error, "The keeper sent an unreadable message.");
                 return;
             }
         }

@@ -1,9 +1,12 @@
-//! Which processes belong to a run, read from `/proc`, and signals to all of them.
+//! The search for the processes of a run in `/proc`, and signals to all of them.
 //!
-//! Invariant: only descendants of the calling process are ever touched, and what is in the cgroup of one of its runs. Both the keeper and the daemon are subreapers
-//! (`prctl(2)`), so what a job leaves behind becomes the child of one of them and cannot leave the tree. An orphan is known by
-//! its session, or by `SCHEDD_RUN_ID` and `SCHEDD_FENCE` in its environment; one that wiped them only by being the only run's, one we
-//! may not ask for them also by being that of the only run of its user.
+//! Invariant: only descendants of the calling process are ever touched, and processes in the cgroup
+//! of one of its runs. Both the keeper and the daemon are subreapers (`prctl(2)`). So a process
+//! that a job leaves behind becomes a child of the keeper or the daemon and cannot leave the tree.
+//!
+//! An orphan is recognised by its session, or by `SCHEDD_RUN_ID` and `SCHEDD_FENCE` in its
+//! environment. An orphan that wiped these variables is recognised only if there is just one run.
+//! An orphan whose environment we may not read is also recognised if only one run has its user.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -12,32 +15,32 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 
-/// What a run's processes are known by.
+/// The marks by which a run's processes are recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Identity {
     /// The run's id.
     pub(super) run: String,
     /// The fence of its lease.
     pub(super) fence: u64,
-    /// The direct child, which leads the session; none while it is not known.
+    /// The direct child, which leads the session; `None` while unknown.
     pub(super) leader: Option<i32>,
 }
 
-/// What an orphan's environment says.
+/// The run that an orphan's environment names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// It is this run's.
+    /// The environment names this run.
     This,
-    /// It is another run's.
+    /// The environment names another run.
     Other,
-    /// It says nothing, or there is none.
+    /// The environment names no run, or cannot be found.
     Nothing,
-    /// We may not read it.
+    /// The environment may not be read by this process.
     Hidden,
 }
 
 impl Identity {
-    /// What the environment of `pid` says about this run.
+    /// Returns which run the environment of `pid` names, compared with this run.
     pub(super) fn claim(&self, pid: i32) -> Claim {
         let environment = match std::fs::read(format!("/proc/{pid}/environ")) {
             Ok(environment) => environment,
@@ -56,22 +59,23 @@ impl Identity {
     }
 }
 
-/// One process as `/proc/PID/stat` shows it.
+/// A process as `/proc/PID/stat` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Process {
     pub(super) pid: i32,
     pub(super) parent: i32,
     session: i32,
-    /// In clock ticks since the boot: with the number it names the process for good.
+    /// The start time in clock ticks since the boot. Together with the pid it names the process for
+    /// good.
     pub(super) started: u64,
     pub(super) is_zombie: bool,
 }
 
 impl Process {
-    /// The process of that number, if there is one.
+    /// Returns the process with this pid, if there is one.
     pub(super) fn read(pid: i32) -> Option<Self> {
         let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may hold anything, even spaces and parentheses.
+        // The name in parentheses may contain anything, even spaces and parentheses.
         let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
         let rest = std::str::from_utf8(stat.get(after_name..)?).ok()?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -84,8 +88,10 @@ impl Process {
         })
     }
 
-    /// Whether it is that user with no way to other rights (`no_new_privs`), as all below a job with `user`. What a job without
-    /// made that user, as with `sudo`, is not.
+    /// Returns true if the process runs as `uid` and cannot gain other rights (`no_new_privs`).
+    ///
+    /// That holds for all processes of a job with `user`. It does not hold for a process that a job
+    /// without `user` made that user, for example with `sudo`.
     pub(super) fn is_bound_to(&self, uid: u32) -> bool {
         let own = format!("/proc/{}", self.pid);
         let is_bound = |status: String| status.lines().any(|line| line == "NoNewPrivs:\t1");
@@ -93,18 +99,19 @@ impl Process {
             && std::fs::read_to_string(format!("{own}/status")).is_ok_and(is_bound)
     }
 
-    /// Sends it a signal, unless it ended meanwhile and its number names another.
+    /// Sends the process a signal, unless it ended meanwhile and its pid names another process.
     pub(super) fn signal(&self, signal: Signal) {
         let Some(pid) = Pid::from_raw(self.pid) else { return };
         if let Ok(handle) = rustix::process::pidfd_open(pid, PidfdFlags::empty())
             && Self::read(self.pid).is_some_and(|now| now.started == self.started)
         {
-            // It may have ended, or belong to another user: then there is nothing we can do about it.
+            // The process may have ended, or belong to another user. In both cases there is nothing
+            // to do.
             let _ = rustix::process::pidfd_send_signal(&handle, signal);
         }
     }
 
-    /// Reaps it if it is a dead child of the calling process.
+    /// Reaps the process if it is a dead child of the calling process.
     pub(super) fn reap(&self) {
         if let Some(pid) = Pid::from_raw(self.pid) {
             let _ = rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
@@ -112,17 +119,18 @@ impl Process {
     }
 }
 
-/// This process' own number.
+/// Returns this process' own pid.
 pub(super) fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// Whether that child of the calling process lives; a dead one is reaped.
+/// Returns true if `pid`, a child of the calling process, is alive. Reaps a dead child.
 pub(super) fn is_alive_child(pid: Pid) -> bool {
     matches!(rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG), Ok(None))
 }
 
-/// The children of the calling thread, all of them if the process has one thread. `None` if this process lacks the descriptors to look.
+/// Returns the children of the calling thread, which are all children if the process has one
+/// thread. `None` if this process lacks the descriptors to look.
 pub(super) fn own_children() -> Option<Vec<Process>> {
     if let Ok(pids) = std::fs::read_to_string("/proc/thread-self/children") {
         let pids: Vec<&str> = pids.split_ascii_whitespace().collect();
@@ -141,12 +149,14 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads `/proc`. What cannot be seen is not there.
+    /// Reads `/proc`. Processes that cannot be read are missing. The snapshot is empty if this
+    /// process lacks the descriptors to look.
     pub(super) fn take() -> Self {
         Self::try_take().unwrap_or_else(|| Self { processes: HashMap::new(), children: HashMap::new() })
     }
 
-    /// Reads `/proc`. `None` if this process lacks the descriptors to do so: then it does not see even itself.
+    /// Reads `/proc`. Returns `None` if this process lacks the descriptors: then it does not even
+    /// see itself.
     pub(super) fn try_take() -> Option<Self> {
         let pids = std::fs::read_dir("/proc").ok()?.flatten();
         let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -158,13 +168,17 @@ impl Snapshot {
         processes.contains_key(&own_pid()).then_some(Self { processes, children })
     }
 
-    /// The children of `pid`.
+    /// Returns the children of `pid`.
     pub(super) fn children(&self, pid: i32) -> impl Iterator<Item = Process> {
         self.children.get(&pid).into_iter().flatten().filter_map(|child| self.processes.get(child)).copied()
     }
 
-    /// The children of the calling process that belong to `run`, and all below them; the leader is among them. Those in the
-    /// session of one of `leaders` are asked nothing. An orphan that says nothing, or to us, belongs to the run if `takes` says so.
+    /// Returns the children of the calling process that belong to `run`, and all their descendants.
+    /// The leader is among them.
+    ///
+    /// The environment of processes in the session of one of `leaders` is not read. If an orphan
+    /// names no run, or its environment is hidden from us, `takes` decides whether it belongs to
+    /// the run.
     pub(super) fn members(
         &self,
         run: &Identity,
@@ -185,12 +199,12 @@ impl Snapshot {
         self.below(roots.collect())
     }
 
-    /// Whether it shows this process.
+    /// Returns true if the snapshot contains `pid`.
     pub(super) fn shows(&self, pid: i32) -> bool {
         self.processes.contains_key(&pid)
     }
 
-    /// All below the calling process.
+    /// Returns all descendants of the calling process.
     pub(super) fn descendants(&self) -> Vec<Process> {
         self.below(self.children(own_pid()).collect())
     }
@@ -209,11 +223,12 @@ impl Snapshot {
     }
 }
 
-/// Kills all of these runs below the calling process and waits until they are gone, `patience` at most; whether they are.
-/// Blocks.
+/// Kills all processes of `runs` below the calling process and waits until they are gone, for
+/// `patience` at most. Returns true if they are gone. Blocks.
 pub(super) fn kill_runs(runs: &[Identity], patience: Duration) -> bool {
     let end = Instant::now() + patience;
-    // A dead process' environment cannot be read: what was known alive is still known dead.
+    // A dead process' environment cannot be read, so processes recognised while alive are
+    // remembered.
     let mut known = HashSet::new();
     let mut empty_scans = 0;
     while Instant::now() < end {
@@ -225,7 +240,8 @@ pub(super) fn kill_runs(runs: &[Identity], patience: Duration) -> bool {
         let of_run = |run| snapshot.members(run, &HashSet::new(), |orphan, _| known.contains(&(orphan.pid, orphan.started)));
         let members: Vec<Process> = runs.iter().flat_map(of_run).collect();
         known.extend(members.iter().map(|member| (member.pid, member.started)));
-        // One that changed its parent while we read may have been missed; twice it will not be.
+        // One scan may miss a process that changed its parent during the scan. Two scans in a row
+        // do not.
         empty_scans = if members.is_empty() { empty_scans + 1 } else { 0 };
         if empty_scans == 2 {
             return true;
@@ -237,7 +253,8 @@ pub(super) fn kill_runs(runs: &[Identity], patience: Duration) -> bool {
     false
 }
 
-/// Sends all of them a signal; one that stops is made to run on so that it can take it.
+/// Sends all of them a signal. Each process is also continued, so that a stopped process can handle
+/// the signal.
 pub(super) fn signal_all(processes: &[Process], signal: Signal) {
     for process in processes.iter().filter(|process| !process.is_zombie) {
         process.signal(signal);

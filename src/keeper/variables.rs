@@ -1,13 +1,14 @@
 //! The environment a process is started with.
 //!
-//! Invariant: printed for a log or a panic it shows names only: any of its values may be a secret.
+//! Invariant: its debug output, in a log or a panic, shows names only, because any value may be a
+//! secret.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The whole environment of a process: nothing else is inherited.
+/// The whole environment of a process. Nothing else is inherited.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Variables(pub BTreeMap<String, String>);

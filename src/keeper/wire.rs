@@ -1,7 +1,8 @@
-//! What the daemon and its keeper say to each other, and how it is framed on the socket between them.
+//! The messages between the daemon and its keeper, and their frames on the socket.
 //!
-//! Invariant: no frame is longer than [`LONGEST`], on either side; a frame that cannot be read is an error, never a panic.
-//! A frame: its length in 4 bytes (little endian), a kind in 1 byte, then JSON, or for output the key, the stream, the bytes.
+//! Invariant: no frame is longer than [`LONGEST`], on either side. A frame that cannot be read is
+//! an error, never a panic. A frame has its length in 4 bytes (little endian) and a kind in 1 byte.
+//! Then follows JSON, or for output the key and the bytes; the kind names the stream.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,96 +16,101 @@ use super::excerpt::{Output, OutputBounds, Stream};
 use super::variables::Variables;
 use crate::domain::limits::Limits;
 
-/// The longest frame: above what the kernel takes as arguments and environment together, even when each byte is escaped.
+/// The longest frame, in bytes. It exceeds what the kernel takes as arguments and environment
+/// together, even when each byte is escaped.
 pub(super) const LONGEST: usize = 16 * 1024 * 1024;
 
 const JSON: u8 = 0;
 const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 
-/// What names a run on one connection.
+/// The number of a run on one connection.
 pub type Key = u64;
 
-/// Daemon to keeper.
+/// A message from the daemon to the keeper.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
-    /// The first frame, once.
+    /// The first frame. Sent once.
     Serve {
-        /// Where the mark goes when all are gone.
+        /// The file for the mark that the keeper writes when all its jobs are dead.
         ended_file: Option<PathBuf>,
-        /// Named in the mark.
+        /// The node's name, for the mark.
         node: String,
-        /// Named in the mark.
+        /// The node's incarnation, for the mark.
         incarnation: String,
-        /// How much of a run's output waits for the daemon. A daemon of before does not say it.
+        /// The bounds of a run's output that waits for the daemon. An older daemon does not send
+        /// it.
         #[serde(default)]
         output: OutputBounds,
-        /// Where each run gets a cgroup of its own; none = they have none.
+        /// The directory in which each run gets a cgroup of its own; `None` if runs have no
+        /// cgroups.
         cgroups: Option<PathBuf>,
     },
-    /// Start a program.
+    /// Starts a program.
     Start {
-        /// The name for it from now on.
+        /// The key of the run from now on.
         key: Key,
-        /// What to start.
+        /// The program and its bounds.
         launch: Box<Launch>,
     },
-    /// The lease was renewed.
+    /// Extends the deadline, because the lease was renewed.
     Extend {
-        /// Which run.
+        /// The run.
         key: Key,
-        /// Its new deadline.
+        /// The new deadline.
         deadline: BootInstant,
     },
-    /// Ask it to stop, then make it.
+    /// Sends TERM to the run, and KILL after its grace.
     Stop {
-        /// Which run.
+        /// The run.
         key: Key,
     },
-    /// Kill it at once: nobody waits for it any more.
+    /// Kills the run at once, because its end is no longer awaited.
     Abandon {
-        /// Which run.
+        /// The run.
         key: Key,
     },
-    /// Say that you are there.
+    /// Asks the keeper for a sign of life.
     Ping,
 }
 
-/// A program to start and the bounds it lives in.
+/// A program to start, and its bounds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
-    /// The run's id; orphans are known by it.
+    /// The run's id. Orphans are recognised by it.
     pub run: String,
-    /// The lease's fence; orphans are known by it.
+    /// The fence of the run's lease. Orphans are recognised by it.
     pub fence: u64,
-    /// The program and its arguments; at least one.
+    /// The program and its arguments; at least one entry.
     pub argv: Vec<String>,
-    /// The whole environment; nothing is inherited.
+    /// The whole environment. Nothing is inherited.
     pub env: Variables,
-    /// Where it starts.
+    /// The working directory.
     pub cwd: PathBuf,
-    /// Where it starts if `cwd` is not there or no directory; none = then it cannot start.
+    /// The working directory to use if `cwd` is missing or no directory. `None`: the program cannot
+    /// start then.
     #[serde(default)]
     pub cwd_else: Option<PathBuf>,
-    /// Whom it becomes; none = it stays who the keeper is.
+    /// The user the process becomes; `None` keeps the keeper's user.
     pub owner: Option<Owner>,
-    /// What it is held to. A daemon of before does not say it.
+    /// The limits of the process. An older daemon does not send them.
     #[serde(default)]
     pub limits: Limits,
-    /// Its umask; none = the keeper's.
+    /// The umask; `None` keeps the keeper's.
     pub umask: Option<u16>,
-    /// What it reads on its standard input; none = nothing.
+    /// The text on its standard input; `None` for an empty input.
     pub stdin: Option<String>,
-    /// How long its start may take: entering the directory, finding and executing the program. A daemon of before does not say it.
+    /// The longest time for the start: entering the directory, finding and executing the program.
+    /// An older daemon does not send it.
     #[serde(default = "start_within")]
     pub start_within: Duration,
-    /// How long it may take, counted from the start.
+    /// The longest time the program may run, counted from its start.
     pub timeout: Duration,
-    /// How long after TERM follows KILL.
+    /// The time between TERM and KILL.
     pub kill_grace: Duration,
-    /// The lease's end: by then all of it is killed.
+    /// The end of the lease. All of the run is killed by then.
     pub deadline: BootInstant,
-    /// How long before the deadline it gets TERM.
+    /// The time before the deadline at which the run gets TERM.
     pub margin: Duration,
 }
 
@@ -112,27 +118,27 @@ fn start_within() -> Duration {
     Duration::from_secs(10)
 }
 
-/// A user, looked up.
+/// A user of this host, as numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// The number of the user; never 0.
+    /// The user id; never 0.
     pub uid: u32,
-    /// The number of its group.
+    /// The group id.
     pub gid: u32,
-    /// The numbers of all its groups.
+    /// The ids of all the user's groups.
     pub groups: Vec<u32>,
 }
 
-/// Keeper to daemon.
+/// A message from the keeper to the daemon.
 #[derive(Debug, PartialEq, Eq)]
 pub enum News {
-    /// The program runs.
+    /// The program runs, with this pid.
     Started(Key, i32),
-    /// It wrote.
+    /// The program wrote bytes to a stream.
     Output(Key, Stream, Vec<u8>),
-    /// It wrote so many bytes more that were not kept.
+    /// The program wrote this many more bytes, which were dropped.
     Dropped(Key, u64),
-    /// It is over and nothing of it is left.
+    /// The run is over and none of its processes is left.
     Ended(Key, Report),
     /// The answer to a ping.
     Pong,
@@ -146,38 +152,38 @@ enum NewsInJson {
     Ended(Key, Report),
 }
 
-/// How a run's process ended.
+/// The end of a run's process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// Why.
+    /// The reason of the end.
     pub end: End,
-    /// The direct child's exit code; 126 or 127 when it could not start.
+    /// The direct child's exit code; 126 or 127 if the program could not start.
     pub exit_code: Option<i32>,
     /// The signal that ended the direct child.
     pub signal: Option<i32>,
-    /// What went wrong, in words.
+    /// The error as text.
     pub error: Option<String>,
-    /// Whether it left processes behind that had to be killed.
+    /// True if the run left processes behind that had to be killed.
     pub left_processes: bool,
-    /// Whether one of its processes was killed because memory had run out, as its cgroup tells.
+    /// True if one of its processes was killed because memory had run out, according to its cgroup.
     #[serde(default)]
     pub out_of_memory: bool,
-    /// What of the job was not there, where nothing started for want of it.
+    /// The part of the job whose absence prevented the start.
     #[serde(default)]
     pub wanting: Option<Wanting>,
 }
 
-/// What of a job a start can find missing, and a notice of it can go without.
+/// A part of a job that may be missing at a start, and that a notice of the job can do without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wanting {
-    /// Its directory, which is not there, cannot be entered or does not answer.
+    /// The directory is missing, cannot be entered or does not answer.
     Directory,
-    /// Its program, likewise.
+    /// The program is missing, cannot be executed or does not answer.
     Program,
 }
 
 impl Report {
-    /// A report with no facts but why.
+    /// Returns a report that contains only the reason and an error text.
     pub(super) fn of(end: End, error: impl Into<String>) -> Self {
         Self {
             end,
@@ -191,24 +197,24 @@ impl Report {
     }
 }
 
-/// Why a run's process is over.
+/// The reason why a run's process is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
-    /// It ended by itself.
+    /// The process ended by itself.
     ByItself,
-    /// It took too long and was killed.
+    /// The process ran longer than its timeout and was killed.
     TimedOut,
-    /// It was asked to stop.
+    /// The process was asked to stop.
     Stopped,
-    /// Its lease ran out, or who held it went away, and it was killed.
+    /// Its lease ran out, or the holder of the lease went away, and it was killed.
     LeaseLost,
-    /// The same, but some of it may be alive.
+    /// Like `LeaseLost`, but some of its processes may be alive.
     OutOfSight,
     /// The program cannot be started.
     CannotStart,
-    /// The keeper could not start it for want of its own means: descriptors, processes, memory. Nothing of it ran.
+    /// The keeper lacked resources to start it: descriptors, processes, memory. Nothing of it ran.
     Short,
-    /// The keeper would not start it.
+    /// The keeper refused to start it.
     Refused,
 }
 
@@ -232,14 +238,14 @@ fn push_frame(to: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
     Ok(())
 }
 
-/// The frame of an order; fails if it is too long.
+/// Returns the frame of an order. Fails if the frame is too long.
 pub fn order_frame(order: &Order) -> io::Result<Vec<u8>> {
     let mut frame = Vec::new();
     push_frame(&mut frame, JSON, &[&serde_json::to_vec(order)?])?;
     Ok(frame)
 }
 
-/// The frame of a start or an end.
+/// Returns the frame of a message from the keeper. Fails if the frame is too long.
 pub fn news_frame(news: News) -> io::Result<Vec<u8>> {
     let news = match news {
         News::Started(key, pid) => NewsInJson::Started(key, pid),
@@ -265,7 +271,8 @@ fn push_output(to: &mut Vec<u8>, key: Key, stream: Stream, bytes: &[u8]) -> io::
     push_frame(to, kind, &[&key.to_le_bytes(), bytes])
 }
 
-/// The frames of what a run wrote, the dropped bytes told where they are missing.
+/// Returns the frames of a run's output. The dropped bytes are reported at the place where they are
+/// missing.
 pub(super) fn output_frames(key: Key, output: &Output) -> io::Result<Vec<u8>> {
     let mut frames = Vec::new();
     for chunk in &output.head {
@@ -280,7 +287,7 @@ pub(super) fn output_frames(key: Key, output: &Output) -> io::Result<Vec<u8>> {
     Ok(frames)
 }
 
-/// The next frame; none at the end of the stream. Not to be dropped half way.
+/// Reads the next frame; `None` at the end of the stream. The future must not be dropped half way.
 async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Vec<u8>>> {
     let mut prefix = [0_u8; 4];
     match from.read_exact(&mut prefix).await {
@@ -291,7 +298,7 @@ async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ve
     if length > LONGEST {
         return Err(broken(format_args!("{length} bytes long, wanted at most {LONGEST}")));
     }
-    // Grown as the bytes come, not as the prefix promises.
+    // The buffer grows as bytes arrive, not to the length that the prefix claims.
     let mut frame = Vec::new();
     from.take(length as u64).read_to_end(&mut frame).await?;
     if frame.len() == length {
@@ -301,7 +308,8 @@ async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ve
     }
 }
 
-/// The next order; none when the daemon is gone. Fails with `UnexpectedEof` if it went in the middle of one.
+/// Reads the next order; `None` when the daemon is gone. Fails with `UnexpectedEof` if the daemon
+/// went away in the middle of an order.
 pub async fn read_order(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Order>> {
     let Some(frame) = read_frame(from).await? else { return Ok(None) };
     match frame.split_first() {
@@ -311,7 +319,7 @@ pub async fn read_order(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Optio
     }
 }
 
-/// The next news; none when the keeper is gone.
+/// Reads the next message from the keeper; `None` when the keeper is gone.
 pub async fn read_news(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<News>> {
     let Some(frame) = read_frame(from).await? else { return Ok(None) };
     let stream = match frame.split_first() {

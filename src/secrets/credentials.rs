@@ -8,32 +8,38 @@ use super::small_file;
 use crate::domain::reference;
 use crate::files::Owners;
 
-/// Where credentials are found: one file each, named as they are. Clones are the same.
+/// The directory of the credentials, with one file each. A credential's name is the name of its
+/// file. Clones use the same directory.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     directory: Option<PathBuf>,
 }
 
 impl Credentials {
-    /// Those given to this process, in `$CREDENTIALS_DIRECTORY`.
+    /// Returns the credentials given to this process, in `$CREDENTIALS_DIRECTORY`.
     pub fn of_this_process() -> Self {
         let directory = std::env::var_os("CREDENTIALS_DIRECTORY").filter(|value| !value.is_empty());
         Self { directory: directory.map(PathBuf::from) }
     }
 
-    /// Those in that directory.
+    /// Returns the credentials in this directory.
     pub fn within(directory: PathBuf) -> Self {
         Self { directory: Some(directory) }
     }
 
-    /// The text with every `${credential:NAME}` replaced by what that credential holds now, and every `$${` by `${`. Reads files, so
-    /// not to be called where nothing may wait. What comes back is secret: not for logs, messages or Redis.
+    /// Returns the text with every `${credential:NAME}` replaced by that credential's present
+    /// value, and every `$${` by `${`.
+    ///
+    /// Reads files, so do not call it where nothing may block. The result is secret: keep it out of
+    /// logs, messages and Redis.
     pub fn fill(&self, text: &str) -> Result<String, SecretError> {
         reference::fill(text, |name| self.value(name))
     }
 
-    /// The address of a Redis with its credentials in place: a text that is one reference and nothing else is the whole address,
-    /// in any other they stand for a user or a password, and are percent-encoded as those have to be.
+    /// Returns the address of a Redis with its credentials filled in.
+    ///
+    /// If the text is one reference and nothing else, the credential is the whole address. In any
+    /// other text a credential is a user or a password and is percent-encoded.
     pub(super) fn fill_address(&self, text: &str) -> Result<String, SecretError> {
         if reference::is_all_of(text) {
             return self.fill(text).map(|address| address.trim().to_owned());
@@ -41,7 +47,7 @@ impl Credentials {
         reference::fill(text, |name| self.value(name).map(|value| percent_encoded(&value)))
     }
 
-    /// What a credential holds, without the line end behind it that an editor leaves there.
+    /// Returns the value of a credential, without the line end that an editor leaves behind it.
     fn value(&self, name: &str) -> Result<String, SecretError> {
         let Some(directory) = &self.directory else {
             return Err(SecretError::NoDirectory { name: name.to_owned() });
@@ -59,7 +65,7 @@ impl Credentials {
     }
 }
 
-/// All but the characters that mean themselves everywhere in an address (RFC 3986, 2.3).
+/// Encodes all but the characters that need no encoding anywhere in an address (RFC 3986, 2.3).
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,11 +1,11 @@
-//! Layer 2: the secrets of this node, read in the moment of use.
+//! Layer 2: the secrets of this node, read at the moment of use.
 //!
-//! [`Credentials`] puts `${credential:NAME}` into a text, from the files systemd gives its service in `$CREDENTIALS_DIRECTORY`
-//! (`LoadCredential=`), [`variables`] reads what a job's process is given beyond what its definition says, and [`RedisUrl`] where
-//! Redis is.
+//! [`Credentials`] replaces `${credential:NAME}` in a text. It reads the files that systemd gives
+//! the service in `$CREDENTIALS_DIRECTORY` (`LoadCredential=`). [`variables`] reads the variables
+//! of a job's process that are not in its definition. [`RedisUrl`] reads the address of Redis.
 //!
-//! Invariant: nothing is kept, so a file that was changed counts from the next use on, without a reload. No error repeats a word of
-//! a file: it names the credential, or the file and its line.
+//! Invariant: nothing is cached, so a changed file counts from its next use, without a reload. No
+//! error repeats text of a file: it names the credential, or the file and its line.
 
 mod credentials;
 mod redis_url;
@@ -24,7 +24,7 @@ use crate::files::Owners;
 /// The user the packaged daemon runs as.
 const DAEMON: &str = "schedd";
 
-/// Why a secret cannot be had.
+/// The reason why a secret cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// This process was given no credentials.
@@ -33,51 +33,54 @@ pub enum SecretError {
          variable set to the directory it is in"
     )]
     NoDirectory {
-        /// Which was wanted.
+        /// The credential that was wanted.
         name: String,
     },
-    /// A credential that cannot be read.
+    /// A credential cannot be read.
     #[error("credential {name} cannot be used: {}: {why}", path.display())]
     Credential {
-        /// Which was wanted.
+        /// The credential that was wanted.
         name: String,
-        /// Where it was looked for.
+        /// The file that was tried.
         path: PathBuf,
-        /// In words.
+        /// The reason, as text.
         why: String,
     },
-    /// A file of variables that cannot be read.
+    /// A file of variables cannot be read.
     #[error("env_file {} cannot be used: {why}", path.display())]
     EnvFile {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// In words.
+        /// The reason, as text.
         why: String,
     },
-    /// A file of variables with a faulty line.
+    /// A file of variables has a faulty line.
     #[error("env_file {}: {fault}", path.display())]
     Line {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// The line and its fault.
         fault: LineError,
     },
-    /// A file with the address of Redis that cannot be read.
+    /// A file with the address of Redis cannot be read.
     #[error("url_file {} cannot be used: {why}", path.display())]
     UrlFile {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// In words.
+        /// The reason, as text.
         why: String,
     },
-    /// A text with a faulty reference.
+    /// A text has a faulty reference.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
 }
 
-/// The variables a job says its processes get, as far as they can be had: what `files` hold, a later one before an earlier, and above
-/// them `own`, with its credentials in place. With why the others cannot be had; each names the file or variable it is about. A file
-/// may also belong to `job_user`, as whom the processes run.
+/// Returns the variables that a job sets for its processes, as far as they can be read, and texts
+/// that say why others cannot.
+///
+/// Later files override earlier files, and `own` overrides all files. Credentials are filled in.
+/// Each text names its file or variable. A file may also belong to `job_user`, the user the
+/// processes run as.
 pub fn variables(
     files: &[EnvFile],
     job_user: Option<u32>,
@@ -101,15 +104,18 @@ pub fn variables(
             }
             Err(error) => error.to_string(),
         };
-        // What a file says under that name is not what was wanted.
+        // A value of the same name from a file is not what the job wants, so it is dropped.
         variables.remove(name);
         faults.push(format!("env {name}: {fault}"));
     }
     (variables, faults)
 }
 
-/// Why no attempt here could use a file of variables; none if one could, and of one that is not there or that this process may not
-/// read, which says nothing of others. It may also belong to `job_user`, or to the user `schedd`, as whom the daemon may run.
+/// Returns why no attempt here could use a file of variables; `None` if an attempt could.
+///
+/// Also `None` for a file that is missing or that this process may not read, because an attempt may
+/// run elsewhere or as another user. The file may belong to `job_user`, or to the user `schedd`, as
+/// whom the daemon may run.
 pub fn fault_of(file: &EnvFile, job_user: Option<&str>) -> Option<String> {
     rustix::fs::access(file.path(), rustix::fs::Access::READ_OK).ok()?;
     let id_of = |name: &str| nix::unistd::User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());

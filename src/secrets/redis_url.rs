@@ -1,4 +1,4 @@
-//! The address of Redis, which may hold a password or refer to one.
+//! The address of Redis, which may contain a password or refer to one.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -7,24 +7,24 @@ use super::small_file;
 use super::{Credentials, SecretError};
 use crate::files::Owners;
 
-/// Where the address is written.
+/// The place of the address.
 #[derive(Clone, PartialEq, Eq)]
 pub enum RedisUrl {
-    /// Here.
+    /// The address itself.
     Text(String),
-    /// In this file.
+    /// A file that contains the address.
     File(PathBuf),
 }
 
 impl RedisUrl {
-    /// The file it is in, if everybody on the host can read that.
+    /// Returns the file with the address, if everybody on the host can read it.
     pub fn open_file(&self) -> Option<&Path> {
         let Self::File(file) = self else { return None };
         let mode = std::fs::metadata(file).ok()?.permissions().mode();
         (mode & 0o004 != 0).then_some(file)
     }
 
-    /// The address as it is now, with its credentials in place. It is secret. Reads files.
+    /// Returns the present address with its credentials filled in. It is secret. Reads files.
     pub fn read(&self, credentials: &Credentials) -> Result<String, SecretError> {
         let file = match self {
             Self::Text(text) => return credentials.fill_address(text),

@@ -1,5 +1,7 @@
-//! Reads a small file whose words are secret: whole, as text, and without waiting for anybody to write it. One that somebody else
-//! may change is refused, for what it says is given to programs and servers.
+//! The reading of a small secret file: whole, as text, and without waiting for a writer.
+//!
+//! A file that somebody else may change is refused, because its content is passed to programs and
+//! servers.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -7,11 +9,11 @@ use std::path::Path;
 use crate::domain::env_file::LONGEST;
 use crate::files::{self, OpenError, Owners, Way};
 
-/// Why it was not read.
+/// The reason why a file was not read.
 #[derive(Debug)]
 pub(super) struct Unread {
     pub(super) is_missing: bool,
-    /// In words, without any of the file's.
+    /// The reason as text, without any text of the file.
     pub(super) why: String,
 }
 
@@ -27,7 +29,7 @@ fn unread(why: impl Into<String>) -> Unread {
     Unread { is_missing: false, why: why.into() }
 }
 
-/// The text of the file at `path`, which nobody but `owners` may change.
+/// Returns the text of the file at `path`, which only `owners` may be able to change.
 pub(super) fn read(path: &Path, owners: &Owners) -> Result<String, Unread> {
     let opened = files::open(path, owners, Way::Links).map_err(|error| match error {
         OpenError::Io(error) => error.into(),

@@ -16,7 +16,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// All of them, or why the first that cannot be had cannot.
+/// Returns all variables, or the first fault.
 fn had(files: &[EnvFile], own: &BTreeMap<String, String>, credentials: &Credentials) -> Result<BTreeMap<String, String>, String> {
     let (variables, faults) = variables(files, None, own, credentials);
     faults.into_iter().next().map_or(Ok(variables), Err)
@@ -83,7 +83,7 @@ fn what_cannot_be_had_is_named_and_no_word_of_a_file_is_repeated() {
     for (text, words) in [
         ("${credential:missing}", "env X: credential missing cannot be used: "),
         ("${credential:nul}", "env X: its credential holds the character NUL"),
-        ("${credential:a/b}", "env X: found a reference that is none"),
+        ("${credential:a/b}", "env X: found a malformed reference"),
     ] {
         let error = had(&[], &map(&[("X", text)]), &credentials).unwrap_err();
         assert!(error.contains(words) && !error.contains("hun"), "{text}: {error}");
@@ -135,7 +135,7 @@ fn no_file_that_somebody_else_may_change_is_used() {
     for error in [credentials.fill("${credential:file}"), RedisUrl::File(path.clone()).read(&credentials)] {
         assert!(error.unwrap_err().to_string().contains(words));
     }
-    // The processes run as that user, who gains nothing by it.
+    // The processes run as that user, so the user gains nothing by changing the file.
     let (own, faults) = variables(&files(&[&shown(&path)]), Some(STRANGER), &BTreeMap::new(), &credentials);
     assert_eq!((own, faults), (map(&[("A", "1")]), vec![]));
     assert_eq!(fault_of(&files(&[&shown(&path)])[0], Some("nobody")), None);

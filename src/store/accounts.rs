@@ -1,6 +1,7 @@
-//! What is known of one occurrence of a job that its record does not tell: where a run stands, and what ended around an instant.
+//! Facts about an occurrence that its record does not contain: where its run waits, and which runs
+//! ended around a time.
 //!
-//! Invariant: each read is bounded, whatever the size of history.
+//! Invariant: each read is bounded, whatever the size of the history.
 
 use redis::Value;
 
@@ -13,21 +14,21 @@ use crate::domain::ids::{JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
-/// Where a run stands.
+/// The place of a run: due, waiting, or at a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// From when it may be claimed, if it is in its queue's due set.
+    /// The time from which the run may be claimed, if it is in its lane's due set.
     pub ready: Option<UnixMillis>,
-    /// Whether it waits for an open run of its job.
+    /// True if the run waits for an open run of its job.
     pub is_waiting: bool,
-    /// The gate at which it waits.
+    /// The gate at which the run waits.
     pub gate: Option<Gate>,
-    /// Whether it is asked to stop, and by whom.
+    /// Some if the run is asked to stop; the inner value is the author, if known.
     pub stop_asked_by: Option<Option<String>>,
 }
 
 impl Store {
-    /// Where a run stands in its queue, in its job and at these gates.
+    /// Returns the place of a run in its lane, in its job and at these gates.
     pub async fn standing(&self, run: &RunId, lane: &Lane, gates: &[Gate]) -> Result<Standing, StoreError> {
         let id = run.to_string();
         let mut pipeline = redis::pipe();
@@ -50,7 +51,7 @@ impl Store {
         })
     }
 
-    /// Runs of a job that ended at `since` or later, the first to end first, at most `limit`.
+    /// Lists runs of a job that ended at `since` or later, the first to end first, at most `limit`.
     pub async fn read_ended_from(&self, job: &JobName, since: UnixMillis, limit: usize) -> Result<Vec<RunRecord>, StoreError> {
         let mut pipeline = redis::pipe();
         let range = pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(since.as_i64()).arg("+inf").arg("BYSCORE");

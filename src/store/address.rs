@@ -1,7 +1,8 @@
-//! Where Redis is: a URL checked before anything connects, and how it may be shown.
+//! The address of Redis: a URL that is checked before any connection, and its form without secrets.
 //!
-//! Invariant: one address leads to one server for the life of a process. Where it is kept is read again at each connection,
-//! but only for its user and password, which may be changed under a running node; another server would split what it knows.
+//! Invariant: an address leads to one server for the life of a process. Each connection reads the
+//! URL again from its source, but takes only the user and password from it. These may change under
+//! a running node; a change of the server would split its data.
 
 use std::sync::Arc;
 
@@ -9,30 +10,30 @@ use redis::{ConnectionInfo, IntoConnectionInfo};
 
 use crate::domain::redis_url;
 
-/// A Redis URL that can be connected to.
+/// A valid Redis URL.
 #[derive(Clone)]
 pub struct Address {
     info: ConnectionInfo,
     shown: String,
-    /// What reads the URL anew, where it is kept elsewhere.
+    /// The function that reads the URL again from its source.
     reread: Option<Reread>,
     eviction: Eviction,
 }
 
-/// Reads a URL from where it is kept; none if it cannot be had.
+/// A function that reads a URL from its source; None if it cannot be read.
 pub type Reread = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// What is thought of a server that drops keys when its memory is short.
+/// The rule for a server that evicts keys when its memory is short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Eviction {
-    /// It is not used.
+    /// The server is refused.
     #[default]
     Refused,
-    /// It is used all the same, and warned of.
+    /// The server is used, with a warning.
     Allowed,
 }
 
-/// A text that is no Redis URL. It never repeats a password.
+/// An invalid Redis URL. The error never contains a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Redis URL {shown}is not valid: {why}; wanted redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH")]
 pub struct AddressError {
@@ -41,18 +42,18 @@ pub struct AddressError {
 }
 
 impl Address {
-    /// The address `url` means. Fails unless it is of one of the forms `redis:`, `rediss:`, `unix:` (or `redis+unix:`).
+    /// Parses `url`. Fails unless its scheme is `redis:`, `rediss:`, `unix:` or `redis+unix:`.
     pub fn parse(url: &str) -> Result<Self, AddressError> {
         let shown = without_password(url);
         let fail = |why: &str| AddressError { shown: format!("{:?} ", as_far_as_a_place(&shown)), why: why.to_owned() };
         let Some((scheme, _)) = url.split_once("://") else {
-            // All of it may be a password, where one was kept in the place of an address.
+            // The whole text may be a password that somebody stored in place of the URL.
             return Err(AddressError { shown: String::new(), why: "it has no \"://\"".to_owned() });
         };
         if !["redis", "rediss", "unix", "redis+unix"].contains(&scheme) {
             return Err(fail(&format!("found scheme {scheme:?}")));
         }
-        // It is shown as it is, and may not steer a terminal.
+        // The URL is printed, and must not control a terminal.
         if url.contains(char::is_control) {
             return Err(fail("it has a control character"));
         }
@@ -60,18 +61,20 @@ impl Address {
             return Err(fail(why));
         }
         let info = url.into_connection_info().map_err(|error| fail(error.detail().unwrap_or("it cannot be read")))?;
-        // Small commands must not wait for each other's acknowledgement, and a peer that vanished must be noticed.
+        // Small commands must not wait for each other's acknowledgement. A vanished peer must be
+        // noticed.
         let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true).set_user_timeout(std::time::Duration::from_secs(5));
         Ok(Self { info: info.set_tcp_settings(tcp), shown, reread: None, eviction: Eviction::Refused })
     }
 
-    /// The same address, whose user and password are read anew at each connection, on a thread that may wait.
+    /// Returns the same address, with a function that reads its user and password before each
+    /// connection. The function runs on a thread that may block.
     #[must_use]
     pub fn read_anew_by(self, reread: Reread) -> Self {
         Self { reread: Some(reread), ..self }
     }
 
-    /// The same address, at which a server that evicts keys is used or not.
+    /// Returns the same address with this rule for servers that evict keys.
     #[must_use]
     pub fn with_eviction(self, eviction: Eviction) -> Self {
         Self { eviction, ..self }
@@ -81,13 +84,13 @@ impl Address {
         self.eviction
     }
 
-    /// How to connect as it was given.
+    /// Returns the connection settings as first given.
     pub(crate) fn given(&self) -> &ConnectionInfo {
         &self.info
     }
 
-    /// How to connect now. What cannot be read or names another server counts for nothing: a file may be half written, and the
-    /// next connection reads it again.
+    /// Returns the current connection settings. A URL that is unreadable or names another server is
+    /// ignored: the file may be half written, and the next connection reads it again.
     pub(crate) async fn info(&self) -> ConnectionInfo {
         let Some(reread) = self.reread.clone() else { return self.info.clone() };
         let text = tokio::task::spawn_blocking(move || reread()).await.ok().flatten().unwrap_or_default();
@@ -98,23 +101,25 @@ impl Address {
         kept.filter(leads_here).unwrap_or_else(|| self.info.clone())
     }
 
-    /// The URL without its password.
+    /// Returns the URL without its password.
     pub fn shown(&self) -> &str {
         &self.shown
     }
 }
 
-/// Debug output is the shown form, so that no log or panic can hold a password.
+/// Prints the URL without its password, so that no log or panic contains a password.
 impl std::fmt::Debug for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.shown)
     }
 }
 
-/// A password may hold what stands between the parts of a URL, so what may belong to one is left out.
+/// Returns the URL without any part that may belong to a password. A password may contain the
+/// separators of a URL.
 fn without_password(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
-    // A unix URL may carry its password as a parameter, the others have it before the last at-sign.
+    // A unix URL may carry its password as a parameter. The other forms have it before the last
+    // `@`.
     let (before, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     let place = if scheme.ends_with("unix") {
         before
@@ -126,7 +131,8 @@ fn without_password(url: &str) -> String {
     format!("{scheme}://{place}").chars().take(200).collect()
 }
 
-/// What cannot be read, as far as it looks like a host or a path: behind that, as in a second line, a password may stand too.
+/// Returns the part of an invalid URL that looks like a host or path. The rest, such as a second
+/// line, may contain a password.
 fn as_far_as_a_place(shown: &str) -> &str {
     let place = shown.find("://").map_or(0, |at| at + 3);
     let ends = |c: char| c.is_control() || c.is_whitespace() || c == ':';

@@ -1,6 +1,8 @@
-//! The slow check of the books as it is kept: whose turn it is, where it goes on, what it found.
+//! The state of the background consistency check: whose turn it is, where it continues, what it
+//! found.
 //!
-//! Invariant: one node has a turn at a time, whichever comes first; what a turn found is written whole over what the last did.
+//! Invariant: one node at a time has the turn, whichever asks first. Each turn overwrites the
+//! findings of the last turn as a whole.
 
 use std::time::Duration;
 
@@ -19,31 +21,31 @@ use crate::domain::time::UnixMillis;
 pub struct AuditTurn {
     /// Redis' time.
     pub now: UnixMillis,
-    /// Where it goes on, as the last turn wrote it.
+    /// The position to continue from, as the last turn wrote it.
     pub place: String,
-    /// What the last turns found and still held, as they wrote it.
+    /// The findings of the last turns that still applied, as they wrote them.
     pub list: String,
-    /// When the last round of all the books ended.
+    /// The time the last full check ended.
     pub round_at: Option<UnixMillis>,
 }
 
-/// What a turn leaves behind.
+/// The result of a turn.
 #[derive(Debug, Clone)]
 pub struct AuditNote {
-    /// When the turn began, by Redis' time.
+    /// The start of the turn, by Redis' time.
     pub at: UnixMillis,
-    /// When the last round of all the books ended; none before the first.
+    /// The time the last full check ended; None before the first.
     pub round_at: Option<UnixMillis>,
-    /// Where the next goes on.
+    /// The position where the next turn continues.
     pub place: String,
-    /// What was found and still holds, the newest first.
+    /// The findings that still apply, the newest first.
     pub list: String,
-    /// How much that is, also what the list has no room for.
+    /// The number of findings, including findings that the list has no room for.
     pub findings: u64,
 }
 
 impl Store {
-    /// Takes the turn, if the last one began `every` ago.
+    /// Takes the turn if the last turn began at least `every` ago. None if it is too early.
     pub async fn take_audit(&self, node: &NodeName, every: Duration) -> Result<Option<AuditTurn>, StoreError> {
         let call = Invocation::new(&scripts::TAKE_AUDIT)
             .key("audit", self.keys.audit())
@@ -63,7 +65,7 @@ impl Store {
         }
     }
 
-    /// Writes down what a turn found.
+    /// Records the result of a turn.
     pub async fn note_audit(&self, note: &AuditNote) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
         let write = pipeline.cmd("HSET").arg(self.keys.audit());
@@ -75,7 +77,7 @@ impl Store {
         self.link.query(&mut pipeline).await.map(|_| ())
     }
 
-    /// When the books were last checked, how much was found and still held, and what; none before the first check.
+    /// Returns the result of the last turn; None before the first.
     pub async fn read_audit(&self) -> Result<Option<AuditNote>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HMGET").arg(self.keys.audit()).arg(&["at", "place", "list", "findings", "round_at"]);

@@ -1,4 +1,5 @@
-//! Past occurrences that are to be made up for: they wait in the job's own list, and one of them has a run at a time.
+//! Backfills: past occurrences wait in a list of their job. Only the first of them has a run at a
+//! time.
 
 use redis::Value;
 
@@ -9,32 +10,32 @@ use super::scripts::{self, Invocation};
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::lane::Lane;
 
-/// Runs of one call.
+/// Runs in one call.
 const STEP: usize = 100;
 
-/// What became of occurrences that were to be queued.
+/// The result of queueing occurrences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackfillReply {
-    /// So many are; the others were already.
+    /// This many were queued. The rest were queued before or already have a backfill run.
     Queued(u64),
-    /// So many are, and no more may wait.
+    /// This many were queued before the list was full.
     Full(u64),
-    /// No such job.
+    /// The job does not exist.
     Unknown,
 }
 
-/// What became of the first that waits.
+/// The result of planting the first waiting occurrence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlantReply {
-    /// Its run is due now.
+    /// The run is due now.
     Planted,
-    /// Its run is not over.
+    /// A backfill run of the job has not ended.
     Busy,
-    /// Its run is over: the next is the first now.
+    /// The run of this occurrence has ended. The next occurrence is now the first.
     Over,
-    /// Nothing waits.
+    /// No occurrence waits.
     Empty,
-    /// Read again: another is the first, or the job changed.
+    /// Another occurrence is the first, or the job changed. The caller must read again.
     Stale,
 }
 
@@ -70,7 +71,8 @@ impl Store {
         Ok(BackfillReply::Queued(queued))
     }
 
-    /// Plants the run of `first`, which is the first that waits of its job, unless one is out. `queue` is the job's, as read.
+    /// Plants the run of `first`, the first waiting occurrence of its job, unless a backfill run is
+    /// open. `lane` is the job's lane as read.
     pub async fn plant_backfill(&self, first: &RunId, lane: &Lane) -> Result<PlantReply, StoreError> {
         self.note_lanes([lane]).await?;
         let (keys, job) = (&self.keys, first.job());
@@ -98,7 +100,8 @@ impl Store {
         })
     }
 
-    /// Gives up what waits to be made up for. Gives how many that were, the one that has a run among them.
+    /// Gives up the waiting occurrences of a backfill. Returns their number, including an
+    /// occurrence whose run is open.
     pub async fn drop_backfill(&self, job: &JobName) -> Result<u64, StoreError> {
         let call = Invocation::new(&scripts::DROP_BACKFILL)
             .key("backfill", self.keys.backfill(job))
@@ -114,12 +117,13 @@ impl Store {
         }
     }
 
-    /// The backfill runs of a job that are out or still to come, oldest due first, at most `limit`.
+    /// Lists the backfill runs of a job that are open or still to come, oldest due first, at most
+    /// `limit`.
     pub async fn list_backfill(&self, job: &JobName, limit: usize) -> Result<Vec<RunId>, StoreError> {
         self.run_ids(&self.keys.backfill(job), limit).await
     }
 
-    /// The jobs with occurrences to be made up for, at most `limit`.
+    /// Lists the jobs with an unfinished backfill, at most `limit`.
     pub async fn list_backfills(&self, limit: usize) -> Result<Vec<JobName>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.backfills()).arg(0).arg(limit.saturating_sub(1));

@@ -1,7 +1,7 @@
-//! What stands behind the first ripe runs of a lane, and the texts of their jobs.
+//! The due runs behind the first ones of a lane.
 //!
-//! Invariant: it only reads, and tells no run before one that is ready earlier. What it tells may be gone a moment later: a claim
-//! judges each run anew.
+//! Invariant: this only reads, and lists runs in ready order. A listed run may be gone a moment
+//! later, so a claim checks each run again.
 
 use redis::Value;
 
@@ -14,8 +14,8 @@ use super::scripts::{self, Invocation};
 use crate::domain::lane::Lane;
 
 impl Store {
-    /// What is ripe in `lane` behind the entry `after`, or from the first on: at most `most`, in ready order. None if that entry
-    /// is no longer there.
+    /// Lists due entries of `lane` after the entry `after`, or from the start: at most `most`, in
+    /// ready order. None if the entry `after` is gone.
     pub async fn list_behind(&self, lane: &Lane, after: Option<&str>, most: usize) -> Result<Option<Vec<RipeEntry>>, StoreError> {
         let call = Invocation::new(&scripts::LIST_BEHIND)
             .key("due", self.keys.due(lane))

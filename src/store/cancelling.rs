@@ -1,6 +1,7 @@
-//! One run cancelled because a person asks, whatever its state.
+//! Cancelling one run at an operator's request, in any state.
 //!
-//! Invariant: one that is planned ends at once; one that is running is only asked to stop, and its node ends it.
+//! Invariant: a planned run ends at once. A running run is only asked to stop, and its node ends
+//! it.
 
 use super::Store;
 use super::error::StoreError;
@@ -14,40 +15,40 @@ use crate::domain::ids::RunId;
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
-/// One run to cancel.
+/// An order to cancel one run.
 #[derive(Debug, Clone)]
 pub struct CancelOrder {
     /// The run.
     pub run: RunId,
-    /// The queue it is in.
+    /// The lane the run is in.
     pub lane: Lane,
-    /// Its job as it was read: needed if the run is the job's pending one.
+    /// The job's revision and lane as read. Needed if the run is the job's pending one.
     pub job: Option<(Rev, Lane)>,
-    /// What comes next if it is.
+    /// The next run to plant if this run is the pending one.
     pub successor: Option<Successor>,
-    /// Why, as it stands in history.
+    /// The reason shown in history.
     pub reason: String,
 }
 
-/// What became of it.
+/// The result of a cancel order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CancelReply {
-    /// It is over, now or since an earlier cancel.
+    /// The run is cancelled, now or by an earlier order.
     Cancelled,
-    /// It is running; its node has been asked to stop it.
+    /// The run is executing. Its node was asked to stop it.
     Requested,
-    /// It was over before.
+    /// The run had ended before.
     Over {
-        /// How.
+        /// The final state.
         state: String,
-        /// When.
+        /// The time it ended.
         at: Option<UnixMillis>,
     },
-    /// No such run.
+    /// The run does not exist.
     Unknown,
-    /// The job changed: read it and decide again.
+    /// The job changed. The caller must read the job and decide again.
     Stale,
-    /// The successor's occurrence has a record already: decide on the one after it.
+    /// The successor's occurrence already has a record. The caller must choose the next occurrence.
     Occupied,
 }
 

@@ -1,6 +1,7 @@
-//! The server looked over: what it says of itself, and how long it takes to answer, judged line by line.
+//! A check of the Redis server: its own reports and its response time, with a verdict for each.
 //!
-//! Invariant: what a user of this Redis may not ask is told as not known, and is no reason for anything else.
+//! Invariant: a fact that this Redis user may not read is reported as not known. It changes no
+//! other verdict.
 
 use std::time::{Duration, Instant};
 
@@ -11,24 +12,24 @@ use super::reply::{number_of, text_of};
 use super::{LaneAsk, Store};
 use crate::domain::lane::Lane;
 
-/// A part of a script's answer that takes longer than this delays every start.
+/// The response time of a script above which every start of a run is delayed.
 const SLOW_SCRIPT: Duration = Duration::from_millis(20);
 
-/// How good something is.
+/// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// As it should be.
+    /// The setting is as it should be.
     Ok,
-    /// As it is, and good to know.
+    /// The fact is worth knowing.
     Note,
-    /// It works, and may not one day.
+    /// The server works, but may fail one day.
     Warn,
-    /// It is wrong.
+    /// The server has a fault.
     Fail,
 }
 
 impl Level {
-    /// The word for it.
+    /// Returns the name of this verdict.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -39,26 +40,26 @@ impl Level {
     }
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What it is, in a word.
+    /// The name of the check.
     pub name: String,
-    /// How good it is.
+    /// The verdict.
     pub level: Level,
-    /// What was found, and if it is not good what to do.
+    /// The finding, and the remedy unless the verdict is good.
     pub text: String,
 }
 
 impl Check {
-    /// A check of that outcome.
+    /// Creates a check result.
     pub fn new(name: impl Into<String>, level: Level, text: impl Into<String>) -> Self {
         Self { name: name.into(), level, text: text.into() }
     }
 }
 
 impl Store {
-    /// Looks the server over.
+    /// Checks the server.
     pub async fn check_server(&self) -> Result<Vec<Check>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("INFO");
@@ -78,7 +79,8 @@ impl Store {
         Ok(checks)
     }
 
-    /// How long a script of a node takes that finds nothing to do: the best of three, so that one slow answer says nothing.
+    /// Measures how long an idle script takes. It reports the best of three calls, so that one slow
+    /// answer proves nothing.
     async fn time_script(&self) -> Result<Check, StoreError> {
         let mut best = Duration::MAX;
         for _ in 0..3 {
@@ -89,7 +91,7 @@ impl Store {
         let millis = best.as_secs_f64() * 1_000.0;
         Ok(if best > SLOW_SCRIPT {
             let text = format!(
-                "a script that does nothing takes {millis:.1} ms to be answered; each start waits so long: look at the network and at what else this Redis does"
+                "a script that does nothing takes {millis:.1} ms, and every start of a run waits that long: check the network and the load of this Redis"
             );
             Check::new("script time", Level::Warn, text)
         } else {
@@ -105,19 +107,19 @@ fn info_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Whether scripts of anybody were slow of late.
+/// Checks the slow log for commands of any client.
 fn slow_log(answer: Option<&Value>) -> Check {
     let Some(Value::Array(entries)) = answer else {
-        return Check::new("slow log", Level::Ok, "not known: this user may not ask it (SLOWLOG)");
+        return Check::new("slow log", Level::Ok, "not known: this Redis user may not run SLOWLOG");
     };
     let took = |entry: &Value| match entry {
         Value::Array(parts) => number_of(parts.get(2)?),
         _ => None,
     };
     let slowest = entries.iter().filter_map(took).max().unwrap_or(0);
-    // In microseconds: what takes so long keeps everybody else waiting.
+    // In microseconds. Such a command keeps all other clients waiting.
     if slowest > 100_000 {
-        let text = format!("a command took {} ms, in which nothing else was answered: see SLOWLOG GET", slowest / 1_000);
+        let text = format!("a command blocked Redis for {} ms: see SLOWLOG GET", slowest / 1_000);
         return Check::new("slow log", Level::Warn, text);
     }
     let text = if entries.is_empty() {
@@ -128,7 +130,7 @@ fn slow_log(answer: Option<&Value>) -> Check {
     Check::new("slow log", Level::Ok, text)
 }
 
-/// Judges what `INFO` says, with the settings that are known.
+/// Judges the text of `INFO` and the known settings.
 fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>) -> Vec<Check> {
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
     let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok());
@@ -143,7 +145,7 @@ fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>)
     match field("maxmemory_policy") {
         Some("noeviction") => say("eviction", Level::Ok, "noeviction".to_owned()),
         None => say("eviction", Level::Warn, "not known: INFO does not say it; wanted noeviction".to_owned()),
-        // Refused long before, unless the jobs file allows it.
+        // Such a server is refused earlier, unless the jobs file allows eviction.
         Some(policy) => say(
             "eviction",
             Level::Warn,
@@ -166,7 +168,7 @@ fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>)
         (_, Some("no")) => say(
             "persistence",
             Level::Warn,
-            "the append-only file is written out only when the system likes (appendfsync no): a power cut loses up to half a minute; set appendfsync everysec".to_owned(),
+            "the append-only file is synced only when the operating system decides (appendfsync no): a power cut loses up to half a minute; set appendfsync everysec".to_owned(),
         ),
         _ => say("persistence", Level::Ok, format!("append-only file{fsync}")),
     }
@@ -195,14 +197,14 @@ fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>)
     let used = number("used_memory").unwrap_or(0);
     let shown = |bytes: u64| format!("{}.{} MiB", bytes / (1 << 20), bytes % (1 << 20) * 10 / (1 << 20));
     match number("maxmemory").filter(|most| *most > 0) {
-        None => say("memory", Level::Ok, format!("{} used, no bound (maxmemory 0)", shown(used))),
+        None => say("memory", Level::Ok, format!("{} used, no limit (maxmemory 0)", shown(used))),
         Some(most) => {
             let percent = used.saturating_mul(100) / most;
             let text = format!("{} of {} used ({percent} %)", shown(used), shown(most));
             if percent >= 100 {
                 say("memory", Level::Fail, format!("{text}: nothing can be added; raise maxmemory"));
             } else if percent >= 80 {
-                say("memory", Level::Warn, format!("{text}; at the bound nothing can be added: raise maxmemory"));
+                say("memory", Level::Warn, format!("{text}; at the limit nothing can be added: raise maxmemory"));
             } else {
                 say("memory", Level::Ok, text);
             }
@@ -211,13 +213,13 @@ fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>)
 
     let replicas = number("connected_slaves").unwrap_or(0);
     let wanted = min_replicas.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-    let meaning = "what was not yet copied is lost by a failover, and may be done again";
+    let meaning = "a failover loses writes that were not yet copied, and their runs may run again";
     match (replicas, wanted) {
-        (0, _) => say("replicas", Level::Ok, "none: when this server is lost for good, so is the data".to_owned()),
+        (0, _) => say("replicas", Level::Ok, "none: if this server is lost for good, so is the data".to_owned()),
         (count, 0) => {
-            say("replicas", Level::Warn, format!("{count}, and none has to follow (min-replicas-to-write 0): {meaning}"));
+            say("replicas", Level::Warn, format!("{count}, and none must be connected (min-replicas-to-write 0): {meaning}"));
         }
-        (count, wanted) => say("replicas", Level::Ok, format!("{count}, {wanted} have to follow; {meaning}")),
+        (count, wanted) => say("replicas", Level::Ok, format!("{count}, {wanted} must be connected; {meaning}")),
     }
     checks
 }

@@ -1,7 +1,7 @@
-//! Claiming and renewing: how a run gets to a node and stays with it.
+//! Claiming runs and renewing leases.
 //!
-//! Invariant: a [`Claim`] is made only from the script's word that this node won, or from the record that word left; what ends
-//! an attempt asks for one.
+//! Invariant: a [`Claim`] comes only from a script reply that this node won, or from the record
+//! that such a reply wrote. Every method that ends an attempt needs a `Claim`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,41 +22,41 @@ use crate::domain::rate::Rate;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
-/// Who claims: written with the lease.
+/// The node that claims runs; its data is written with the lease.
 #[derive(Debug, Clone)]
 pub struct Claimant {
-    /// The node.
+    /// The node's name.
     pub node: NodeName,
-    /// Its incarnation.
+    /// The node's incarnation.
     pub incarnation: String,
-    /// How long a lease lasts.
+    /// The duration of a lease.
     pub lease: Duration,
 }
 
-/// One run to claim, with what was decided about it.
+/// A run to claim, with the decisions made about it.
 #[derive(Debug, Clone)]
 pub struct ClaimOrder {
     /// The run.
     pub run: RunId,
-    /// The job's rev all this was computed from.
+    /// The revision of the job that the order was computed from.
     pub rev: Rev,
     /// The job's overlap rule.
     pub overlap: Overlap,
-    /// A run whose ready time passed longer ago than this does not start any more.
+    /// The longest time since a run's ready time after which it may still start.
     pub max_age: Option<Duration>,
-    /// A first attempt of a regular run is skipped after this instant.
+    /// The time after which a first attempt of a regular run is skipped.
     pub latest_start: Option<UnixMillis>,
-    /// Of the job's regular runs so many may begin.
+    /// The number of regular runs of the job that may begin.
     pub max_runs: Option<u32>,
-    /// The job's next run, planted if this one is the pending one.
+    /// The job's next run. It is planted if this run is the pending one.
     pub successor: Option<Successor>,
-    /// The job's lane, where the successor goes.
+    /// The job's lane, where the successor is planted.
     pub job_lane: Lane,
-    /// The gates it has to pass, in their order.
+    /// The gates the run must pass, in order.
     pub gates: Vec<Gate>,
-    /// Gates it is known to stand at beside those.
+    /// Further gates at which the run is known to have a place or to wait.
     pub stands_at: Vec<Gate>,
-    /// What is allowed of its key.
+    /// The limits of the run's concurrency key.
     pub per_key: PerKey,
 }
 
@@ -65,30 +65,32 @@ pub struct ClaimOrder {
 pub struct Claim {
     /// The run.
     pub run: RunId,
-    /// The lane it was claimed from.
+    /// The lane the run was claimed from.
     pub lane: Lane,
-    /// The lane of its job, where a run that waited for it goes.
+    /// The job's lane, where a run that waited for this run goes.
     pub job_lane: Lane,
-    /// Names this right; strictly rising.
+    /// The number of this claim. A later claim has a higher fence.
     pub fence: Fence,
-    /// Number of this attempt, from 1.
+    /// The number of this attempt, from 1.
     pub attempt: u32,
-    /// Times in a row the run was lost with its node before this attempt.
+    /// The number of times in a row the run was lost with its node before this attempt.
     pub recoveries: u32,
-    /// Attempts that failed by themselves before this one.
+    /// The number of earlier attempts that failed by themselves.
     pub failures: u32,
-    /// Times in a row its `done_check` gave no clear answer before this claim.
+    /// The number of times in a row `done_check` gave no clear answer before this claim.
     pub unclear: u32,
-    /// Whether the run was claimed before, so that it may have started, whatever its attempt is.
+    /// True if the run was claimed before. It may then have started, whatever the attempt number
+    /// is.
     pub claimed_before: bool,
     /// Redis' time at the claim.
     pub claimed_at: UnixMillis,
-    /// The gates at which it holds a place.
+    /// The gates at which the run has a place.
     pub places: Vec<Gate>,
 }
 
 impl Claim {
-    /// The claim `record` tells of, for the node that made that call and never got its answer; none if the run is not executed.
+    /// Returns the claim recorded in `record`, for the node whose claim call got no answer. None if
+    /// the run is not executing.
     pub fn unanswered(record: &RunRecord, job_lane: &Lane) -> Option<Self> {
         let is_open = record.state == RunState::Running;
         let (fence, claimed_at) = record.fence.zip(record.started_at).filter(|_| is_open)?;
@@ -108,69 +110,72 @@ impl Claim {
     }
 }
 
-/// Why a run did not start at once.
+/// The reason why a run did not start at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocking {
-    /// It ended `skipped`.
+    /// The run ended `skipped`.
     Skipped,
-    /// It waits for its blocker to end.
+    /// The run waits for an open run of its job to end.
     Waiting,
-    /// It waits at a gate.
+    /// The run waits at a gate.
     Queued,
-    /// It ended `cancelled`: it was asked to stop while it waited for a retry, or its job is gone.
+    /// The run ended `cancelled`: it was asked to stop while it waited for a retry, or its job is
+    /// gone.
     Cancelled,
-    /// It ended `failed`: its last attempt had, and the next would have come later than its job allows.
+    /// The run ended `failed`: its last attempt failed, and the next one would exceed the job's
+    /// `max_age`.
     Failed,
 }
 
-/// What became of one order.
+/// The result of one claim order.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "the largest is the most common, and none is kept")]
 pub enum ClaimReply {
-    /// Won.
+    /// The claim was won.
     Claimed(Claim),
-    /// As many were claimed as may be.
+    /// The call has already claimed as many runs as it may.
     Full,
-    /// Another node was first.
+    /// Another node claimed the run first.
     Gone,
-    /// Its time has not come.
+    /// The ready time of the run has not come.
     Early,
-    /// The job changed: read it and decide again.
+    /// The job changed. The caller must read the job and decide again.
     Stale,
-    /// No job of that name is known.
+    /// The run's job is unknown.
     Orphan,
-    /// A run that nobody planned or asked for.
+    /// The run was neither planned nor asked for.
     Foreign,
-    /// Its record has a state no run has.
+    /// The run's record has an unknown state.
     Spoilt,
-    /// The successor's occurrence has a record already: decide on the one after it.
+    /// The successor's occurrence already has a record. The caller must choose the next occurrence.
     Occupied,
-    /// It stands at these gates, which the order does not all name.
+    /// The run is at these gates, and the call did not name all of them.
     StandsAt(Vec<Gate>),
-    /// There are jobs that are not to run while this one does: it has to pass the gate of its own name.
+    /// Another job must not run while this job runs (`not_while`), so the run must pass the gate of
+    /// its own job.
     Shunned,
-    /// Its queue has no room: it stays where it is until that tells there is some.
+    /// The queue has no room. The run stays due until the queue has room again.
     Held,
-    /// Judged in the script not to start now.
+    /// The script decided not to start the run now.
     Blocked(Blocking),
-    /// A key of this run or job holds something else.
+    /// A key of this run or job has the wrong type.
     WrongType(StoreError),
 }
 
-/// What a renewal says of one lease.
+/// The result of renewing one lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseWord {
-    /// Held for another lease.
+    /// The lease was renewed.
     Held,
-    /// Held, and the run is asked to stop, for this reason.
+    /// The lease was renewed, and the run is asked to stop for this reason.
     Stop(String),
-    /// Not ours any more.
+    /// The lease no longer belongs to this claim.
     Lost,
 }
 
 impl Store {
-    /// Claims runs of `lane`. `token` names the call: repeated with the same one it answers the same. Refused on a server other
-    /// than the one last trusted.
+    /// Claims runs of `lane`. `token` names the call: a repeated call with the same token gives the
+    /// same answer. Fails on a server other than the last trusted one.
     pub async fn claim_runs(
         &self,
         claimant: &Claimant,
@@ -181,7 +186,8 @@ impl Store {
         self.claim_runs_within(orders.len(), claimant, lane, token, orders).await
     }
 
-    /// Claims at most `slots` runs of `lane`; what is not to start now is dealt with beyond that. `token` names the call: repeated with the same one it answers the same.
+    /// Claims at most `slots` runs of `lane`. A run that does not start now uses no slot. `token`
+    /// names the call: a repeated call with the same token gives the same answer.
     pub async fn claim_runs_within(
         &self,
         slots: usize,
@@ -258,12 +264,12 @@ impl Store {
         }
         let now = instant(&mut reply)?;
         if reply.number()? == 1 {
-            tracing::error!(key = keys.fence(), "The fence counter in Redis was spoilt; fences go on rising from the clock.");
+            tracing::error!(key = keys.fence(), "The fence counter in Redis was corrupt; new fences continue from the clock.");
         }
         orders.iter().map(|order| claim_reply(reply.reply()?, order, lane, now)).collect()
     }
 
-    /// Moves the ends of leases `lease` from now, and tells what became of each.
+    /// Renews leases so that they end `lease` from now. Returns the result for each.
     pub async fn renew_leases(&self, lease: Duration, held: &[(RunId, Fence)]) -> Result<Vec<LeaseWord>, StoreError> {
         let mut call = Invocation::new(&scripts::RENEW_LEASES)
             .key("leases", self.keys.leases())
@@ -292,7 +298,8 @@ impl Store {
         held.iter().map(|_| word()).collect()
     }
 
-    /// The key of a successor's record; the job's own key (never a run) where there is none, since KEYS has no holes.
+    /// Returns the key of the successor's record. Without a successor it returns the job's key,
+    /// because KEYS may have no holes. The script never takes that key for a run.
     pub(super) fn successor_key(&self, successor: Option<&Successor>, job: &JobName) -> String {
         successor.map_or_else(|| self.keys.job(job), |next| self.keys.run(&next.run))
     }
@@ -352,13 +359,13 @@ pub(super) fn count(reply: &mut Reply) -> Result<u32, StoreError> {
     u32::try_from(number).map_err(|_| StoreError::corrupt("a count", number.to_string()))
 }
 
-/// What is allowed of the order's key, as the script reads it; '' where it has none.
+/// Returns the limits of the order's concurrency key in the script's format; '' without a key.
 fn limits_of(order: &ClaimOrder) -> String {
     if !order.gates.iter().any(Gate::is_of_key) {
         return String::new();
     }
     let PerKey { limit, rate } = order.per_key;
-    // Rounded up, so that no more begin than may.
+    // The interval is rounded up, so that the rate is never exceeded.
     let interval = rate.map_or(0, Rate::interval_micros);
     format!("{} {interval} {}", limit.unwrap_or(0), rate.map_or(1, Rate::burst))
 }

@@ -1,4 +1,5 @@
-//! Marks of times that lie later than now: those written while Redis' clock was ahead among them.
+//! Times in Redis that lie in the future. They were written, for example, while Redis' clock was
+//! ahead.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +13,13 @@ use crate::domain::ids::{JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
-/// Runs looked at in one go.
+/// Runs read in one pipeline.
 const PAGE: usize = 200;
 
 impl Store {
-    /// The runs of a lane that may start after `after`, each with that time: `limit` of them from the `offset`-th on. What is no run is
-    /// left out; with them comes how many entries there were.
+    /// Lists runs of a lane with a ready time after `after`, each with that time: `limit` entries
+    /// starting at `offset`. Malformed entries are skipped. Also returns the number of entries
+    /// read.
     pub async fn list_due_after(
         &self,
         lane: &Lane,
@@ -29,14 +31,15 @@ impl Store {
         let range = pipeline.cmd("ZRANGE").arg(self.keys.due(lane));
         range.arg(format!("({}", after.as_i64())).arg(format!("({}", UnixMillis::END)).arg("BYSCORE");
         range.arg("LIMIT").arg(offset).arg(limit).arg("WITHSCORES");
-        // A lane that holds something else is told of where it is met.
+        // A lane of the wrong type is reported where it is polled.
         let answer = self.link.ask(&mut pipeline).await?.pop();
         let Some(Ok(Value::Array(flat))) = answer else { return Ok((Vec::new(), 0)) };
         let read = |pair: &[Value]| Some((text_of(&pair[0])?.parse().ok()?, number_of(&pair[1]).and_then(UnixMillis::new)?));
         Ok((flat.chunks_exact(2).filter_map(read).collect(), flat.len() / 2))
     }
 
-    /// The jobs whose runs ended, or wrote output, after `after` by the marks there are; of the first 200 of each.
+    /// Lists the jobs whose runs ended or wrote output after `after`, according to the indexes.
+    /// Reads only the first 200 entries of each index.
     pub async fn list_ended_after(&self, after: UnixMillis) -> Result<BTreeSet<JobName>, StoreError> {
         let mut pipeline = redis::pipe();
         for key in [self.keys.history(), self.keys.dead(), self.keys.outputs()] {
@@ -53,8 +56,9 @@ impl Store {
         Ok(jobs)
     }
 
-    /// Moves times later than now back to now: when gates are to be looked at and when nodes were seen; for `jobs` also when runs ended
-    /// or wrote output, these jobs' and all. Gives how many marks were.
+    /// Moves future times back to now: gate checks and node heartbeats. With `jobs` also the ends
+    /// and outputs of runs, in the indexes of these jobs and in the common ones. Returns how many
+    /// times it moved.
     pub async fn pull_in(&self, jobs: &BTreeSet<JobName>) -> Result<usize, StoreError> {
         let keys = &self.keys;
         let mut call = Invocation::new(&scripts::PULL_IN)

@@ -1,6 +1,7 @@
-//! Counters beside what they count: waiting runs, ranges in ledgers, bytes of output, the last fence. Read by `doctor` only.
+//! Counters and the data they count: waiting runs, ranges in ledgers, bytes of output, the last
+//! fence. Only `doctor` reads these.
 //!
-//! Invariant: what moved while it was counted is not judged.
+//! Invariant: data that changed during the count is not judged.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +15,17 @@ use super::reply::{number_of, text_of};
 use crate::domain::books::{CountFacts, SizeFacts};
 use crate::domain::ids::Fence;
 
-/// Keys asked in one call.
+/// Keys read in one call.
 const PAGE: usize = 1_000;
-/// More leases than there can be.
+/// A number larger than any possible number of leases.
 const ALL_LEASES: usize = 100_000_000;
-/// How often what moves is counted again.
+/// The number of times that changing data is counted again.
 const TRIES: usize = 3;
 
-/// The keys that are counted, by their names within the namespace.
+/// The keys to count, by their names within the namespace.
 #[derive(Debug, Clone, Default)]
 pub struct Counted {
-    /// The sets of waiting runs: those behind another run of their job, and those at a gate.
+    /// The sets of waiting runs: behind another run of their job, and at gates.
     pub waiting: Vec<String>,
     /// The ledgers.
     pub ledgers: Vec<String>,
@@ -32,16 +33,16 @@ pub struct Counted {
     pub outputs: Vec<String>,
 }
 
-/// What moves when anything that is counted does.
+/// A mark that changes whenever counted data changes.
 #[derive(Debug, PartialEq)]
 pub struct CountMarks {
     counters: Counters,
     sizes: BTreeMap<String, String>,
-    /// How many outputs were forgotten, and the last that was written.
+    /// The number of outputs trimmed, and the output written last.
     outputs: Vec<Value>,
 }
 
-/// The counters as they stand at one moment.
+/// The counters at one moment.
 #[derive(Debug, PartialEq, Eq)]
 struct Counters {
     waiting: Option<String>,
@@ -51,7 +52,7 @@ struct Counters {
 }
 
 impl Store {
-    /// The counters, and what they count; what moved each time it was counted is left out.
+    /// Reads the counters and counts their data. A count that changed during every try is left out.
     pub async fn count_facts(&self, counted: &Counted) -> Result<CountFacts, StoreError> {
         let mut facts = CountFacts::default();
         for _ in 0..TRIES {
@@ -74,14 +75,14 @@ impl Store {
             }
         }
         facts.highest = self.read_leased(ALL_LEASES).await?.into_values().flatten().max();
-        // A claim may have been won since the counter was read.
+        // A claim may have raised the fence since the counter was read.
         if facts.highest.is_some_and(|highest| facts.fence.as_deref().is_none_or(|last| Some(highest) > fence_of(last))) {
             facts.fence = self.counters().await?.fence;
         }
         Ok(facts)
     }
 
-    /// Marks that differ if anything that is counted has moved between two readings of them.
+    /// Returns a mark of the counted data. Two equal marks prove that nothing changed in between.
     pub async fn count_marks(&self) -> Result<CountMarks, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGET").arg(self.keys.totals()).arg("trimmed_outputs");
@@ -101,7 +102,7 @@ impl Store {
         Ok(Counters { waiting: text(0), ledger_ranges: text(1), output_bytes: text(2), fence: text(3) })
     }
 
-    /// The bytes of output kept of each job, as its counter says.
+    /// Returns the counter of kept output bytes of each job.
     async fn output_sizes(&self) -> Result<BTreeMap<String, String>, StoreError> {
         let (mut said, mut cursor) = (BTreeMap::new(), 0_u64);
         loop {
@@ -118,7 +119,7 @@ impl Store {
         }
     }
 
-    /// A number of each of some keys; what holds something else counts nothing.
+    /// Returns one number for each of these keys; 0 for a key of the wrong type.
     async fn numbers(&self, command: &str, names: &[String], field: Option<&str>) -> Result<Vec<u64>, StoreError> {
         let mut numbers = Vec::with_capacity(names.len());
         for some in names.chunks(PAGE) {
@@ -137,7 +138,8 @@ impl Store {
     }
 }
 
-/// The jobs of which the counter says otherwise than what their outputs, each of that size, come to.
+/// Returns the jobs whose counter differs from the sum of their outputs. `sizes` are the sizes of
+/// `outputs`.
 fn wrong_sizes(said: &BTreeMap<String, String>, outputs: &[String], sizes: &[u64]) -> Vec<SizeFacts> {
     let mut counted: BTreeMap<&str, u64> = said.keys().map(|job| (job.as_str(), 0)).collect();
     let jobs: Vec<(String, u64)> = outputs

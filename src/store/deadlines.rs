@@ -1,7 +1,7 @@
-//! When runs are to have started and ended, of jobs that say so.
+//! Deadlines: the times by which runs should have started and ended.
 //!
-//! Invariant: a run is looked at when its time comes, whatever has become of it by then; what is told of it is told by the script that
-//! takes the time off the list.
+//! Invariant: a deadline is checked when its time comes, whatever the state of the run. The script
+//! that removes the deadline also writes its notification.
 
 use redis::Value;
 
@@ -13,44 +13,44 @@ use crate::domain::ids::{JobName, RunId};
 use crate::domain::notice::Deadline as Kind;
 use crate::domain::time::UnixMillis;
 
-/// A time by which something is to have befallen a run.
+/// A deadline of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deadline {
     /// The run.
     pub run: RunId,
-    /// What.
+    /// The kind of deadline: for the start or for the end.
     pub kind: Kind,
-    /// When.
+    /// The time of the deadline.
     pub at: UnixMillis,
 }
 
-/// What became of it.
+/// The result of checking a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeadlineReply {
-    /// It did not, and whoever is to be is told.
+    /// The run missed the deadline, and the notification is written if the job asks for it.
     Told,
-    /// It has, or is not to any more.
+    /// The run met the deadline, or the deadline no longer applies.
     Met,
-    /// Its time has not come.
+    /// The time of the deadline has not come.
     Early,
     /// Another node was first.
     Gone,
 }
 
-/// What became of a run that is to be watched.
+/// The result of watching a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchReply {
-    /// It is from now on.
+    /// The run is watched from now on.
     Watched,
-    /// It was before.
+    /// The run was watched before.
     Known,
-    /// It is planned no more.
+    /// The run is no longer planned.
     Gone,
 }
 
 impl Store {
-    /// The planned runs due before `before` whose jobs say when they are to have started or ended, and which are not watched yet, of
-    /// `limit` jobs from the `offset`-th on; and whether those were the last.
+    /// Lists planned runs due before `before` whose jobs set deadlines and which are not watched
+    /// yet. Reads `limit` jobs starting at `offset`. Also returns true if these were the last jobs.
     pub async fn list_overdue(&self, before: UnixMillis, offset: usize, limit: usize) -> Result<(Vec<RunId>, bool), StoreError> {
         let mut pipeline = redis::pipe();
         let range = pipeline.cmd("ZRANGE").arg(self.keys.jobs()).arg("-inf").arg(format!("({}", before.as_i64()));
@@ -67,7 +67,7 @@ impl Store {
             pipeline.cmd("HMGET").arg(self.keys.job(name)).arg(&["tells", "pending", "watched"]);
         }
         let overdue = |answer: Result<Value, redis::RedisError>| {
-            // One that holds something else is a finding of its own.
+            // A job of the wrong type is a finding of its own.
             let Ok(Value::Array(fields)) = answer else { return None };
             let text = |at: usize| fields.get(at).and_then(text_of).unwrap_or_default();
             let is_timed = Kind::ALL.iter().any(|kind| text(0).contains(&format!("{}=", kind.as_str())));
@@ -76,7 +76,7 @@ impl Store {
         Ok((self.link.ask(&mut pipeline).await?.into_iter().filter_map(overdue).collect(), is_last))
     }
 
-    /// Has a planned run watched.
+    /// Starts to watch the deadlines of a planned run.
     pub async fn watch_run(&self, run: &RunId) -> Result<WatchReply, StoreError> {
         let call = Invocation::new(&scripts::WATCH_RUN)
             .key("job", self.keys.job(run.job()))
@@ -92,7 +92,8 @@ impl Store {
         })
     }
 
-    /// The times that come first behind the first `skip`, at most `limit`; none for one that cannot be read.
+    /// Lists deadlines after the first `skip`, the earliest first, at most `limit`; None for a
+    /// malformed entry.
     pub async fn list_deadlines(&self, skip: usize, limit: usize) -> Result<Vec<Option<Deadline>>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.deadlines()).arg(skip).arg((skip + limit).saturating_sub(1)).arg("WITHSCORES");
@@ -105,7 +106,7 @@ impl Store {
         Ok(flat.chunks_exact(2).map(read).collect())
     }
 
-    /// Looks whether what was to befall a run by now has, and else tells of it.
+    /// Checks a deadline, and writes the notification if the run missed it.
     pub async fn judge_deadline(&self, deadline: &Deadline) -> Result<DeadlineReply, StoreError> {
         let (keys, run) = (&self.keys, &deadline.run);
         let call = Invocation::new(&scripts::JUDGE_DEADLINE)

@@ -1,4 +1,5 @@
-//! What was done to a job and by whom, read back. The scripts that do it write it.
+//! The audit log of a job: who changed it, when and how. The scripts that change a job write the
+//! entries.
 
 use redis::Value;
 
@@ -10,11 +11,11 @@ use crate::domain::time::UnixMillis;
 
 pub use crate::domain::deed::Deed;
 
-/// Deeds read at most: as many as are kept.
+/// Log entries read; as many are kept.
 const MOST: usize = 100;
 
 impl Store {
-    /// What was done to a job, oldest first, as far as it is kept. Entries that cannot be read are left out.
+    /// Returns the kept audit log of a job, oldest entry first. Unreadable entries are skipped.
     pub async fn read_deeds(&self, job: &JobName) -> Result<Vec<Deed>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.deeds(job)).arg(-i64::try_from(MOST).unwrap_or(i64::MAX)).arg(-1);
@@ -24,7 +25,7 @@ impl Store {
     }
 }
 
-/// The deed an entry of the list tells of; none if it cannot be read.
+/// Parses an entry of the audit log; None if it is malformed.
 pub(super) fn deed_of(member: &str) -> Option<Deed> {
     let value: serde_json::Value = serde_json::from_str(member).ok()?;
     let text = |field: &str| value[field].as_str().map(str::to_owned);

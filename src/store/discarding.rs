@@ -1,6 +1,6 @@
-//! Entries of quarantine let go for good, because a person has looked at them, and the notes of who let them go.
+//! Deleting quarantine entries for good, at an operator's request, with a log of who did it.
 //!
-//! Invariant: nothing but a key that was moved aside is deleted, and none without its entry.
+//! Invariant: only quarantined keys are deleted, and each only together with its entry.
 
 use redis::Value;
 use serde_json::{Value as Json, json};
@@ -13,31 +13,32 @@ use super::scripts::{self, Invocation};
 use crate::domain::books::{Known, known_key};
 use crate::domain::time::UnixMillis;
 
-/// Entries a call discards at most.
+/// Entries discarded in one call.
 const STEP: usize = 100;
-/// Notes read at most; as many are kept.
+/// Log entries read; as many are kept.
 const READ: usize = 200;
-/// Characters kept of a name, a key or a reason, each.
+/// Characters kept of a name, a key and a reason, each.
 const KEPT: usize = 200;
 
-/// An entry that was discarded.
+/// A discarded quarantine entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discarded {
-    /// Its name in quarantine, of which 200 characters are kept.
+    /// The name in quarantine, cut to 200 characters.
     pub name: String,
-    /// The key it had stood in, or that it was.
+    /// The original key, or the set that contained the entry.
     pub key: String,
-    /// Why it was in quarantine.
+    /// The reason for its quarantine.
     pub why: String,
-    /// When it was discarded.
+    /// The time it was discarded.
     pub at: Option<UnixMillis>,
-    /// By whom, as `user@host`; none if that is not known.
+    /// The operator, `user@host`; None if unknown.
     pub by: Option<String>,
 }
 
 impl Store {
-    /// Discards those of `entries` that are still what was read, in steps of 100, and notes it. With `dropped`, the number that found
-    /// no room as it was read, these are told no more. Gives for each entry whether it was discarded.
+    /// Discards the entries that are unchanged since they were read, in steps of 100, and logs
+    /// each. `dropped` is the count of entries that found no room, as read; an unchanged count is
+    /// cleared. Returns for each entry whether it was discarded.
     pub async fn discard(&self, entries: &[QuarantineEntry], dropped: Option<u64>) -> Result<Vec<bool>, StoreError> {
         let wish = format!("{:016x}", fastrand::u64(..));
         let mut done = Vec::with_capacity(entries.len());
@@ -77,7 +78,8 @@ impl Store {
         Ok(done)
     }
 
-    /// What was discarded, the newest first; of those beyond 200 the oldest are forgotten. One that cannot be read is left out.
+    /// Lists discarded entries, the newest first. Only the newest 200 are kept. Unreadable log
+    /// entries are skipped.
     pub async fn list_discarded(&self) -> Result<Vec<Discarded>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.discarded()).arg(0).arg(READ - 1).arg("REV").arg("WITHSCORES");
@@ -86,7 +88,8 @@ impl Store {
         Ok(flat.chunks_exact(2).filter_map(|pair| discarded(&text_of(&pair[0])?, &pair[1])).collect())
     }
 
-    /// The key that goes with an entry. What an entry names that is no key moved aside is somebody's, and stays.
+    /// Returns the renamed key of an entry; None for a set member. Also None if the name is not a
+    /// quarantined key: that key may belong to somebody else, and stays.
     fn key_aside(&self, entry: &QuarantineEntry) -> Option<Vec<u8>> {
         let EntryKind::Key { aside } = &entry.kind else { return None };
         let rest = self.keys.rest(aside)?;

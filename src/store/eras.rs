@@ -1,4 +1,4 @@
-//! By which schedules a job's occurrences came before the one it has, read back. The scripts that change a schedule write it.
+//! The earlier schedule versions of a job. The scripts that change a schedule write them.
 
 use redis::Value;
 
@@ -9,17 +9,17 @@ use super::stretches::CountedBy;
 use crate::domain::ids::JobName;
 use crate::domain::time::UnixMillis;
 
-/// Eras read at most: as many as are kept.
+/// Schedule versions read; as many are kept.
 const MOST: usize = 100;
 
-/// A time in which a job had one schedule.
+/// An earlier schedule version of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptEra {
-    /// It holds the occurrences after this.
+    /// The start of its time, exclusive.
     pub from: UnixMillis,
-    /// The last instant it holds.
+    /// The end of its time, inclusive.
     pub until: UnixMillis,
-    /// The schedule, if that was short enough to be kept.
+    /// The schedule, if it was short enough to be stored.
     pub counted_by: Option<CountedBy>,
 }
 
@@ -36,8 +36,8 @@ impl KeptEra {
 }
 
 impl Store {
-    /// The schedules a job had before the one it has, oldest first, as far as they are kept. What is older than one that cannot be
-    /// read is left out with it.
+    /// Returns the kept schedule versions of a job, oldest first. Versions older than an unreadable
+    /// version are left out with it.
     pub async fn read_eras(&self, job: &JobName) -> Result<Vec<KeptEra>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.eras(job)).arg(-i64::try_from(MOST).unwrap_or(i64::MAX)).arg(-1);

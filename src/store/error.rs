@@ -1,70 +1,72 @@
-//! What can go wrong between schedd and Redis, told so that one line says what to do.
+//! Errors between schedd and Redis, worded so that one line says what to do.
 //!
-//! Invariant: no message holds a password.
+//! Invariant: no message contains a password.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-/// Why a call to the store gave no answer.
+/// The reason why a call to the store failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// No answer, or one that says "not now": the same call may be repeated, and may already have been done.
+    /// Redis gave no answer, or answered "not now". The call may be repeated, and may already have
+    /// been executed.
     #[error("Redis at {address} cannot be reached: {why}")]
     Unavailable {
-        /// Where it was looked for.
+        /// The address of Redis.
         address: String,
-        /// What happened.
+        /// The cause.
         why: String,
     },
-    /// It answers, but refuses us: password, permission.
+    /// Redis answers but refuses this client: wrong password or missing permission.
     #[error("Redis at {address} refuses this client: {why}")]
     Denied {
-        /// Where it is.
+        /// The address of Redis.
         address: String,
-        /// What it refused.
+        /// The reason for the refusal.
         why: String,
     },
-    /// It answers, but schedd cannot work with it as it is set up.
+    /// Redis answers, but its configuration makes it unusable for schedd.
     #[error("Redis at {address} cannot be used: {why}")]
     Unfit {
-        /// Where it is.
+        /// The address of Redis.
         address: String,
-        /// What is wrong and what is wanted.
+        /// The setting found and the setting wanted.
         why: String,
     },
-    /// What was found out was found out on another server, or before this one was restarted: look again.
-    #[error("Redis at {address} is not the server that was asked before; it is looked at first")]
+    /// The call relies on facts read from another server, or before this server restarted. The
+    /// caller must read again.
+    #[error("Redis at {address} was restarted or failed over; checking for lost data first")]
     Replaced {
-        /// Where it is.
+        /// The address of Redis.
         address: String,
     },
-    /// No memory is left for something new. What is there goes on.
+    /// Redis has no memory left for new data. Existing jobs and runs continue.
     #[error("Redis at {address} is out of memory: nothing can be added until its maxmemory is raised or keys are removed")]
     OutOfMemory {
-        /// Where it is.
+        /// The address of Redis.
         address: String,
     },
-    /// A key of ours holds something that is not ours.
+    /// A key of the namespace has the wrong Redis type.
     #[error("key {key} holds a {found}, wanted a {wanted}: schedctl doctor --fix moves it to quarantine, and it is made anew")]
     WrongType {
         /// The key.
         key: String,
-        /// The type it has.
+        /// The type found.
         found: String,
-        /// The type it should have.
+        /// The type wanted.
         wanted: String,
     },
-    /// A reply that no script gives, or a record that cannot be read.
-    #[error("{subject} in Redis is not understood: {found}")]
+    /// A script gave an unknown reply, or a record cannot be read.
+    #[error("corrupt data in Redis: {subject}: {found}")]
     Corrupt {
         /// The script or key.
         subject: String,
-        /// What was found.
+        /// The data found.
         found: String,
     },
 }
 
 impl StoreError {
-    /// Whether the same call may succeed later without anybody doing anything to the data.
+    /// Returns true if the same call may succeed later without a change to the data.
     pub fn is_passing(&self) -> bool {
         matches!(
             self,
@@ -99,10 +101,11 @@ impl StoreError {
     }
 }
 
-/// The error in words, without the library's own prefixes.
+/// Returns the error in words, without the prefixes of the Redis library.
 fn describe(error: &RedisError) -> String {
     match error.kind() {
-        // The library does not say what was answered to the password, and a full server answers so to any.
+        // The library hides the server's answer to the password. A server without free connections
+        // gives the same error.
         ErrorKind::AuthenticationFailed => "wrong user name or password, or it takes no more connections (maxclients)".to_owned(),
         ErrorKind::Server(ServerErrorKind::BusyLoading) => "it is loading its data".to_owned(),
         ErrorKind::Server(ServerErrorKind::ReadOnly) => "it is a read-only replica; give the address of the primary".to_owned(),
@@ -112,7 +115,7 @@ fn describe(error: &RedisError) -> String {
             (Some("WRONGPASS"), _) => "wrong user name or password".to_owned(),
             (Some("BUSY"), _) => "it is busy running a script".to_owned(),
             (Some("MASTERDOWN"), _) => "it is a replica that has lost its primary; give the address of the primary".to_owned(),
-            (Some("NOREPLICAS"), _) => "it takes nothing in, for too few replicas follow it (min-replicas-to-write)".to_owned(),
+            (Some("NOREPLICAS"), _) => "it accepts no writes: too few replicas follow it (min-replicas-to-write)".to_owned(),
             (_, Some(detail)) if detail.contains("max number of clients") => {
                 "it takes no more connections (maxclients)".to_owned()
             }
@@ -122,7 +125,8 @@ fn describe(error: &RedisError) -> String {
     }
 }
 
-/// The text of a system error without the number behind it: `Connection refused (os error 111)`.
+/// Returns the text of a system error without its number, such as ` (os error 111)` after
+/// `Connection refused`.
 fn without_number(text: String) -> String {
     match text.find(" (os error ") {
         Some(at) => text[..at].to_owned(),

@@ -1,6 +1,8 @@
-//! What befell the nodes: written by each of itself, read to tell why a run was late or did not start.
+//! Node events: each node writes its own, and `explain` reads them to find why a run was late or
+//! did not start.
 //!
-//! Invariant: an event is one JSON text whatever node writes it, so that noting it twice notes it once.
+//! Invariant: the same event always gives the same JSON text, whichever node writes it. Writing it
+//! twice stores it once.
 
 use redis::Value;
 use serde_json::json;
@@ -13,39 +15,39 @@ use crate::domain::ids::{NodeName, QueueName};
 use crate::domain::node_event::{Befell, NodeEvent};
 use crate::domain::time::UnixMillis;
 
-/// Nodes looked at, those that noted something last.
+/// The number of nodes read: the nodes with the latest events.
 const NODES: usize = 50;
-/// Events of one node that are kept, as `note_events.lua` has it.
+/// Events kept of one node; must equal the limit in `note_events.lua`.
 const KEPT: i64 = 1000;
-/// Events of one node looked at, on each side of an instant.
+/// Events read of one node, on each side of the given time.
 const EVENTS: usize = 100;
 
-/// One event to be written.
+/// An event to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventNote {
     /// The event.
     pub event: NodeEvent,
-    /// The same as it was written when it began.
+    /// The event as written at its beginning, which this entry replaces.
     pub replaces: Option<NodeEvent>,
 }
 
-/// A node and what befell it around an instant.
+/// A node and its events around a time.
 #[derive(Debug, Clone)]
 pub struct NodeEvents {
-    /// Its name.
+    /// The node's name.
     pub node: NodeName,
-    /// When it was last seen; none if it has left in order.
+    /// The time of the last heartbeat; None if the node left in order.
     pub last_seen: Option<UnixMillis>,
-    /// When its present process started, if it is there.
+    /// The start time of the current process, if the node is listed.
     pub started_at: Option<UnixMillis>,
-    /// What befell it, oldest first.
+    /// The events, oldest first.
     pub events: Vec<NodeEvent>,
-    /// Whether as many are kept as may be, so that older ones are gone.
+    /// True if the list is at its limit, so that older events are gone.
     pub is_cut: bool,
 }
 
 impl Store {
-    /// Writes down what befell a node. With no notes it says that what is kept of the node is still wanted.
+    /// Writes events of a node. An empty list only extends the retention of the node's events.
     pub async fn note_events(&self, node: &NodeName, notes: &[EventNote]) -> Result<(), StoreError> {
         let mut call = Invocation::new(&scripts::NOTE_EVENTS)
             .key("events", self.keys.events(node))
@@ -62,7 +64,7 @@ impl Store {
         if reply.word == "noted" { Ok(()) } else { Err(reply.unknown()) }
     }
 
-    /// When a node was last seen; none if it is not on the list.
+    /// Returns the time of a node's last heartbeat; None if the node is not listed.
     pub async fn last_seen(&self, node: &NodeName) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZSCORE").arg(self.keys.nodes()).arg(node.as_str());
@@ -70,8 +72,8 @@ impl Store {
         Ok(answer.first().and_then(number_of).and_then(UnixMillis::new))
     }
 
-    /// The nodes that noted something lately and those there are, at most 50, each with at most 100 events that began at `at`
-    /// or before, and 100 after.
+    /// Reads the events around `at` of up to 50 nodes: live nodes and nodes with recent events.
+    /// Each node has at most 100 events that began at `at` or before, and 100 after.
     pub async fn read_events(&self, at: UnixMillis) -> Result<Vec<NodeEvents>, StoreError> {
         let mut pipeline = redis::pipe();
         for index in [self.keys.noted_nodes(), self.keys.nodes()] {
@@ -139,7 +141,7 @@ fn written(event: &NodeEvent) -> String {
     fields.to_string()
 }
 
-/// The event a text tells of; none for one a newer schedd has written, or a spoilt one.
+/// Parses an event. None if a newer schedd wrote it or it is malformed.
 fn event(member: &str) -> Option<NodeEvent> {
     let fields: serde_json::Value = serde_json::from_str(member).ok()?;
     let instant = |field: &str| fields[field].as_i64().and_then(UnixMillis::new);

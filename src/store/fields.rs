@@ -1,4 +1,5 @@
-//! The fields of hashes that hold many things beside each other, read whole and rid of what cannot be read; and keys of one text.
+//! Bulk access to hash fields: reads all fields of hashes and removes unreadable ones. Also reads
+//! string keys.
 
 use redis::Value;
 
@@ -8,18 +9,19 @@ use super::quarantine::{member_bytes, shown_member};
 use super::reply::text_of;
 use super::scripts::{self, Invocation};
 
-/// Fields read of a hash in one step.
+/// Fields read from a hash in one step.
 const PAGE: usize = 1_000;
-/// Hashes read in one go.
+/// Hashes read in one pipeline.
 const HASHES: usize = 100;
-/// Fields taken out in one call.
+/// Fields removed in one call.
 const STEP: usize = 500;
 
-/// A field and what it holds, as shown: bytes that are no text written `\xNN`.
+/// A field and its value in display form: bytes that are not text are written `\xNN`.
 type Field = (String, String);
 
 impl Store {
-    /// The fields of each of these keys, by their whole names; none of one that is gone or holds something else.
+    /// Returns the fields of each of these keys, given by full name. A missing key or a key of the
+    /// wrong type has no fields.
     pub async fn read_fields(&self, keys: &[String]) -> Result<Vec<Vec<Field>>, StoreError> {
         let mut all: Vec<Vec<Field>> = vec![Vec::new(); keys.len()];
         for first in (0..keys.len()).step_by(HASHES) {
@@ -40,7 +42,8 @@ impl Store {
         Ok(all)
     }
 
-    /// The text under each of these keys, by their whole names, as shown; none of one that is gone or holds something else.
+    /// Returns the text of each of these string keys, given by full name, in display form. None for
+    /// a missing key or a wrong type.
     pub async fn read_texts(&self, keys: &[String]) -> Result<Vec<Option<String>>, StoreError> {
         let mut all = Vec::with_capacity(keys.len());
         for some in keys.chunks(PAGE) {
@@ -54,7 +57,8 @@ impl Store {
         Ok(all)
     }
 
-    /// Takes fields out of the hash `key`, those that still hold what was seen. Gives them.
+    /// Removes the fields of hash `key` that still have the values in `seen`. Returns the removed
+    /// fields.
     pub async fn drop_fields(&self, key: &str, seen: &[Field]) -> Result<Vec<Field>, StoreError> {
         let mut dropped = Vec::new();
         for step in seen.chunks(STEP) {
@@ -75,7 +79,7 @@ impl Store {
     }
 }
 
-/// Takes one page in; where the next begins, none after the last.
+/// Adds one page of HSCAN to `fields`. Returns the next cursor, or None after the last page.
 fn take(answer: Result<Value, redis::RedisError>, fields: &mut Vec<Field>) -> Option<u64> {
     let Ok(Value::Array(parts)) = answer else { return None };
     let [next, Value::Array(flat)] = parts.as_slice() else { return None };

@@ -1,9 +1,11 @@
-//! What is past its bounds is forgotten, in steps of at most 100: runs, dead letters, jobs that ended, nodes that are gone.
+//! Retention: deletes runs, dead letters, ended jobs and gone nodes beyond their limits, in steps
+//! of at most 100.
 //!
-//! Invariant: a dead letter is kept by bounds of its own, so no number of later successes pushes it out. It may leave history
-//! before, and then stands among the dead letters only. What a record told of a regular run goes into its job's ledger
-//! (`ledger`) in the step that deletes it. A run that ended before its job came to it, as Redis has it after a loss, is kept until
-//! then: nobody who tells or plants what is still to come can take it for one that never was.
+//! Invariant: dead letters have limits of their own, so that many later successes never push them
+//! out. A dead letter may leave the history and then stays among the dead letters only. The step
+//! that deletes a regular run's record adds its facts to the job's ledger (`ledger`). After a data
+//! loss a journal may restore the end of a run that its job has not reached again. That record is
+//! kept until the job reaches it, so that the occurrence is neither skipped nor planted again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,19 +20,19 @@ use crate::domain::ids::{JobName, NodeName, RunId};
 use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 
-/// Items of one step.
+/// Items in one step.
 const STEP: usize = 100;
-/// Runs looked at in one go.
+/// Runs read in one pipeline.
 const PAGE: usize = 1_000;
 
-/// How much of a run is forgotten, as `forget_runs.lua` has it.
+/// The part of a run to delete, as `forget_runs.lua` reads it.
 #[derive(Clone, Copy)]
 enum Reach {
-    /// All of it.
+    /// Delete the whole run.
     Record,
-    /// Its place in history; all of it unless it is a dead letter.
+    /// Remove the run from history; delete it unless it is a dead letter.
     History,
-    /// All of it if it still is a dead letter.
+    /// Delete the whole run if it is still a dead letter.
     Dead,
 }
 
@@ -45,22 +47,24 @@ impl Reach {
 }
 
 impl Store {
-    /// Forgets runs past what history keeps: those that ended before `before`, and the oldest beyond `most`, of which dead
-    /// letters only leave history; at most 100, of one job or of all. Gives how many.
+    /// Deletes runs beyond the limits of history, at most 100, of one job or of all. These are runs
+    /// that ended before `before`, and the oldest beyond `most`. Dead letters beyond `most` only
+    /// leave the history. Returns how many runs it handled.
     pub async fn forget_runs(&self, job: Option<&JobName>, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
         let index = job.map_or_else(|| self.keys.history(), |job| self.keys.job_history(job));
         self.trim(&index, before, most, [Reach::Record, Reach::History]).await
     }
 
-    /// Forgets dead letters past what is kept of them: those that ended before `before`, and the oldest beyond `most`; at
-    /// most 100, of one job or of all. Gives how many.
+    /// Deletes dead letters beyond their limits, at most 100, of one job or of all. These are dead
+    /// letters that ended before `before`, and the oldest beyond `most`. Returns how many it
+    /// deleted.
     pub async fn forget_dead(&self, job: Option<&JobName>, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
         let index = job.map_or_else(|| self.keys.dead(), |job| self.keys.job_dead(job));
         self.trim(&index, before, most, [Reach::Dead, Reach::Dead]).await
     }
 
-    /// Forgets those of `runs` that are dead letters, for good, in steps of 100, and notes it among the deeds of each job. Gives
-    /// how many were.
+    /// Deletes the dead letters among `runs`, in steps of 100, and writes it to the audit log of
+    /// each job. Returns how many it deleted.
     pub async fn purge_dead(&self, runs: &[RunId]) -> Result<u64, StoreError> {
         let (mut purged, wish) = (0, format!("{:016x}", fastrand::u64(..)));
         for step in runs.chunks(STEP) {
@@ -70,8 +74,8 @@ impl Store {
         Ok(purged)
     }
 
-    /// Forgets the first of the runs of `index` that are past its bounds and may go: past its age, and past its count. Those their
-    /// jobs have yet to come to stand in no other's way.
+    /// Deletes the first runs of `index` beyond its limits of age and count. Runs that their job
+    /// has yet to reach stay, and do not block later runs.
     async fn trim(&self, index: &str, before: UnixMillis, most: usize, reach: [Reach; 2]) -> Result<usize, StoreError> {
         let (mut passed, [by_age, by_count]) = (0, reach);
         loop {
@@ -95,7 +99,8 @@ impl Store {
         }
     }
 
-    /// How many members of `index` behind the first `passed` are beyond `most`, and the first hundred of those with their scores.
+    /// Skips the first `passed` members of `index`. Returns how many of the rest exceed `most`, and
+    /// the next 100 with their scores.
     async fn oldest(&self, index: &str, passed: usize, most: usize) -> Result<(usize, Vec<(String, i64)>), StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZCARD").arg(index);
@@ -107,8 +112,9 @@ impl Store {
         Ok((over, flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, number_of(&pair[1])?))).collect()))
     }
 
-    /// Jobs with more runs or dead letters kept than `bounds` gives for each, among those of which the thousand runs ended that came
-    /// first after `after`; and from when to go on, none if those were all. However a run ended, its job is met here.
+    /// Lists jobs with more runs or dead letters than `bounds` allows, among the jobs of the next
+    /// 1,000 runs that ended after `after`. Also returns the time to continue from; None at the
+    /// end. Every job with an ended run is found this way, however the run ended.
     pub async fn list_overfull(
         &self,
         after: UnixMillis,
@@ -125,7 +131,7 @@ impl Store {
         let jobs: BTreeSet<JobName> = flat.chunks_exact(2).filter_map(job_of).collect();
         let (first, last) = (flat.chunks_exact(2).next().and_then(ended), flat.chunks_exact(2).next_back().and_then(ended));
         let next = match (first, last) {
-            // Others may have ended in the same millisecond as the last of a full page.
+            // More runs may have ended in the same millisecond as the last run of a full page.
             (Some(first), Some(last)) if flat.len() == PAGE * 2 && first < last => {
                 Some(last.saturating_sub(Duration::from_millis(1)))
             }
@@ -139,7 +145,7 @@ impl Store {
         if jobs.is_empty() {
             return Ok((Vec::new(), next));
         }
-        // A spoilt key counts as empty: it is told of when its job is trimmed.
+        // A key of the wrong type counts as empty. It is reported when its job is trimmed.
         let counts = self.link.ask(&mut counts).await?;
         let is_over = |count: &Result<Value, _>, most: usize| {
             let count = count.as_ref().ok().and_then(number_of).and_then(|count| usize::try_from(count).ok());
@@ -185,7 +191,8 @@ impl Store {
         }
     }
 
-    /// Forgets jobs that ended before `before`, and the first to end beyond `most`; at most 100. Gives how many were looked at.
+    /// Deletes jobs that ended before `before`, and the oldest beyond `most`, at most 100. Returns
+    /// how many it checked.
     pub async fn forget_jobs(&self, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
         let (mut over, oldest) = self.oldest(&self.keys.finished(), 0, most).await?;
         let mut names: Vec<JobName> = Vec::new();
@@ -200,7 +207,8 @@ impl Store {
         Ok(names.len())
     }
 
-    /// Forgets those hidden jobs, at most 100, of which no notice is still to be sent or is a dead letter, whenever they ended.
+    /// Deletes the hidden jobs among `jobs` without a notice to send and without a dead letter,
+    /// however recently they ended. At most 100 jobs.
     pub async fn forget_idle_jobs(&self, jobs: &[JobName]) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
         for job in jobs {
@@ -208,7 +216,7 @@ impl Store {
             pipeline.cmd("ZCARD").arg(self.keys.manual(job));
             pipeline.cmd("ZCARD").arg(self.keys.job_dead(job));
         }
-        // One with a spoilt key is left to its age, and to the doctor.
+        // A job with a key of the wrong type is left to its age limit and to `doctor`.
         let counts = self.link.ask(&mut pipeline).await?;
         let is_idle = |counts: &[Result<Value, _>]| {
             let counts = counts.iter().map(|count| count.as_ref().ok().and_then(number_of));
@@ -248,7 +256,8 @@ impl Store {
         Ok(())
     }
 
-    /// Takes jobs that ended off the lists of files, before they are forgotten: a list names jobs that are there.
+    /// Removes ended jobs from the lists of files before their records are deleted. A list only
+    /// names existing jobs.
     async fn unlist(&self, names: &[JobName]) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
         for job in self.read_jobs(names).await?.into_iter().filter_map(|job| job.ok().flatten()).filter(|job| !job.is_live()) {
@@ -257,13 +266,13 @@ impl Store {
             }
         }
         if !pipeline.is_empty() {
-            // A list that holds something else keeps nothing from being forgotten.
+            // A list of the wrong type must not block the deletion.
             self.link.ask(&mut pipeline).await?;
         }
         Ok(())
     }
 
-    /// Nodes that were seen last before `before`, at most 100, the longest unseen first.
+    /// Lists nodes last seen before `before`, the longest unseen first, at most 100.
     pub async fn list_gone_nodes(&self, before: UnixMillis) -> Result<Vec<NodeName>, StoreError> {
         let mut pipeline = redis::pipe();
         let until = format!("({}", before.as_i64());
@@ -273,7 +282,8 @@ impl Store {
         Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// Forgets those of `nodes`, at most 100, that were seen last before `before` and whose file lists no job. Gives how many.
+    /// Deletes nodes that were last seen before `before` and whose files list no job, queue or
+    /// group, at most 100. Returns how many it deleted.
     pub async fn forget_nodes(&self, nodes: &[NodeName], before: UnixMillis) -> Result<usize, StoreError> {
         if nodes.is_empty() {
             return Ok(0);

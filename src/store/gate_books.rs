@@ -1,4 +1,5 @@
-//! One gate as the doctor looks at it: who stands there by it, and by the records of runs; and what makes both agree.
+//! The consistency check of one gate: compares its runs with the records of these runs, and repairs
+//! differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,32 +15,32 @@ use crate::domain::gate::Gate;
 use crate::domain::ids::RunId;
 use crate::domain::lane::Lane;
 
-/// Runs at a gate that are held against their records, those first by due.
+/// Runs at a gate that are compared with their records, the first by due time.
 const RUNS: usize = 10_000;
-/// Runs of one call of `mend_gate.lua`.
+/// Runs in one call of `mend_gate.lua`.
 const ITEMS: usize = 1_000;
-/// Gates of one call beside the one it mends.
+/// Further gates in one call, besides the repaired gate.
 const OTHERS: usize = 100;
 
-/// What is read of a run at a gate.
+/// The facts read about a run at a gate.
 #[derive(Default)]
 struct AtGate {
     state: Option<String>,
     places: Vec<Gate>,
-    /// As it stands there.
+    /// The lane name as stored in the run's record.
     lane: String,
     is_in_quarantine: bool,
 }
 
 impl AtGate {
-    /// The lane it would be due in.
+    /// Returns the lane where the run would be due.
     fn lane(&self) -> Lane {
         self.lane.parse().unwrap_or_else(|_| Lane::default_lane())
     }
 }
 
 impl Store {
-    /// How a gate stands to the records of the runs there.
+    /// Compares a gate with the records of its runs and returns the differences.
     pub async fn inspect_gate(&self, gate: &Gate) -> Result<GateFacts, StoreError> {
         let keys = &self.keys;
         let mut pipeline = redis::pipe();
@@ -66,7 +67,7 @@ impl Store {
         let mut in_quarantine = Vec::new();
         for some in all.chunks(ITEMS) {
             for (run, found) in some.iter().zip(self.read_at_gate(some).await?) {
-                // A record that holds something else is a finding of its own.
+                // A record of the wrong type is a finding of its own.
                 let Some(found) = found else { continue };
                 let is_open = found.state.as_deref().is_some_and(|state| state == "scheduled" || state == "running");
                 if !is_open || !found.places.contains(gate) {
@@ -79,7 +80,7 @@ impl Store {
         let aside = self.among_nowhere(in_quarantine).await?;
         strays.extend(queued.iter().filter(|run| held.contains(run)).cloned());
         let (waiting, count_by_job) = (number_of(waiting).unwrap_or(0), number_of(count_by_job).unwrap_or(0));
-        // Of more than are read only the number is judged.
+        // Beyond the read limit only the counts are compared.
         let is_read = i64::try_from(RUNS).is_ok_and(|read| waiting.max(count_by_job) <= read);
         let agree = || orders_agree(&queued, &texts(by_job), &texts(by_lane), &texts(lanes));
         Ok(GateFacts {
@@ -91,9 +92,9 @@ impl Store {
         })
     }
 
-    /// What is read of each of these runs; none of one whose record holds something else.
+    /// Returns the facts about each of these runs; None for a record of the wrong type.
     async fn read_at_gate(&self, runs: &[&RunId]) -> Result<Vec<Option<AtGate>>, StoreError> {
-        // Where nothing but garbage stands at it.
+        // The list is empty if the gate contains only malformed entries.
         if runs.is_empty() {
             return Ok(Vec::new());
         }
@@ -116,7 +117,7 @@ impl Store {
         Ok(answers.chunks_exact(2).map(read).collect())
     }
 
-    /// Those of these runs that are neither due nor wait at a gate.
+    /// Returns the runs among `runs` that are neither due nor waiting at a gate.
     async fn among_nowhere(&self, runs: Vec<(RunId, AtGate)>) -> Result<Vec<RunId>, StoreError> {
         if runs.is_empty() {
             return Ok(Vec::new());
@@ -136,7 +137,7 @@ impl Store {
         Ok(runs.into_iter().filter_map(is_nowhere).collect())
     }
 
-    /// Makes a gate agree with the records of these runs. How many left it.
+    /// Makes a gate agree with the records of these runs. Returns how many runs left the gate.
     pub async fn mend_gate(&self, gate: &Gate, runs: &[RunId]) -> Result<u64, StoreError> {
         let keys = &self.keys;
         let mut left = 0;
@@ -171,7 +172,7 @@ impl Store {
         Ok(left)
     }
 
-    /// The runs among `runs` that wait at one of the gates their records name.
+    /// Returns for each of `runs` whether it waits at a gate that its record names.
     pub async fn queued_among(&self, runs: &[&RunId]) -> Result<Vec<bool>, StoreError> {
         if runs.is_empty() {
             return Ok(Vec::new());
@@ -211,11 +212,15 @@ fn texts(value: &Value) -> BTreeSet<String> {
     }
 }
 
-/// Whether the orders of a gate name the runs that wait there, the first of each job and lane, and the first of each lane.
+/// Returns true if the sorted sets of a gate agree with the waiting runs.
+///
+/// - `by_job` names all of them.
+/// - `by_lane` names the first of each job and lane.
+/// - `lanes` names the first of each lane.
 fn orders_agree(queued: &[RunId], by_job: &BTreeSet<String>, by_lane: &BTreeSet<String>, lanes: &BTreeSet<String>) -> bool {
     let waiting: BTreeSet<String> = queued.iter().map(RunId::to_string).collect();
     let (mut named, mut of_jobs, mut of_lanes) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
-    // In the order of their texts: the first of a job in a lane, and of a lane, comes first.
+    // Entries are sorted as text, so the first run of each job and lane comes first.
     for entry in by_job {
         let Some((job, rest)) = entry.split_once(' ') else { return false };
         let (Some((lane, _)), Some((_, run))) = (rest.split_once(' '), rest.rsplit_once(' ')) else { return false };

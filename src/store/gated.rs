@@ -1,6 +1,8 @@
-//! The jobs with gates, by lane and first gate: how the runs of a gate are found in a lane without all those before them.
+//! The index of jobs by lane and first gate. It finds the runs of one gate in a lane without
+//! reading all runs before them.
 //!
-//! Invariant: it is a hint only. What it leaves out is found by reading the lane, and a claim judges each run anew.
+//! Invariant: the index is only a hint. A missing entry is found by reading the lane, and a claim
+//! checks each run again.
 
 use std::collections::BTreeMap;
 
@@ -16,33 +18,34 @@ use crate::domain::ids::{GroupName, JobName};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
-/// Open runs of a job looked for; of one with more nothing is told.
+/// Open runs of a job that are checked. A job with more open runs counts as unclear.
 const OPEN: usize = 10;
 /// Entries read in one call.
 const PAGE: usize = 500;
 
-/// Gates of a lane with few jobs.
+/// Gates of a lane that have few jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gated {
-    /// Each with its jobs.
+    /// The gates, each with its jobs.
     pub gates: Vec<(Gate, Vec<JobName>)>,
-    /// The last gate looked at; none if there is none behind it.
+    /// The last gate read; None if no gate comes after it.
     pub last: Option<Gate>,
 }
 
-/// What stands in a lane of one job.
+/// The planned and open runs of one job in a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Planned {
-    /// These are ripe, in no order.
+    /// The due runs, in no order.
     Ripe(Vec<RipeEntry>),
-    /// It is not there, or has none to come.
+    /// The job is gone, or it plans no more runs.
     Gone,
-    /// Its keys hold something else, or more is open than is looked at.
+    /// A key has the wrong type, or the job has more open runs than are checked.
     Unclear,
 }
 
 impl Store {
-    /// The groups jobs are listed with, each with those jobs; some may name it no more.
+    /// Returns the groups in the index with their jobs. Some of these jobs may no longer name the
+    /// group.
     pub async fn list_groups_named(&self) -> Result<BTreeMap<GroupName, Vec<JobName>>, StoreError> {
         let mut groups: BTreeMap<GroupName, Vec<JobName>> = BTreeMap::new();
         let mut offset = 0;
@@ -52,7 +55,7 @@ impl Store {
             let answer = self.link.query(&mut pipeline).await?;
             let Some(Value::Array(entries)) = answer.first() else { return Ok(groups) };
             for entry in entries.iter().filter_map(text_of) {
-                // LANE GATE JOB: of a job with a group that is its first gate.
+                // Entries are LANE GATE JOB. A job with a group has the group as its first gate.
                 if let [_, gate, job] = *entry.split(' ').collect::<Vec<_>>()
                     && let Some(group) = Gate::from_name(gate).and_then(|gate| gate.group())
                     && let Ok(job) = job.parse()
@@ -67,8 +70,8 @@ impl Store {
         }
     }
 
-    /// The first gates of the jobs of `lane` behind the gate `after`, each with its jobs if it has no more than `few`; `most` jobs and
-    /// a few more.
+    /// Lists the first gates of the jobs of `lane` after the gate `after`. A gate comes with its
+    /// jobs if it has at most `few`. Stops after `most` jobs, or a few more.
     pub async fn list_gated(&self, lane: &Lane, after: Option<&Gate>, most: usize, few: usize) -> Result<Gated, StoreError> {
         let call = Invocation::new(&scripts::LIST_GATED)
             .key("gated", self.keys.gated())
@@ -90,7 +93,8 @@ impl Store {
         Ok(Gated { gates: flat.chunks_exact(2).filter_map(gate).collect(), last })
     }
 
-    /// What of the planned and open runs of each of these jobs is ripe in `lane` at `now`. Not looked for are runs asked for by hand.
+    /// Returns for each of these jobs its planned and open runs that are due in `lane` at `now`.
+    /// Manual runs are not included.
     pub async fn list_planned(&self, lane: &Lane, jobs: &[JobName], now: UnixMillis) -> Result<Vec<Planned>, StoreError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -138,7 +142,8 @@ impl Store {
         Ok(found.into_iter().map(|runs| runs.map_or_else(|why| why, |runs| Planned::Ripe(planned(runs)))).collect())
     }
 
-    /// Takes these jobs, each by its entry, off the list if they have no planned run to come. How many it took off.
+    /// Removes these jobs, each by its entry, from the index if they plan no more runs. Returns how
+    /// many it removed.
     pub async fn unlist_gated(&self, entries: &[(JobName, String)]) -> Result<usize, StoreError> {
         if entries.is_empty() {
             return Ok(0);

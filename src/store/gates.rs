@@ -1,7 +1,8 @@
-//! Gates: the calls at the gates a run stands at, and giving free places to those that wait.
+//! Gates: calls for runs at gates, and giving free places to waiting runs.
 //!
-//! Invariant: a script is told the keys of all gates its run stands at. If the record names others it answers so before it has
-//! changed anything, and is called again with those.
+//! Invariant: a script gets the keys of all gates its run is at. If the run's record names other
+//! gates, the script replies with these names before it changes anything. The call is then repeated
+//! with these gates.
 
 use std::collections::BTreeMap;
 
@@ -18,55 +19,58 @@ use crate::domain::lane::Lane;
 use crate::domain::rate::Rate;
 use crate::domain::time::UnixMillis;
 
-/// How often a call is repeated with the gates the record names: they change with each claim.
+/// The number of times a call is repeated with the gates of the record. These change with each
+/// claim.
 const CALLS: usize = 8;
-/// How often a gate is asked for: each answer may name some lanes more, and a group has up to 100 members.
+/// The maximum number of `open_gate` calls for one gate. Each reply may ask for a few more lanes,
+/// and a group has up to 100 members.
 const OPENINGS: usize = 128;
 
-/// What came of a look at a gate.
+/// The result of opening a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
-    /// How many that waited were given a place.
+    /// The number of waiting runs that were given a place.
     pub given: u64,
-    /// When it is to be looked at again.
+    /// The time at which the gate must be checked again.
     pub next: Option<UnixMillis>,
 }
 
-/// A group as it stands.
+/// The state of a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroupStanding {
-    /// Whose turn it is, and since when.
+    /// The job whose turn it is, and since when.
     pub turn: Option<(JobName, UnixMillis)>,
-    /// When the last attempt of a member ended.
+    /// The time the last attempt of a member ended.
     pub last_ended: Option<UnixMillis>,
-    /// The runs that have a place and have begun; at most 100 with those that have not.
+    /// The runs that have a place and have begun. Together with `let_in` at most 100.
     pub held: Vec<RunId>,
-    /// Those that were let in and have not begun.
+    /// The runs that have a place and have not begun.
     pub let_in: Vec<RunId>,
-    /// How many wait.
+    /// The number of waiting runs.
     pub waiting: u64,
-    /// The first of those that wait, at most 10.
+    /// The first waiting runs, at most 10.
     pub first_waiting: Vec<RunId>,
-    /// When time alone opens it.
+    /// The time at which the gate must be checked next.
     pub next: Option<UnixMillis>,
 }
 
-/// How a run that has not begun stands at a gate where it was let in.
+/// The state of a run at a gate that gave it a place, before it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LetIn {
-    /// It has its place there since then.
+    /// The run has its place since this time.
     Since(UnixMillis),
-    /// It gave that up, for it did not begin while others waited.
+    /// The run lost its place because it did not begin while other runs waited.
     GaveUp,
 }
 
-/// The names of gates as scripts take them.
+/// Returns the names of gates in the format of scripts.
 pub(super) fn names_of(gates: &[Gate]) -> String {
     gates.iter().map(Gate::as_str).collect::<Vec<_>>().join(" ")
 }
 
 impl Store {
-    /// Makes a call for a run that stands at gates, with the keys of those.
+    /// Calls a script for a run at gates, with the keys of these gates. `known` are the gates as
+    /// read.
     pub(super) async fn invoke_at_gates(
         &self,
         known: &[Gate],
@@ -80,13 +84,14 @@ impl Store {
             }
             gates = Gate::all_in(&reply.text()?);
         }
-        Err(StoreError::corrupt("places", "the gates a run stands at change with every call"))
+        Err(StoreError::corrupt("places", "the gates of the run changed during every call"))
     }
 
-    /// Gives the free places of a gate to those that wait there. `lanes` are some that nodes serve; of others `takers` are asked.
+    /// Gives the free places of a gate to waiting runs. `lanes` are lanes that nodes serve;
+    /// `takers` answers for other lanes.
     pub async fn open_gate(&self, gate: &Gate, lanes: &[Lane], takers: &mut Takers) -> Result<Opened, StoreError> {
         let keys = &self.keys;
-        // By the text that is kept: one that is no lane leads to the default one.
+        // The map uses the stored lane name. A malformed name leads to the default lane.
         let mut places: BTreeMap<(&str, String), String> =
             lanes.iter().map(|lane| (("lane", lane.to_string()), keys.due(lane))).collect();
         for _ in 0..OPENINGS {
@@ -119,7 +124,8 @@ impl Store {
                 "members" => {
                     let members = reply.text()?;
                     let members = members.split_ascii_whitespace();
-                    // One that is no name is no job.
+                    // A malformed name cannot be a job. It gets a key of the gate in place of a
+                    // job's key.
                     let key = |name: &str| name.parse::<JobName>().map_or_else(|_| keys.gate(gate), |job| keys.job(&job));
                     for name in members {
                         places.insert(("job", name.to_owned()), key(name));
@@ -130,10 +136,10 @@ impl Store {
                 _ => return Err(reply.unknown()),
             }
         }
-        Err(StoreError::corrupt("open_gate", "its lanes or members change with every call"))
+        Err(StoreError::corrupt("open_gate", "the lanes or members of the gate changed during every call"))
     }
 
-    /// How each of these groups stands.
+    /// Returns the state of each of these groups.
     pub async fn read_group_standings(&self, groups: &[GroupName]) -> Result<Vec<GroupStanding>, StoreError> {
         let mut pipeline = redis::pipe();
         for group in groups {
@@ -147,12 +153,13 @@ impl Store {
         if groups.is_empty() {
             return Ok(Vec::new());
         }
-        // A key that holds something else is a finding of the doctor.
+        // The consistency check reports a key of the wrong type.
         let answers: Vec<Option<Value>> = self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
         Ok(answers.chunks_exact(5).map(standing).collect())
     }
 
-    /// The run that keeps `run` out at a gate, for it stands in the same lane and did not begin when it was let in; with it until when.
+    /// Returns the run that keeps `run` out at a gate, and until when. That run is in the same lane
+    /// and did not begin after it was let in.
     pub async fn read_stuck(&self, gate: &Gate, run: &RunId) -> Result<Option<(RunId, UnixMillis)>, StoreError> {
         let state = self.keys.gate(gate);
         let Some(lane) = self.gate_answer(redis::cmd("HGET").arg(&state).arg(format!("lane:{run}"))).await? else {
@@ -165,7 +172,8 @@ impl Store {
         Ok(stands.map(|_| (id, ends)))
     }
 
-    /// What one command says; none if its key holds something else, which is a finding of the doctor.
+    /// Returns the answer to one command; None for a key of the wrong type, which the consistency
+    /// check reports.
     async fn gate_answer(&self, command: &redis::Cmd) -> Result<Option<String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.add_command(command.clone());
@@ -173,20 +181,21 @@ impl Store {
         Ok(answer.as_ref().and_then(text_of))
     }
 
-    /// Whether a run of `job` waits at a gate.
+    /// Returns true if a run of `job` waits at a gate.
     pub async fn has_queued(&self, gate: &Gate, job: &JobName) -> Result<bool, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZLEXCOUNT").arg(self.keys.queued_by_job(gate)).arg(format!("[{job} ")).arg(format!("({job}!"));
-        // A key that holds something else is a finding of the doctor.
+        // The consistency check reports a key of the wrong type.
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
         Ok(answer.as_ref().and_then(number_of).is_some_and(|count| count > 0))
     }
 
-    /// When a rate lets one more run begin at the gate of a key; none if nothing of it is taken up.
+    /// Returns when the rate limit of a concurrency key lets one more run begin. None if the rate
+    /// is unused.
     pub async fn read_key_opens(&self, gate: &Gate, rate: Rate) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("GET").arg(self.keys.gate_rate(gate));
-        // A key that holds something else is a finding of the doctor.
+        // The consistency check reports a key of the wrong type.
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
         let (interval, burst) = (rate.interval_micros(), u64::from(rate.burst()));
         let own = format!(":{interval}:{burst}");
@@ -196,11 +205,12 @@ impl Store {
         Ok(opens.and_then(|ms| UnixMillis::new(i64::try_from(ms).ok()?)))
     }
 
-    /// The run that has a place at a gate, the last that began before those that have not, and whether it has.
+    /// Returns a run that has a place at a gate, and true if it has begun. If several runs have
+    /// begun, it returns the last of them; if none has, a run that was let in.
     pub async fn read_holder(&self, gate: &Gate) -> Result<Option<(RunId, bool)>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.held(gate)).arg(-1).arg(-1).arg("WITHSCORES");
-        // A key that holds something else is a finding of the doctor.
+        // The consistency check reports a key of the wrong type.
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
         let (mut begun, mut let_in) = holders(answer.as_ref());
         Ok(begun.pop().map(|run| (run, true)).or_else(|| let_in.pop().map(|run| (run, false))))
@@ -208,7 +218,8 @@ impl Store {
 }
 
 impl Store {
-    /// How a run stands at each of these gates, if it was let in there and has not begun.
+    /// Returns the state of a run at each of these gates, if the run was let in there and has not
+    /// begun.
     pub async fn read_let_in(&self, run: &RunId, gates: &[Gate]) -> Result<Vec<Option<LetIn>>, StoreError> {
         if gates.is_empty() {
             return Ok(Vec::new());
@@ -220,7 +231,7 @@ impl Store {
             pipeline.cmd("ZSCORE").arg(self.keys.queued(gate)).arg(&id);
             pipeline.cmd("HEXISTS").arg(self.keys.gate(gate)).arg(format!("lane:{id}"));
         }
-        // A key that holds something else is a finding of the doctor.
+        // The consistency check reports a key of the wrong type.
         let answers: Vec<Option<Value>> = self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
         let place = |answer: &[Option<Value>]| {
             let number = |at: usize| answer.get(at)?.as_ref().and_then(number_of);
@@ -234,7 +245,7 @@ impl Store {
     }
 }
 
-/// Of those that have a place, with their scores, the runs that have begun and those that have not.
+/// Splits the runs with a place, by score, into runs that have begun and runs that have not.
 fn holders(answer: Option<&Value>) -> (Vec<RunId>, Vec<RunId>) {
     let (mut begun, mut let_in) = (Vec::new(), Vec::new());
     if let Some(Value::Array(flat)) = answer {

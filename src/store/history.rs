@@ -1,4 +1,4 @@
-//! Runs as they are kept: reading one, and the history of a job or of all, newest first.
+//! Stored runs: reading a run, and the history of one job or of all jobs, newest first.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,154 +14,157 @@ use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
-/// A run as it is kept.
+/// A run as stored in Redis.
 #[derive(Debug, Clone)]
 pub struct RunRecord {
-    /// Its id.
+    /// The run id.
     pub run: RunId,
-    /// Its state.
+    /// The state of the run.
     pub state: RunState,
-    /// Number of its last attempt, 0 before the first.
+    /// The number of the last attempt; 0 before the first.
     pub attempt: u32,
-    /// The last attempt's fence.
+    /// The fence of the last attempt.
     pub fence: Option<Fence>,
     /// The node of the last attempt.
     pub node: Option<String>,
-    /// That node's incarnation.
+    /// The incarnation of that node.
     pub incarnation: Option<String>,
-    /// The token of the call that claimed it.
+    /// The token of the call that claimed the run.
     pub claim_token: Option<String>,
-    /// How long its leases last.
+    /// The duration of the run's leases.
     pub lease: Option<Duration>,
-    /// The queue it was claimed from.
+    /// The lane the run was claimed from.
     pub lane: Lane,
-    /// When the last attempt started.
+    /// The time the last attempt started.
     pub started_at: Option<UnixMillis>,
-    /// When the run ended.
+    /// The time the run ended.
     pub finished_at: Option<UnixMillis>,
-    /// From when it may be claimed, if it waits for a retry.
+    /// The time from which the run may be claimed, if it waits for a retry.
     pub ready: Option<UnixMillis>,
-    /// Since when it waits for that.
+    /// The time since which the run waits for its retry.
     pub waits_from: Option<UnixMillis>,
-    /// The process' exit code.
+    /// The exit code of the process.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the process.
     pub signal: Option<i32>,
     /// The HTTP status.
     pub http_status: Option<u16>,
-    /// Why it is in its state, if the state does not say it.
+    /// The reason for the state, if the state does not say it.
     pub reason: Option<String>,
-    /// What went wrong, in words.
+    /// The error in words.
     pub error: Option<String>,
-    /// Whether processes it left behind had to be killed.
+    /// True if processes that the run left behind had to be killed.
     pub left_processes: bool,
-    /// Which limits the node of its last attempt could not hold it to, as a list.
+    /// The limits that the node of the last attempt could not enforce, as a list.
     pub not_enforced: Option<String>,
-    /// Attempts that failed by themselves.
+    /// The number of attempts that failed by themselves.
     pub failures: u32,
-    /// Times in a row it was lost with its node.
+    /// The number of times in a row the run was lost with its node.
     pub recoveries: u32,
-    /// When a person last asked for it again.
+    /// The time an operator last asked to retry the run.
     pub retried_at: Option<UnixMillis>,
-    /// Times in a row its `done_check` gave no clear answer.
+    /// The number of times in a row `done_check` gave no clear answer.
     pub unclear: u32,
-    /// For a skipped stretch: its last occurrence, and how many there are.
+    /// For a skipped range: its last occurrence and the number of occurrences.
     pub skipped: Option<(UnixMillis, u64)>,
-    /// Who had it cancelled, `user@host`.
+    /// The operator who cancelled the run, `user@host`.
     pub by: Option<String>,
-    /// Of a run by hand: who asked for it.
+    /// The operator who asked for a manual run.
     pub asked_by: Option<String>,
-    /// When it was planted, if not with its predecessor: spread, or asked for by hand.
+    /// The time the run was planted, if not together with its predecessor: a spread or manual run.
     pub planted_at: Option<UnixMillis>,
-    /// When it became ready for its first claim, if that was not its due time.
+    /// The time the run became ready for its first claim, if it was not its due time.
     pub ready_at: Option<UnixMillis>,
-    /// When it was first claimed, where that was handed back and claimed anew.
+    /// The time of the first claim, if that claim was handed back and the run claimed again.
     pub first_start: Option<UnixMillis>,
-    /// How long its last attempt took by its node's clock, without the time until Redis took its end; none if no node told.
+    /// The duration of the last attempt by its node's clock, without the delay until Redis recorded
+    /// the end. None if no node reported it.
     pub told_took: Option<Duration>,
-    /// Why a node handed it back unexecuted, if one did.
+    /// The reason why a node handed the run back unexecuted.
     pub handed_back: Option<String>,
-    /// The open run of its job it met at its claim: it was skipped for that one, or waited for its end.
+    /// The open run of the same job that this run met at its claim. This run was skipped because of
+    /// it, or waited for its end.
     pub behind: Option<RunId>,
-    /// Since when it waited for that one.
+    /// The time since which the run waited.
     pub waited_from: Option<UnixMillis>,
-    /// The gate it waited at last, in words, and until when.
+    /// The gate where the run last waited, in words, and the time the wait ended.
     pub waited_at: Option<(String, UnixMillis)>,
-    /// What it waits for, while it does: `overlap`, or a gate in words.
+    /// The cause of the current wait: `overlap`, or a gate in words.
     pub waiting_for: Option<String>,
-    /// The gates at which it holds places; at the last it may wait for one.
+    /// The gates at which the run has places. At the last gate it may still wait for its place.
     pub places: Vec<Gate>,
-    /// Earlier attempts, oldest first.
+    /// The earlier attempts, oldest first.
     pub past: Vec<PastAttempt>,
 }
 
 /// An earlier attempt of a run, as `engine` wrote it.
 #[derive(Debug, Clone)]
 pub struct PastAttempt {
-    /// Its number.
+    /// The attempt number.
     pub number: u32,
-    /// It was cut short as its node stopped, and its number is used again.
+    /// True if the attempt was cut short because its node stopped. Its number is used again.
     pub is_cut_short: bool,
-    /// Its record, JSON.
+    /// The record of the attempt, JSON.
     pub record: String,
 }
 
-/// Which runs that ended are wanted.
+/// A filter for ended runs.
 #[derive(Debug, Clone)]
 pub struct Ended {
-    /// All of them, or dead letters only.
+    /// All ended runs, or dead letters only.
     pub letters: Letters,
-    /// Of one job, or of all.
+    /// The job; None for all jobs.
     pub job: Option<JobName>,
-    /// Those that ended at this instant or later.
+    /// The earliest end, inclusive.
     pub since: Option<UnixMillis>,
-    /// Those that ended before this one.
+    /// The latest end, exclusive.
     pub until: Option<UnixMillis>,
-    /// Whether those that tell people of others are among them.
+    /// Includes or excludes notices.
     pub notices: Notices,
 }
 
-/// Whether runs that tell people of others are wanted.
+/// A choice to list the runs of notices or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notices {
-    /// They are.
+    /// List notices too.
     With,
-    /// They are not.
+    /// Leave notices out.
     Without,
 }
 
-/// An index of runs that ended.
+/// An index of ended runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Letters {
-    /// History.
+    /// The history: all ended runs.
     All,
-    /// Runs that failed, timed out or were lost.
+    /// Dead letters: runs that failed, timed out or were lost.
     Dead,
 }
 
 impl Ended {
-    /// All of history.
+    /// Selects the whole history.
     pub fn history() -> Self {
         Self { letters: Letters::All, job: None, since: None, until: None, notices: Notices::With }
     }
 
-    /// All dead letters.
+    /// Selects all dead letters.
     pub fn dead() -> Self {
         Self { letters: Letters::Dead, ..Self::history() }
     }
 }
 
-/// Runs that ended, newest first, and where the next page begins.
+/// A page of ended runs, newest first.
 #[derive(Debug, Clone)]
 pub struct HistoryPage {
     /// The runs.
     pub runs: Vec<RunRecord>,
-    /// How many entries were read to get them: some may have been forgotten meanwhile.
+    /// The number of index entries read. It may exceed the number of runs, because some records may
+    /// be gone.
     pub entries: usize,
 }
 
 impl RunRecord {
-    /// The record of a planted run, which has none of its own before its first claim.
+    /// Returns the record of a planted run. Redis has no record before the first claim.
     pub fn planted(run: RunId, lane: Lane) -> Self {
         Self {
             state: RunState::Scheduled,
@@ -205,29 +208,33 @@ impl RunRecord {
         }
     }
 
-    /// How long its last attempt took, if it is over: what its node told, or else the time until Redis took its end.
+    /// Returns how long the last attempt took, if the run is over. This is the duration its node
+    /// reported, or else the time until Redis recorded the end.
     pub fn took(&self) -> Option<Duration> {
         let until_recorded = self.finished_at?.since(self.started_at?);
         Some(self.told_took.map_or(until_recorded, |took| took.min(until_recorded)))
     }
 
-    /// When its last attempt ended, if it has; Redis may have taken that later, at `finished_at`.
+    /// Returns when the last attempt ended. Redis may have recorded that end later, at
+    /// `finished_at`.
     pub fn attempt_ended_at(&self) -> Option<UnixMillis> {
         self.started_at.zip(self.took()).map(|(from, took)| from.saturating_add(took)).or(self.finished_at)
     }
 
-    /// How long after the end of its last attempt Redis took that.
+    /// Returns how long after the end of the last attempt Redis recorded it.
     pub fn recorded_after(&self) -> Option<Duration> {
         let _told = self.told_took?;
         Some(self.finished_at?.since(self.attempt_ended_at()?))
     }
 
-    /// Whether the facts of attempt `attempt` stand in the record itself, not yet among those before.
+    /// Returns true if the facts of attempt `attempt` are in the record itself and not yet in
+    /// `past`.
     pub fn has_current(&self) -> bool {
         self.attempt > 0 && !self.past.iter().any(|past| past.number == self.attempt && !past.is_cut_short)
     }
 
-    /// Whether it waits for its attempt to be made anew that was cut short as its node stopped.
+    /// Returns true if the run waits to repeat an attempt that was cut short because its node
+    /// stopped.
     pub fn is_cut_short(&self) -> bool {
         self.state == RunState::Scheduled && self.past.last().is_some_and(|past| past.is_cut_short && past.number > self.attempt)
     }
@@ -276,7 +283,8 @@ impl RunRecord {
             planted_at: instant("planted_at"),
             ready_at: instant("ready_at"),
             first_start: instant("first_start"),
-            // An attempt that was lost told nothing: what stands there is of one before.
+            // A lost attempt reports no duration. The stored value then belongs to an earlier
+            // attempt.
             told_took: number("took_ms").filter(|_| text("settled") == text("fence")).map(Duration::from_millis),
             handed_back: text("handed_back"),
             behind: text("behind").and_then(|run| run.parse().ok()),
@@ -289,7 +297,8 @@ impl RunRecord {
     }
 }
 
-/// Oldest first; of one number those that were cut short come before the one that was not.
+/// Returns the earlier attempts, oldest first. Attempts cut short come before the full attempt of
+/// the same number.
 fn past_attempts(fields: &BTreeMap<String, String>) -> Vec<PastAttempt> {
     let mut past = Vec::new();
     for (field, text) in fields {
@@ -306,7 +315,8 @@ fn past_attempts(fields: &BTreeMap<String, String>) -> Vec<PastAttempt> {
 }
 
 impl Store {
-    /// The runs of these ids: what is kept of each, or none, or why it cannot be read.
+    /// Returns the runs with these ids. Each is a record, None if it is missing, or the error that
+    /// prevents reading it.
     pub async fn read_runs(&self, ids: &[RunId]) -> Result<Vec<Result<Option<RunRecord>, StoreError>>, StoreError> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -328,17 +338,18 @@ impl Store {
         Ok(ids.iter().zip(answers).map(read).collect())
     }
 
-    /// The run of this id.
+    /// Returns the run with this id.
     pub async fn read_run(&self, id: &RunId) -> Result<Option<RunRecord>, StoreError> {
         self.read_runs(std::slice::from_ref(id)).await?.pop().unwrap_or(Ok(None))
     }
 
-    /// Runs that ended, newest first: of one job or of all, `limit` of them from the `offset`-th on.
+    /// Returns ended runs of one job or of all jobs, newest first: `limit` runs starting at
+    /// `offset`.
     pub async fn read_history(&self, job: Option<&JobName>, offset: usize, limit: usize) -> Result<HistoryPage, StoreError> {
         self.read_ended(&Ended { job: job.cloned(), ..Ended::history() }, offset, limit).await
     }
 
-    /// Runs that ended as `ended` says, newest first, `limit` of them from the `offset`-th on.
+    /// Returns ended runs that match `ended`, newest first: `limit` entries starting at `offset`.
     pub async fn read_ended(&self, ended: &Ended, offset: usize, limit: usize) -> Result<HistoryPage, StoreError> {
         if limit == 0 {
             return Ok(HistoryPage { runs: Vec::new(), entries: 0 });
@@ -362,12 +373,12 @@ impl Store {
         Ok(HistoryPage { runs, entries })
     }
 
-    /// The open regular runs of a job, oldest due first, at most 1,000.
+    /// Lists the open regular runs of a job, oldest due first, at most 1,000.
     pub async fn list_open(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
         self.run_ids(&self.keys.open(job), 1_000).await
     }
 
-    /// The open regular runs of a job due after `after`, oldest due first, at most 1,000.
+    /// Lists the open regular runs of a job due after `after`, oldest due first, at most 1,000.
     pub async fn list_open_after(&self, job: &JobName, after: UnixMillis) -> Result<Vec<RunId>, StoreError> {
         let mut pipeline = redis::pipe();
         let from = format!("({}", after.as_i64());
@@ -375,17 +386,18 @@ impl Store {
         Ok(ids_of(&self.link.query(&mut pipeline).await?))
     }
 
-    /// The manual runs of a job that are not over, oldest due first, at most 1,000.
+    /// Lists the manual runs of a job that have not ended, oldest due first, at most 1,000.
     pub async fn list_manual(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
         self.run_ids(&self.keys.manual(job), 1_000).await
     }
 
-    /// The runs of a job waiting for an open one to end, oldest due first, at most 1,000.
+    /// Lists the runs of a job that wait for an open run, oldest due first, at most 1,000.
     pub async fn list_waiting(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
         self.run_ids(&self.keys.waiting(job), 1_000).await
     }
 
-    /// The missed runs of a job that are to run at a time of their own, first ready first, at most 1,000.
+    /// Lists the missed runs of a job that catch-up spreads over time, first ready first, at most
+    /// 1,000.
     pub async fn list_spread(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
         self.run_ids(&self.keys.spread(job), 1_000).await
     }

@@ -1,6 +1,6 @@
-//! The sets that lead to jobs and runs, read in pages: what there is to be inspected, and where runs stand.
+//! The indexes of jobs and runs, read in pages by the consistency check.
 //!
-//! Invariant: one look is bounded, and what stays in a set while that is read is met.
+//! Invariant: each read is bounded. A member that stays in an index during a scan is always found.
 
 use std::collections::BTreeMap;
 
@@ -14,40 +14,40 @@ use super::reply::text_of;
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 use crate::domain::lane::Lane;
 
-/// A set of the namespace whose members are jobs or runs.
+/// An index whose members are jobs or runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Index {
-    /// The jobs that are defined.
+    /// The live jobs.
     Jobs,
-    /// The jobs that ended.
+    /// The ended jobs.
     Finished,
-    /// What is due in a lane.
+    /// The due set of a lane.
     Due(Lane),
-    /// What executes in a queue.
+    /// The executing runs of a queue.
     Running(QueueName),
     /// The leases.
     Leases,
     /// The runs that are asked to stop.
     Stops,
-    /// The runs that ended.
+    /// The ended runs.
     History,
     /// The dead letters.
     Dead,
-    /// The times by which runs are to have started or ended.
+    /// The deadlines of runs.
     Deadlines,
 }
 
-/// What one page of an index holds, and where the next begins; 0 = there is none.
+/// A page of an index.
 #[derive(Debug, Clone, Default)]
 pub struct IndexPage {
-    /// Its members, as text, bytes that are no text written `\xNN`.
+    /// The members as text; bytes that are not text are written `\xNN`.
     pub members: Vec<String>,
-    /// Where the next begins.
+    /// The position of the next page; 0 after the last.
     pub cursor: u64,
 }
 
 impl Store {
-    /// A page of an index: members that stay in it while it is read are met, some perhaps twice.
+    /// Reads a page of an index. Members that stay during the scan are found, some perhaps twice.
     pub async fn scan_index(&self, index: &Index, cursor: u64, count: usize) -> Result<IndexPage, StoreError> {
         let keys = &self.keys;
         let (command, key) = match index {
@@ -70,7 +70,8 @@ impl Store {
         Ok(IndexPage { members: flat.chunks_exact(2).filter_map(|pair| shown_member(&pair[0])).collect(), cursor })
     }
 
-    /// The runs of a job that are open, manual and not over, wait or were given a time of their own, at most `limit` of each.
+    /// Lists the runs of a job in its sets of open, manual, waiting and spread runs, at most
+    /// `limit` of each.
     pub async fn list_places(&self, job: &JobName, limit: usize) -> Result<Vec<RunId>, StoreError> {
         let mut pipeline = redis::pipe();
         for key in [self.keys.open(job), self.keys.manual(job), self.keys.waiting(job), self.keys.spread(job)] {
@@ -84,7 +85,7 @@ impl Store {
         Ok(ids.flatten().filter_map(text_of).filter_map(|id| id.parse().ok()).collect())
     }
 
-    /// The fences under which each run has leases, of the first `limit` leases.
+    /// Returns the fences of the leases of each run, for the first `limit` leases.
     pub async fn read_leased(&self, limit: usize) -> Result<BTreeMap<RunId, Vec<Fence>>, StoreError> {
         let mut leased: BTreeMap<RunId, Vec<Fence>> = BTreeMap::new();
         for lease in self.list_leases(limit).await?.into_iter().flatten() {
@@ -95,7 +96,8 @@ impl Store {
 }
 
 impl Index {
-    /// The run, and the fence of a lease, that a member of this index names; none if it names none.
+    /// Returns the run that a member of this index names, and the fence for a lease; None if it is
+    /// malformed.
     pub fn run_of(&self, member: &str) -> Option<(RunId, Option<Fence>)> {
         match self {
             Self::Leases => parse_lease_member(member).map(|(run, fence)| (run, Some(fence))),

@@ -1,7 +1,8 @@
-//! The facts of the books: how one job's keys stand to each other, and where runs stand. Read, never changed.
+//! The facts of the consistency check: how the keys of a job agree, and in which sets a run is. It
+//! only reads.
 //!
-//! Invariant: the facts of one job, or of one run, are those of one moment. What is read in pages may be old by the time it is
-//! judged, so it is looked at again before anybody is told.
+//! Invariant: the facts of one job or one run all come from the same moment. Facts read in pages
+//! may be old when they are judged, so a finding is checked again before it is reported.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
@@ -16,25 +17,25 @@ use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
-/// Items of one call of `inspect_runs.lua` at most.
+/// Items in one call of `inspect_runs.lua`.
 const ITEMS: usize = 200;
 
-/// Jobs asked about in one go.
+/// Jobs in one pipeline.
 const CALLS: usize = 100;
 
-/// Pages asked about at once: one is judged while Redis is at the next.
+/// Pages requested at the same time, so that one page is judged while Redis reads the next.
 const AT_ONCE: usize = 3;
 
-/// A job to be inspected, as it was read.
+/// A job to inspect, as read.
 #[derive(Debug, Clone)]
 pub struct JobToInspect<'a> {
-    /// Its name.
+    /// The job name.
     pub name: &'a JobName,
-    /// Its record, if it has one.
+    /// The job's record, if it has one.
     pub record: Option<&'a JobRecord>,
-    /// What its definition says.
+    /// The plan that its definition gives.
     pub plan: Plan,
-    /// How it is to be listed with its first gate.
+    /// The entry of the job in the index by first gate, if it should have one.
     pub gated: Option<String>,
 }
 
@@ -45,8 +46,8 @@ impl JobToInspect<'_> {
 }
 
 impl Store {
-    /// How the keys of each of these jobs stand to each other, all of one job at one moment; none for one that changed since it
-    /// was read.
+    /// Returns the facts of each of these jobs, each from one moment; None for a job that changed
+    /// since it was read.
     pub async fn inspect_jobs(
         &self,
         jobs: &[JobToInspect<'_>],
@@ -93,7 +94,8 @@ impl Store {
         call
     }
 
-    /// Where each of these runs stands, each with the fence of a lease it was found under; or why that cannot be told.
+    /// Returns the facts of each of these runs, or the error that prevents reading them. The fence
+    /// is that of the lease under which the run was found.
     pub async fn inspect_runs(
         &self,
         runs: &[(RunId, Option<Fence>)],
@@ -102,7 +104,7 @@ impl Store {
         let pages: Vec<_> = runs.chunks((ITEMS / lanes.len().max(1)).max(1)).map(|some| self.inspect_some(some, lanes)).collect();
         let pages: Vec<Vec<_>> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
         let mut all: Vec<Result<RunFacts, StoreError>> = pages.into_iter().flatten().collect();
-        // One that waits at a gate stands nowhere else.
+        // A run that waits at a gate is in no other set.
         let unfound: Vec<usize> = all
             .iter()
             .enumerate()

@@ -1,7 +1,7 @@
-//! Changing jobs in Redis: applying a definition. Taking one out is `removing`.
+//! Applying a definition to a job in Redis. Removal is in `removing`.
 //!
-//! Invariant: each of these says which rev it was computed from; a script that finds another answers stale and has changed
-//! nothing.
+//! Invariant: each order names the revision it was computed from. A script that finds another
+//! revision replies `stale` and changes nothing.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,14 +20,15 @@ use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::{Second, Unique, UniqueKey};
 
-/// What a changed definition means for the planted run.
+/// The effect of a changed definition on the planted run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// The schedule is another: a pending run that is not yet due is replaced.
+    /// The schedule changed: a pending run that is not yet due is replaced.
     Schedule,
-    /// The schedule is the same and means other instants: a pending run that is not yet due is replaced, and nothing else.
+    /// The schedule is the same but gives other times. A pending run that is not yet due is
+    /// replaced, and nothing else changes.
     Zone,
-    /// Anything else: the pending run stays where it is.
+    /// Any other change: the pending run stays.
     Rest,
 }
 
@@ -41,97 +42,99 @@ impl Change {
     }
 }
 
-/// What to do if the name is taken by a job of the same kind.
+/// The rule for a name that a job of the same kind already has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// Change it.
+    /// Change the job.
     Edit,
-    /// Leave it and say so.
+    /// Leave the job unchanged and reply [`ApplyReply::Exists`].
     Refuse,
 }
 
-/// A definition to be applied.
+/// An order to apply a definition.
 #[derive(Debug, Clone)]
 pub struct ApplyOrder {
-    /// The job's name.
+    /// The job name.
     pub name: JobName,
-    /// Its definition, as `config::surface` writes it.
+    /// The definition as canonical JSON, written by `config::surface`.
     pub definition: String,
     /// The hash of that text.
     pub hash: String,
-    /// The job as it was read: none for a free name.
+    /// The revision and lane of the job as read; None for a free name.
     pub read: Option<(Rev, Lane)>,
-    /// Where the definition comes from.
+    /// The origin of the definition.
     pub kind: SourceKind,
-    /// The file it is from, by its [`SourceName`]; empty for the command line.
+    /// The file of the definition, by its [`SourceName`]; empty for the command line.
     pub source: String,
-    /// Names this call, so that a repeated one is known.
+    /// The name of this call, so that a repeated call is recognised.
     pub token: String,
-    /// The zone to keep with a new job.
+    /// The time zone to store with a new job.
     pub tz: String,
-    /// Its lane.
+    /// The job's lane.
     pub lane: Lane,
-    /// Whether it runs once.
+    /// True for a one-shot job.
     pub is_once: bool,
-    /// The pause between the end of a run and the next, of a job that is planted so.
+    /// The delay between the end of a run and the next run, for a job with `delay`.
     pub delay: Option<Duration>,
-    /// How many regular runs may begin.
+    /// The number of regular runs that may begin.
     pub max_runs: Option<u32>,
-    /// The jobs it is not to run beside.
+    /// The jobs during whose runs this job must not run.
     pub not_while: BTreeSet<JobName>,
-    /// What it means for the planted run.
+    /// The effect on the planted run.
     pub change: Change,
     /// The run to plant, if any.
     pub planted: Option<Successor>,
-    /// What a new job's `every` counts from.
+    /// The time from which `every` of a new job counts.
     pub anchor: UnixMillis,
-    /// What to do if the name is taken.
+    /// The rule for a name that is already used.
     pub existing: Existing,
-    /// The job's pending or held run as read.
+    /// The job's pending run, or the run a pause took out, as read.
     pub planned: Option<RunId>,
-    /// What passed under the old schedule and is told with its change.
+    /// The skipped range that passed under the old schedule and is recorded with this change.
     pub passed: Option<Stretch>,
-    /// Of a change of the schedule: the old one and the new one in words.
+    /// The old and the new schedule in words, if the schedule changes.
     pub schedules: Option<(String, String)>,
-    /// Whom its runs are told to, see [`tells`](crate::domain::notice::tells).
+    /// The notifications of its runs, see [`tells`](crate::domain::notice::tells).
     pub tells: String,
-    /// The unique key it names.
+    /// The unique key that the definition names.
     pub unique: Option<UniqueOrder>,
-    /// The unique key the live job of this name names, as read.
+    /// The unique key of the live job with this name, as read.
     pub old_key: Option<UniqueKey>,
-    /// The gates the live job of this name named, if by this definition its runs pass otherwise: those that wait are judged anew.
+    /// The old gates of the live job, if the new definition changes how its runs pass them. Runs
+    /// waiting there are checked again.
     pub old_gates: Vec<Gate>,
-    /// How it is listed with its first gate, see [`gated_entry`](crate::domain::job::JobSpec::gated_entry).
+    /// The entry of the job in the index by first gate, see
+    /// [`gated_entry`](crate::domain::job::JobSpec::gated_entry).
     pub gated: Option<String>,
 }
 
-/// A unique key a definition names, and how its holder was read.
+/// A unique key that a definition names, with its owner as read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UniqueOrder {
-    /// What it says.
+    /// The key and its rule.
     pub unique: Unique,
-    /// Who holds the key, by name.
+    /// The job that owns the key.
     pub holder: Option<JobName>,
 }
 
-/// What became of it.
+/// The result of applying a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApplyReply {
-    /// There is a new job.
+    /// A new job was created.
     Created,
-    /// The job has changed.
+    /// The job was changed.
     Updated,
-    /// It was the same already.
+    /// The job already had this definition.
     Unchanged,
-    /// The name is taken.
+    /// A job with this name exists.
     Exists,
-    /// The name is taken by a job of the other kind.
+    /// A job of the other kind has this name.
     Held(String),
-    /// The unique key is held by this job.
+    /// This job owns the unique key.
     Taken(JobName),
-    /// The job changed: read it and decide again.
+    /// The job changed. The caller must read the job and decide again.
     Stale,
-    /// The planted occurrence has a record already: decide on the one after it.
+    /// The occurrence to plant already has a record. The caller must choose the next occurrence.
     Occupied,
 }
 
@@ -144,7 +147,8 @@ impl Store {
             .unwrap_or_else(|| Err(StoreError::corrupt("apply_job", "no reply")))
     }
 
-    /// Applies definitions in one go, each by itself: one refused does not keep the others out.
+    /// Applies definitions in one pipeline, each on its own: a refused definition does not affect
+    /// the rest.
     pub async fn apply_jobs(&self, orders: &[ApplyOrder]) -> Result<Vec<Result<ApplyReply, StoreError>>, StoreError> {
         let calls: Vec<_> = orders.iter().map(|order| self.apply_call(order)).collect();
         let replies = self.link.invoke_all(&calls).await?;
@@ -246,7 +250,8 @@ impl Store {
             .gate_keys(keys, &order.old_gates)
     }
 
-    /// The list of a file; what is no file's name (the command line) gets a key no file can have.
+    /// Returns the key of a file's list. A name that is not a file (the command line) gives a key
+    /// that no file can have.
     pub(super) fn source_key(&self, source: &str) -> String {
         source.parse::<SourceName>().map_or_else(|_| self.keys.sources_of_none(), |source| self.keys.source(&source))
     }

@@ -1,7 +1,7 @@
-//! Jobs as they are kept in Redis, read back.
+//! Jobs as stored in Redis.
 //!
-//! Invariant: a job's `rev` rises with every change and is never used twice under one name, so a definition kept under
-//! (name, rev) is never the wrong one.
+//! Invariant: a job's `rev` rises with every change and is never reused under one name. A
+//! definition cached under (name, rev) therefore never changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,10 +18,10 @@ use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
 
-/// Jobs asked about in one go.
+/// Jobs read in one pipeline.
 const PAGE: usize = 1_000;
 
-/// A job's revision: a number as text, compared for being the same only.
+/// A job's revision: a number as text. It is only compared for equality.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rev(String);
 
@@ -37,17 +37,17 @@ impl std::fmt::Display for Rev {
     }
 }
 
-/// Where a job's definition comes from.
+/// The origin of a job's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceKind {
-    /// A `jobs.toml`.
+    /// A `jobs.toml` file.
     File,
     /// The command line.
     Api,
 }
 
 impl SourceKind {
-    /// The word for it.
+    /// Returns the word for this origin in Redis.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -60,56 +60,57 @@ impl SourceKind {
     }
 }
 
-/// A job as it is kept.
+/// A job as stored in Redis.
 #[derive(Debug, Clone)]
 pub struct JobRecord {
-    /// Its name.
+    /// The job name.
     pub name: JobName,
-    /// Its revision.
+    /// The job's revision.
     pub rev: Rev,
-    /// Its definition, as `config::surface` writes it.
+    /// The definition as canonical JSON, written by `config::surface`.
     pub definition: String,
     /// The hash of that text.
     pub hash: String,
-    /// Where it comes from.
+    /// The origin of the definition.
     pub kind: SourceKind,
-    /// The file that last changed it, by its [`SourceName`]; empty for the command line.
+    /// The file that last changed the job, by its [`SourceName`]; empty for the command line.
     pub source: String,
-    /// Its queue.
+    /// The job's lane.
     pub lane: Lane,
-    /// The zone kept with it: what a definition without `tz` goes by.
+    /// The time zone stored with the job. It applies if the definition has no `tz`.
     pub tz: String,
-    /// What `every` counts from.
+    /// The time from which `every` counts.
     pub anchor: UnixMillis,
-    /// From when its schedule holds.
+    /// The time from which the schedule applies.
     pub since: UnixMillis,
-    /// Up to when its occurrences had been dealt with each time its planned run was moved to an earlier one.
+    /// The times up to which occurrences were settled when the planned run was moved to an earlier
+    /// time, one for each move.
     pub dealt: Vec<UnixMillis>,
-    /// Its planted regular run.
+    /// The planned regular run.
     pub pending: Option<RunId>,
-    /// The regular run taken out by a pause.
+    /// The planned regular run that a pause took out.
     pub held: Option<RunId>,
-    /// When it was made, and by whom if that is known.
+    /// The time the job was added, and its author if known.
     pub created: Option<(UnixMillis, Option<String>)>,
-    /// Since when it is paused.
+    /// The time since which the job is paused.
     pub paused_at: Option<UnixMillis>,
-    /// How it ended, if it has: `finished`, or why it was removed.
+    /// The way the job ended: `finished`, or the reason of its removal. None for a live job.
     pub ended: Option<String>,
-    /// When it ended.
+    /// The time the job ended.
     pub ended_at: Option<UnixMillis>,
-    /// Whether it runs once.
+    /// True for a one-shot job.
     pub is_once: bool,
-    /// How many of its regular runs have begun.
+    /// The number of regular runs that have begun.
     pub begun: u32,
-    /// How many stretches of its occurrences were told of as skipped.
+    /// The number of skipped ranges recorded for the job.
     pub told: u64,
-    /// How many notices of it were only counted since the last one of their kind.
+    /// For each kind, the number of notices that were only counted since the last one was planted.
     pub suppressed: BTreeMap<NoticeKind, u64>,
-    /// What is left of the time its missed runs are being spread over.
+    /// The rest of the time over which the job's missed runs are spread.
     pub window: Option<Window>,
-    /// The unique key it names.
+    /// The unique key that the job names.
     pub unique: Option<UniqueKey>,
-    /// The files that list it, each with its own text's hash.
+    /// The files that list the job, each with the hash of its own text.
     pub listed_by: BTreeMap<String, String>,
 }
 
@@ -118,7 +119,7 @@ fn dealt_in(times: &str) -> Vec<UnixMillis> {
 }
 
 impl JobRecord {
-    /// Whether it is defined: not finished and not removed.
+    /// Returns true if the job is defined: neither finished nor removed.
     pub fn is_live(&self) -> bool {
         self.ended.is_none()
     }
@@ -129,7 +130,7 @@ impl JobRecord {
             flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect();
         let Some(rev) = map.get("rev") else { return Ok(None) };
         let missing =
-            |field: &str| StoreError::corrupt(format!("job {name}"), format!("its field {field:?} is missing or spoilt"));
+            |field: &str| StoreError::corrupt(format!("job {name}"), format!("its field {field:?} is missing or invalid"));
         let text = |field: &str| map.get(field).ok_or_else(|| missing(field));
         let instant = |field: &str| map.get(field).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
         let run = |field: &str| match map.get(field).map(String::as_str) {
@@ -171,32 +172,34 @@ impl JobRecord {
     }
 }
 
-/// One line of a list of jobs.
+/// An entry of a job list.
 #[derive(Debug, Clone)]
 pub struct JobSummary {
     /// The job.
     pub job: JobRecord,
-    /// How many of its regular runs are open.
+    /// The number of open regular runs.
     pub open: u64,
-    /// Whether a run executes: of the first ten of its open regular runs and of its manual runs.
+    /// True if a run is executing. Only the first ten open regular runs and the first ten manual
+    /// runs are checked.
     pub is_running: bool,
-    /// That of the same runs which is tried again first.
+    /// The earliest retry among the checked runs.
     pub retry: Option<Retry>,
-    /// Its run that ended last.
+    /// The run that ended last.
     pub last_run: Option<RunId>,
 }
 
-/// A run that began before and waits to be tried again.
+/// A run that began before and waits for a retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
-    /// When that is.
+    /// The time of the retry.
     pub at: UnixMillis,
     /// The run.
     pub run: RunId,
 }
 
 impl Store {
-    /// The jobs of these names: what is kept of each, or none, or why it cannot be read.
+    /// Returns the jobs with these names. Each is a record, None if it is missing, or the error
+    /// that prevents reading it.
     pub async fn read_jobs(&self, names: &[JobName]) -> Result<Vec<Result<Option<JobRecord>, StoreError>>, StoreError> {
         if names.is_empty() {
             return Ok(Vec::new());
@@ -218,12 +221,12 @@ impl Store {
         Ok(names.iter().zip(answers).map(read).collect())
     }
 
-    /// The hash of the definition of each of these jobs; none of one that is not there or cannot be read.
+    /// Returns the definition hash of each of these jobs; None for a missing or unreadable job.
     pub async fn read_hashes(&self, names: &[JobName]) -> Result<Vec<Option<String>>, StoreError> {
         self.field_of_jobs(names, "hash").await
     }
 
-    /// The texts of these jobs' definitions; none of one that is not there or cannot be read.
+    /// Returns the definition text of each of these jobs; None for a missing or unreadable job.
     pub async fn read_definitions(&self, names: &[JobName]) -> Result<Vec<Option<String>>, StoreError> {
         self.field_of_jobs(names, "def").await
     }
@@ -239,18 +242,18 @@ impl Store {
         Ok(self.well_typed(&mut pipeline).await?.iter().map(text_of).collect())
     }
 
-    /// The job of this name.
+    /// Returns the job with this name.
     pub async fn read_job(&self, name: &JobName) -> Result<Option<JobRecord>, StoreError> {
         self.read_jobs(std::slice::from_ref(name)).await?.pop().unwrap_or(Ok(None))
     }
 
-    /// Names of jobs by next due time, those without one last: `limit` of them from the `offset`-th on.
+    /// Lists job names by next due time, jobs without one last: `limit` names starting at `offset`.
     pub async fn list_jobs(&self, offset: usize, limit: usize) -> Result<Vec<JobName>, StoreError> {
         self.names_in(&self.keys.jobs(), offset, limit).await
     }
 
-    /// Names of jobs whose planned run is due after `after`, each with that time: `limit` of them from the `offset`-th on. What is no name
-    /// is left out; with them comes how many entries there were.
+    /// Lists jobs whose planned run is due after `after`, each with that due time: `limit` entries
+    /// starting at `offset`. Malformed names are skipped. Also returns the number of entries read.
     pub async fn list_planned_after(
         &self,
         after: UnixMillis,
@@ -267,7 +270,8 @@ impl Store {
         Ok((flat.chunks_exact(2).filter_map(read).collect(), flat.len() / 2))
     }
 
-    /// Removes marks of these jobs that say occurrences still to come were dealt with: Redis' clock was ahead then.
+    /// Removes `dealt` marks of these jobs that contain a time in the future. Redis' clock was
+    /// ahead when such a mark was written.
     pub async fn forget_dealt(&self, names: &[JobName], now: UnixMillis) -> Result<(), StoreError> {
         if names.is_empty() {
             return Ok(());
@@ -276,7 +280,7 @@ impl Store {
         for name in names {
             pipeline.cmd("HGET").arg(self.keys.job(name)).arg("dealt");
         }
-        // A key that holds something else is told of elsewhere.
+        // A key of the wrong type is reported elsewhere.
         let answers = self.link.ask(&mut pipeline).await?;
         for (name, dealt) in names.iter().zip(answers) {
             let Some(dealt) = dealt.ok().as_ref().and_then(text_of) else { continue };
@@ -287,7 +291,7 @@ impl Store {
         Ok(())
     }
 
-    /// Names of jobs that ended, in the order they did.
+    /// Lists the names of ended jobs in order of their end.
     pub async fn list_finished(&self, offset: usize, limit: usize) -> Result<Vec<JobName>, StoreError> {
         self.names_in(&self.keys.finished(), offset, limit).await
     }
@@ -303,7 +307,8 @@ impl Store {
         Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// For each job: how many of its regular runs are open, whether a run executes or waits for its retry, and which ended last. A key of one job that holds something else counts as empty: it is to hide no other job.
+    /// Returns a summary of each job: its open runs, whether a run executes, its earliest retry and
+    /// its last run. A key of the wrong type counts as empty, so that it hides no other job.
     pub async fn summarise(&self, jobs: Vec<JobRecord>) -> Result<Vec<JobSummary>, StoreError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -340,8 +345,8 @@ impl Store {
         Ok(jobs.into_iter().zip(answers.chunks_exact(4)).enumerate().map(summary).collect())
     }
 
-    /// Of these runs, each with the place of its job: the places of those that execute, and the run of each place that is tried
-    /// again first, of those that began before and wait for that.
+    /// Finds executing runs and retries among `runs`, each given with the index of its job. Returns
+    /// the indexes of jobs with an executing run, and the earliest retry for each index.
     async fn begun_among(&self, runs: &[(usize, RunId)]) -> Result<(BTreeSet<usize>, BTreeMap<usize, Retry>), StoreError> {
         let (mut running, mut retries) = (BTreeSet::new(), BTreeMap::<usize, Retry>::new());
         if runs.is_empty() {
@@ -373,7 +378,7 @@ impl Store {
         Ok((running, retries))
     }
 
-    /// The answers to questions of which one about a key that holds something else has none.
+    /// Returns the answers of a pipeline; nil for each command on a key of the wrong type.
     async fn well_typed(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Value>, StoreError> {
         let answers = self.link.ask(pipeline).await?.into_iter().map(|answer| match answer {
             Err(error) if error.code() == Some("WRONGTYPE") => Ok(Value::Nil),
@@ -382,7 +387,7 @@ impl Store {
         answers.collect()
     }
 
-    /// What a file said of each job at its last push: the hash of its text.
+    /// Returns the hash of each job's text at the last push of a file.
     pub async fn list_source(&self, source: &SourceName) -> Result<BTreeMap<JobName, String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGETALL").arg(self.keys.source(source));
@@ -391,7 +396,8 @@ impl Store {
         Ok(flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?.parse().ok()?, text_of(&pair[1])?))).collect())
     }
 
-    /// The same; empty for a job that is there no more, or that the file is to say again, so that no text agrees with it.
+    /// Returns the same hashes as [`Store::list_source`]. A hash is empty if the job is gone or the
+    /// file must push the job again, so that no text matches it.
     pub async fn read_source(&self, source: &SourceName) -> Result<BTreeMap<JobName, String>, StoreError> {
         let mut listed: Vec<(JobName, String)> = self.list_source(source).await?.into_iter().collect();
         for some in listed.chunks_mut(PAGE) {
@@ -408,7 +414,7 @@ impl Store {
         Ok(listed.into_iter().collect())
     }
 
-    /// All jobs that files list.
+    /// Lists all jobs that files list.
     pub async fn list_listed(&self) -> Result<BTreeSet<JobName>, StoreError> {
         let mut pipeline = redis::pipe();
         let sources = self.sources().await?;
@@ -416,7 +422,7 @@ impl Store {
             pipeline.cmd("HKEYS").arg(self.keys.source(source));
         }
         let answers = if sources.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
-        // A list that holds something else is a finding of its own.
+        // The consistency check reports a list of the wrong type.
         let lists = answers.into_iter().filter_map(|answer| match answer {
             Ok(Value::Array(names)) => Some(names),
             _ => None,
@@ -424,7 +430,7 @@ impl Store {
         Ok(lists.flatten().filter_map(|name| text_of(&name)?.parse().ok()).collect())
     }
 
-    /// The files that list each of these jobs; without those none lists.
+    /// Returns the files that list each of these jobs. Jobs that no file lists are left out.
     pub async fn read_listed(&self, names: &[JobName]) -> Result<BTreeMap<JobName, Vec<SourceName>>, StoreError> {
         let mut listed: BTreeMap<JobName, Vec<SourceName>> = BTreeMap::new();
         if names.is_empty() {
@@ -444,8 +450,9 @@ impl Store {
         Ok(listed)
     }
 
-    /// The files that may have a list: those of nodes, and those applied. Of nodes none if their index holds something else, which is
-    /// a finding of its own. Goes over all keys.
+    /// Returns the files that may have a list: the files of nodes and the applied files. If the
+    /// node index has the wrong type, the files of nodes are left out; that is a finding of its
+    /// own. Scans all keys.
     async fn sources(&self) -> Result<Vec<SourceName>, StoreError> {
         let nodes = match self.list_nodes().await {
             Ok((_, nodes)) => nodes.into_iter().map(|node| node.name).collect(),
@@ -457,7 +464,7 @@ impl Store {
         Ok(sources.into_iter().collect())
     }
 
-    /// The files that were applied and list a job. Goes over all keys.
+    /// Lists the applied files that list a job. Scans all keys.
     pub async fn list_applied(&self) -> Result<Vec<SourceName>, StoreError> {
         let keys = self.scan_keys("source:apply:*").await?;
         Ok(keys.into_iter().filter_map(|key| key.rest.strip_prefix("source:")?.parse().ok()).collect())

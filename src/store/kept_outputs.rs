@@ -1,4 +1,5 @@
-//! Kept outputs and the indexes that name them, that of all and that of each job: what does not agree, and making it agree.
+//! The consistency check of kept outputs against their indexes, the common one and that of each
+//! job, and its repair.
 
 use redis::Value;
 
@@ -9,22 +10,22 @@ use super::reply::number_of;
 use super::scripts::{self, Invocation};
 use crate::domain::ids::{JobName, RunId};
 
-/// Outputs asked about in one call.
+/// Outputs in one call.
 const PAGE: usize = 1_000;
 /// Indexes read in one call.
 const INDEXES: usize = 20;
 
-/// What is wrong between kept outputs and their indexes.
+/// The differences between kept outputs and their indexes.
 #[derive(Debug, Clone, Default)]
 pub struct OutputFacts {
-    /// Members without an output, each with the index it stands in, by its name within the namespace.
+    /// Members without an output, each with its index, by names within the namespace.
     pub missing: Vec<(String, String)>,
-    /// Outputs, by their names within the namespace, that one of their indexes does not name.
+    /// Outputs that at least one index misses, by names within the namespace.
     pub unlisted: Vec<String>,
 }
 
 impl Store {
-    /// What is wrong between the kept outputs and their indexes, by their names within the namespace.
+    /// Compares the kept outputs with their indexes, all given by names within the namespace.
     pub async fn compare_outputs(&self, outputs: &[String], indexes: &[String]) -> Result<OutputFacts, StoreError> {
         let mut facts = OutputFacts::default();
         for some in outputs.chunks(PAGE) {
@@ -48,7 +49,8 @@ impl Store {
         Ok(facts)
     }
 
-    /// Finds the members without an output in a page of each of some indexes; those that are longer, with where to go on.
+    /// Finds members without an output in one page of each of these indexes. Returns the longer
+    /// indexes with the position of the next page.
     async fn find_missing<'a>(
         &self,
         pages: Vec<(&'a String, usize)>,
@@ -78,7 +80,8 @@ impl Store {
         Ok(longer)
     }
 
-    /// Takes entries without an output out of their indexes, and puts outputs into those that do not name them.
+    /// Removes members without an output from their indexes, and adds outputs to indexes that miss
+    /// them.
     pub async fn mend_outputs(&self, facts: &OutputFacts) -> Result<(), StoreError> {
         for some in facts.missing.chunks(100) {
             let mut call = Invocation::new(&scripts::FORGET_OUTPUTS)
@@ -114,7 +117,7 @@ impl Store {
     }
 }
 
-/// The job of an output, by its name `RUN#ATTEMPT`.
+/// Returns the job of an output named `RUN#ATTEMPT`.
 pub(super) fn job_of(output: &str) -> Option<JobName> {
     let (run, _) = output.split_once('#')?;
     Some(run.parse::<RunId>().ok()?.job().clone())

@@ -1,5 +1,5 @@
-//! The keys of the namespace themselves, and what only they tell: their types, those that expire, the members of sets, namespaces
-//! that differ by their spelling. Going over the whole Redis is for `doctor`; the slow check goes over a slice at a time.
+//! Scans of the keys of the namespace: their types, expiry times, the members of sets, and similar
+//! namespaces. `doctor` scans the whole Redis; the background check scans a part at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,12 @@ use crate::domain::books::KeyFacts;
 use crate::domain::ids::RunId;
 use crate::domain::lane::Lane;
 
-/// Keys looked at in one call.
+/// Keys in one call.
 const PAGE: usize = 1_000;
 
 impl Store {
-    /// The keys of the namespace whose names within it match the pattern `of`: what each holds, and whether it goes by itself.
+    /// Returns the keys of the namespace whose name within it matches the pattern `of`, with type
+    /// and expiry.
     pub async fn scan_keys(&self, of: &str) -> Result<Vec<KeyFacts>, StoreError> {
         let pattern = self.keys.whole(of);
         let mut found: BTreeMap<String, KeyFacts> = BTreeMap::new();
@@ -32,15 +33,15 @@ impl Store {
         Ok(found.into_values().collect())
     }
 
-    /// The keys of the namespace among the next `count` or so of the whole Redis, from `cursor` on; and where to go on, 0 = there
-    /// are no more.
+    /// Scans about `count` keys of the whole Redis from `cursor` on. Returns the keys of the
+    /// namespace, and the next cursor; 0 at the end.
     pub async fn scan_some_keys(&self, cursor: u64, count: usize) -> Result<(Vec<KeyFacts>, u64), StoreError> {
         let (names, next) = self.scan_page(&self.keys.whole("*"), cursor, count).await?;
         let keys = if names.is_empty() { Vec::new() } else { self.look_at_keys(names).await? };
         Ok((keys, next))
     }
 
-    /// How many keys the whole Redis has, whoever else uses it.
+    /// Returns the number of keys in the whole Redis, of all its users.
     pub async fn count_keys(&self) -> Result<u64, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("DBSIZE");
@@ -57,7 +58,7 @@ impl Store {
         let answers = self.link.query(&mut pipeline).await?;
         let look = |(name, pair): (Vec<u8>, &[Value])| {
             let name = shown_member(&Value::BulkString(name))?;
-            // Gone meanwhile.
+            // The key was deleted meanwhile.
             let kind = text_of(&pair[0]).filter(|kind| kind != "none")?;
             let rest = self.keys.rest(&name).unwrap_or_default().to_owned();
             let expires = number_of(&pair[1]).is_some_and(|ms| ms >= 0);
@@ -66,19 +67,20 @@ impl Store {
         Ok(names.into_iter().zip(answers.chunks_exact(2)).filter_map(look).collect())
     }
 
-    /// How one key stands now; none if it is gone.
+    /// Returns the facts of one key now; None if it is gone.
     pub async fn look_at_key(&self, name: &str) -> Result<Option<KeyFacts>, StoreError> {
         Ok(self.look_at_keys(vec![member_bytes(name)]).await?.pop())
     }
 
-    /// Has a key stay.
+    /// Removes the expiry of a key. Returns true if it had one.
     pub async fn persist_key(&self, name: &str) -> Result<bool, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("PERSIST").arg(member_bytes(name));
         Ok(self.link.query(&mut pipeline).await?.first().and_then(number_of) == Some(1))
     }
 
-    /// Namespaces in this Redis whose names are this one's but for upper and lower case.
+    /// Lists namespaces in this Redis whose names differ from this one only in upper and lower
+    /// case.
     pub async fn namespaces_like_this(&self) -> Result<BTreeSet<String>, StoreError> {
         let own = self.namespace();
         let either = |c: char| match (c.to_ascii_lowercase(), c.to_ascii_uppercase()) {
@@ -114,8 +116,8 @@ impl Store {
         Ok((names.iter().filter_map(bytes).collect(), next))
     }
 
-    /// A page of each of some sorted sets, by their names within the namespace and the places to go on from; with where the next
-    /// begins, 0 = there is none. What holds something else is empty.
+    /// Reads a page of each of these sorted sets, given by name within the namespace and cursor.
+    /// Returns the entries and the next cursor; 0 at the end. A key of the wrong type is empty.
     pub async fn scan_sets(&self, sets: &[(String, u64)]) -> Result<Vec<(Vec<RipeEntry>, u64)>, StoreError> {
         let mut pipeline = redis::pipe();
         for (rest, cursor) in sets {
@@ -131,7 +133,7 @@ impl Store {
         Ok(self.link.ask(&mut pipeline).await?.into_iter().map(read).collect())
     }
 
-    /// The fields of the wishes to stop runs.
+    /// Lists the fields of the stop requests.
     pub async fn list_stops(&self) -> Result<Vec<String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HKEYS").arg(self.keys.stops());
@@ -140,17 +142,18 @@ impl Store {
         Ok(fields.iter().filter_map(shown_member).collect())
     }
 
-    /// Moves an entry of the sorted set `rest` of the namespace aside, if it still is what was seen.
+    /// Moves an entry of the sorted set `rest` to quarantine if it is unchanged.
     pub async fn quarantine_entry(&self, rest: &str, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
         self.quarantine(&self.keys.whole(rest), entry, why).await
     }
 
-    /// The whole name of the key `rest` of the namespace.
+    /// Returns the full name of the key `rest` of the namespace.
     pub fn key_named(&self, rest: &str) -> String {
         self.keys.whole(rest)
     }
 
-    /// The ready time of each of these runs in the due set of `lane`, as text; none of one that is not there.
+    /// Returns the ready time of each of these runs in the due set of `lane`, as text; None if it
+    /// is not there.
     pub async fn due_scores(&self, lane: &Lane, runs: &[&RunId]) -> Result<Vec<Option<String>>, StoreError> {
         if runs.is_empty() {
             return Ok(Vec::new());

@@ -1,7 +1,8 @@
-//! The lanes there are: the plain one of each queue, and those written down when a job first asked for them.
+//! The lanes in use: the plain lane of each queue, and the registered lanes that jobs asked for.
 //!
-//! Invariant: a lane that is not plain is written down in the script that first makes a job's runs due there, or before one that
-//! puts a run back, so no run is due where no node knows to look.
+//! Invariant: the script that first plants a run in a lane that is not plain also registers the
+//! lane. A script that restores a run does so after the lane is registered. So every due run is in
+//! a lane that nodes know.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +15,13 @@ use super::scripts::{self, Invocation};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
-/// Lanes that are not plain, at most. Far more than anybody needs: a label for each customer is no label.
+/// The maximum number of lanes that are not plain. This is far more than needed, unless each
+/// customer gets a label.
 const MOST: usize = 10_000;
 
 impl Store {
-    /// The lanes written down, none of them plain; those used last, at most 10,000. What is no lane is left out.
+    /// Returns the registered lanes, the last used first, at most 10,000. They are never plain.
+    /// Malformed entries are skipped.
     pub async fn read_lanes(&self) -> Result<BTreeSet<Lane>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.lanes()).arg(0).arg(MOST - 1).arg("REV");
@@ -27,8 +30,9 @@ impl Store {
         Ok(lanes.iter().filter_map(|lane| text_of(lane)?.parse().ok()).collect())
     }
 
-    /// Every lane there is but those of hosts: the plain ones of declared queues and those written down. A registry that holds
-    /// something else is told where it is looked at itself.
+    /// Returns all lanes except the lanes of hosts: the plain lanes of declared queues and the
+    /// registered lanes. A registry of the wrong type counts as empty; the consistency check
+    /// reports it.
     pub async fn list_lanes(&self) -> Result<BTreeSet<Lane>, StoreError> {
         let mut lanes: BTreeSet<Lane> = match self.read_lanes().await {
             Err(StoreError::WrongType { .. }) => BTreeSet::new(),
@@ -39,7 +43,7 @@ impl Store {
         Ok(lanes)
     }
 
-    /// How many runs stand in each of these lanes; one whose key holds something else has none.
+    /// Returns the number of runs in each of these lanes; 0 for a key of the wrong type.
     pub async fn count_scheduled(&self, lanes: &[Lane]) -> Result<Vec<u64>, StoreError> {
         if lanes.is_empty() {
             return Ok(Vec::new());
@@ -52,7 +56,7 @@ impl Store {
         Ok(counts.map(|count| count.ok().as_ref().and_then(number_of).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)).collect())
     }
 
-    /// Writes down that these lanes are in use. Plain ones need not be.
+    /// Registers that these lanes are in use. Plain lanes need no registration.
     pub async fn note_lanes(&self, lanes: impl IntoIterator<Item = &Lane>) -> Result<(), StoreError> {
         let lanes: Vec<&Lane> = lanes.into_iter().filter(|lane| !lane.is_plain()).collect();
         if lanes.is_empty() {
@@ -69,7 +73,8 @@ impl Store {
         if reply.word == "noted" { Ok(()) } else { Err(reply.unknown()) }
     }
 
-    /// Forgets lanes that nobody used since `before` and in which nothing is due; at most 100 a call. How many.
+    /// Removes lanes that are unused since `before` and have no due run, at most 100 a call.
+    /// Returns how many it removed.
     pub async fn forget_lanes(&self, before: UnixMillis) -> Result<usize, StoreError> {
         let mut pipeline = redis::pipe();
         let range = pipeline.cmd("ZRANGE").arg(self.keys.lanes()).arg("-inf").arg(format!("({}", before.as_i64()));

@@ -1,8 +1,10 @@
-//! The ledger of a job: how its regular runs ended whose records were trimmed, in ranges, and in counts what is older still.
+//! The ledger of a job: a summary of its regular runs whose records were trimmed. Recent ones are
+//! ranges, older ones only counts.
 //!
-//! Invariant: a regular run that ended is told of in one place: its record while that is kept, then a range, then a count.
-//! Written by `forget_runs.lua`, in the step that deletes the record, and by `restore_run.lua`, which takes out what was told as
-//! skipped and ran. Runs by hand are no occurrences and not in it.
+//! Invariant: an ended regular run is recorded in exactly one place: its record while that is kept,
+//! then a range, then a count. `forget_runs.lua` writes the ledger in the step that deletes the
+//! record. `restore_run.lua` removes an occurrence that was recorded as skipped but ran. Manual
+//! runs are no occurrences and not in the ledger.
 
 use std::collections::BTreeMap;
 
@@ -17,37 +19,39 @@ use crate::domain::lateness::Stretch;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
-/// The most ranges read of a job: as many as are kept.
+/// The ranges read of a job; as many are kept.
 const RANGES: usize = 1_000;
 
-/// How the trimmed runs of a job ended.
+/// The summary of a job's trimmed runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// The ranges, the one that begins first before the others.
+    /// The ranges, in order of their first occurrence.
     pub ranges: Vec<LedgerRange>,
-    /// What is older than the ranges: how many occurrences ended in each state.
+    /// For occurrences older than the ranges: the number that ended in each state.
     pub before: BTreeMap<String, u64>,
-    /// The last occurrence among those.
+    /// The last occurrence in `before`.
     pub until: Option<UnixMillis>,
 }
 
-/// Occurrences that ended alike, with none trimmed before them in between that did not.
+/// A range of occurrences that ended alike. When it was written, no trimmed occurrence between them
+/// had ended otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerRange {
     /// The first occurrence.
     pub from: UnixMillis,
-    /// The last one.
+    /// The last occurrence.
     pub to: UnixMillis,
-    /// How many there are.
+    /// The number of occurrences.
     pub count: u64,
-    /// How they ended.
+    /// The final state.
     pub state: RunState,
-    /// Why, if the state does not say it: its first 200 bytes.
+    /// The first 200 bytes of the reason, if the state does not say it.
     pub reason: Option<String>,
 }
 
 impl Ledger {
-    /// What became of the occurrence at `at`: the narrowest range that holds it tells. None if no range does.
+    /// Returns the range that records the occurrence at `at`: the narrowest range around that time.
+    /// None if no range contains it.
     pub fn fate_at(&self, at: UnixMillis) -> Option<&LedgerRange> {
         let holding = self.ranges.iter().filter(|range| range.from <= at && at <= range.to);
         holding.min_by_key(|range| range.to.since(range.from))
@@ -55,12 +59,13 @@ impl Ledger {
 }
 
 impl LedgerRange {
-    /// Whether an occurrence at `at` is one of its two ends, of which it is known for sure.
+    /// Returns true if `at` is one of the two ends of the range. Only these occurrences are known
+    /// for sure.
     pub fn ends_at(&self, at: UnixMillis) -> bool {
         self.from == at || self.to == at
     }
 
-    /// What `ledger.lua` names it by.
+    /// Returns the name by which `ledger.lua` identifies the range.
     pub(super) fn name(&self) -> String {
         format!("{}:{}:{}:{}", self.from.as_i64(), self.to.as_i64(), self.count, self.state)
     }
@@ -79,13 +84,13 @@ impl LedgerRange {
     }
 }
 
-/// What is left of a range, as `ledger.lua` reads it.
+/// Returns the rest of a range in the format of `ledger.lua`.
 pub(super) fn left_text(left: Option<Stretch>) -> String {
     left.map_or_else(String::new, |left| format!("{}:{}:{}", left.first.as_i64(), left.last.as_i64(), left.count))
 }
 
 impl Store {
-    /// What is known of the trimmed runs of a job. A range that cannot be read is left out.
+    /// Reads the ledger of a job. Malformed ranges are skipped.
     pub async fn read_ledger(&self, job: &JobName) -> Result<Ledger, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.ledger(job)).arg(0).arg(RANGES).arg("WITHSCORES");
@@ -105,7 +110,7 @@ impl Store {
         Ok(ledger)
     }
 
-    /// Whether each of these jobs has a ledger.
+    /// Returns for each of these jobs whether it has a ledger.
     pub async fn have_ledgers(&self, jobs: impl Iterator<Item = &JobName>) -> Result<Vec<bool>, StoreError> {
         let mut pipeline = redis::pipe();
         for job in jobs {
@@ -118,7 +123,8 @@ impl Store {
         Ok(answer.iter().map(|found| number_of(found) == Some(1)).collect())
     }
 
-    /// Has the range that tells of `run` tell of `left` only, for the run has a record. Whether it was as read.
+    /// Shrinks the range that contains `run` to `left`, because the run has a record. Returns false
+    /// if the range changed meanwhile.
     pub async fn mend_range(&self, run: &RunId, range: &LedgerRange, left: Option<Stretch>) -> Result<bool, StoreError> {
         let call = Invocation::new(&scripts::MEND_RANGE)
             .key("ledger", self.keys.ledger(run.job()))

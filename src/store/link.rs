@@ -1,8 +1,8 @@
-//! One connection to Redis that mends itself: every call has a time limit, a broken or silent connection is replaced by
-//! the next call, and scripts the server forgot are loaded again.
+//! A Redis connection that repairs itself. Every call has a time limit. The next call replaces a
+//! broken or silent connection. Scripts that the server forgot are loaded again.
 //!
-//! Invariant: a call that fails may have been done all the same (measured: commands sent during a stall ran later), so
-//! whoever repeats one gives it the same token.
+//! Invariant: a failed call may still have been executed (measured: commands sent during a stall
+//! ran later). A caller that repeats a call therefore passes the same token.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -19,24 +19,27 @@ use super::refusals::{forbidden, is_raised_in_script, spoilt_key, wants_another_
 use super::reply::Reply;
 use super::scripts::Invocation;
 
-/// How long a connection may take to be made.
+/// The time limit for making a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
-/// How long an answer may take: so long, and as long again for each [`COMMANDS`] and each [`BYTES`] asked in one go.
+/// The base time limit for an answer. Each further [`COMMANDS`] commands and each further [`BYTES`]
+/// in one pipeline add as much again.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
-/// Commands a Redis on a loaded host does within [`ANSWER_LIMIT`] all the same.
+/// The number of commands that Redis on a loaded host still executes within [`ANSWER_LIMIT`].
 const COMMANDS: usize = 100;
-/// Bytes of arguments a slow network takes within [`ANSWER_LIMIT`].
+/// The number of argument bytes that a slow network still transfers within [`ANSWER_LIMIT`].
 const BYTES: usize = 1024 * 1024;
-/// How long a call may wait for a connection, its own attempts and those of others together.
+/// The total time a call may wait for a connection, including attempts made by other calls.
 const OPEN_LIMIT: Duration = CONNECT_LIMIT.saturating_add(ANSWER_LIMIT);
-/// How often the scripts are loaded for one call.
+/// The number of times scripts are loaded for one call.
 const LOADS: usize = 3;
-/// After so many calls in a row without an answer the connection is taken for dead: a time-out alone never tells.
+/// The number of unanswered calls in a row after which the connection counts as dead. A time-out
+/// alone does not prove it dead.
 const SILENT_CALLS: u32 = 3;
-/// The same on a link that has one call at a time: waiting for three would take longer than a short lease lasts.
+/// The number of unanswered calls for a link with one call at a time. Three calls would take longer
+/// than a short lease lasts.
 const SILENT_CALLS_ALONE: u32 = 1;
 
-/// How long the answer to a pipeline may take, one of no size at most `limit`.
+/// Returns the time limit for the answer to a pipeline. An empty pipeline gets `limit`.
 fn limit_for(pipeline: &redis::Pipeline, limit: Duration) -> Duration {
     let (mut commands, mut bytes) = (0, 0);
     for command in pipeline.cmd_iter() {
@@ -49,7 +52,7 @@ fn limit_for(pipeline: &redis::Pipeline, limit: Duration) -> Duration {
     limit.saturating_mul(u32::try_from(1 + commands / COMMANDS + bytes / BYTES).unwrap_or(u32::MAX))
 }
 
-/// A connection that mends itself. Clones share it.
+/// A connection that repairs itself. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Link {
     shared: Arc<Shared>,
@@ -58,17 +61,17 @@ pub(crate) struct Link {
 struct Shared {
     address: Address,
     open: Mutex<Option<Open>>,
-    /// Held by the one call that connects for all.
+    /// A lock taken by the one call that connects for all.
     connecting: tokio::sync::Mutex<()>,
     connections_made: AtomicU64,
     silent_calls: AtomicU32,
     most_silent_calls: u32,
     answer_limit: Duration,
-    /// The server whose data is known; none if nobody minds.
+    /// The server whose data is known. None means any server is accepted.
     trusted: Mutex<Option<String>>,
 }
 
-/// A connection as it was at one call.
+/// A connection as one call saw it.
 #[derive(Clone)]
 pub(crate) struct Open {
     connection: MultiplexedConnection,
@@ -77,19 +80,20 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// The server it leads to, see [`Findings::identity`].
+    /// Returns the identity of the connected server, see [`Findings::identity`].
     pub(crate) fn identity(&self) -> &str {
         &self.findings.identity
     }
 }
 
 impl Link {
-    /// A link to `address`; nothing is connected before the first call. Fails if the address cannot be used at all.
+    /// Creates a link to `address`. It connects at the first call. Fails if the address cannot be
+    /// used at all.
     pub(crate) fn new(address: &Address) -> Result<Self, StoreError> {
         Self::with(address, SILENT_CALLS)
     }
 
-    /// A link for one call at a time, which is not to wait for others to find its connection dead.
+    /// Creates a link for one call at a time. Its first unanswered call closes the connection.
     pub(crate) fn for_one_call(address: &Address) -> Result<Self, StoreError> {
         Self::with(address, SILENT_CALLS_ALONE)
     }
@@ -109,23 +113,23 @@ impl Link {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// What connects: with the password as it is now.
+    /// Creates a Redis client with the current password.
     async fn client(&self) -> Result<redis::Client, StoreError> {
         let info = self.shared.address.info().await;
         redis::Client::open(info).map_err(|error| StoreError::from_redis(self.address(), &error))
     }
 
-    /// How many connections were made so far.
+    /// Returns the number of connections made so far.
     pub(crate) fn connections_made(&self) -> u64 {
         self.shared.connections_made.load(Ordering::Relaxed)
     }
 
-    /// Where it leads, as it may be shown.
+    /// Returns the address without secrets.
     pub(crate) fn address(&self) -> &str {
         self.shared.address.shown()
     }
 
-    /// A connection of its own that receives the messages of `channel`.
+    /// Opens a separate connection that receives the messages of `channel`.
     pub(crate) async fn subscribe(&self, channel: &str) -> Result<redis::aio::PubSub, StoreError> {
         let client = self.client().await?;
         let subscribed = async {
@@ -136,19 +140,21 @@ impl Link {
         self.limited(OPEN_LIMIT, subscribed).await
     }
 
-    /// What the server said of itself when the connection in use was made; connects if there is none.
+    /// Returns the facts the server reported when the current connection was made. Connects if
+    /// there is no connection.
     pub(crate) async fn findings(&self) -> Result<Findings, StoreError> {
         Ok(self.open().await?.findings)
     }
 
-    /// The connection in use; connects if there is none.
+    /// Returns the current connection. Connects if there is none.
     pub(crate) async fn open(&self) -> Result<Open, StoreError> {
-        // Whoever waits for another's attempt may wait no longer than for its own, or an outage would queue up all calls.
+        // Waiting for another call's attempt takes no longer than an own attempt. Otherwise an
+        // outage would queue up all calls.
         let opened = tokio::time::timeout(OPEN_LIMIT, self.open_in_turn()).await;
         opened.unwrap_or_else(|_| Err(StoreError::timed_out(self.address(), OPEN_LIMIT)))
     }
 
-    /// The slot of the connection in use. Never held across an await.
+    /// Returns the slot of the current connection. The lock is never kept across an await.
     fn slot(&self) -> MutexGuard<'_, Option<Open>> {
         self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -163,13 +169,13 @@ impl Link {
         }
         let config = redis::AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_LIMIT))
-            // Each call has a limit of its own.
+            // Each call has a time limit of its own.
             .set_response_timeout(None);
         let client = self.client().await?;
         let connecting = client.get_multiplexed_async_connection_with_config(&config);
         let mut connection = self.limited(OPEN_LIMIT, connecting).await.map_err(with_hint)?;
         let info: String = self.limited(ANSWER_LIMIT, redis::cmd("INFO").query_async(&mut connection)).await?;
-        // Not every user may ask this, and not knowing it is no reason to refuse.
+        // Some users may not run CONFIG. An unknown setting is no reason to refuse the server.
         let fsync: Result<Vec<String>, _> =
             self.limited(ANSWER_LIMIT, redis::cmd("CONFIG").arg("GET").arg("appendfsync").query_async(&mut connection)).await;
         let fsync = fsync.ok().and_then(|pair| pair.into_iter().nth(1));
@@ -197,7 +203,7 @@ impl Link {
         }
     }
 
-    /// Lets go of the connection `broken` is, unless another call has replaced it already.
+    /// Drops the connection `broken` unless another call has already replaced it.
     fn let_go(&self, broken: &Open) {
         let mut open = self.slot();
         if open.as_ref().is_some_and(|now| now.number == broken.number) {
@@ -205,7 +211,8 @@ impl Link {
         }
     }
 
-    /// Runs commands in one go and gives each one's own answer. The whole fails only when nothing could be asked.
+    /// Runs commands in one pipeline and returns each command's own answer. Fails only if nothing
+    /// could be asked.
     pub(crate) async fn ask(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
         let open = self.open().await?;
         self.ask_on(open, pipeline).await
@@ -241,7 +248,7 @@ impl Link {
         StoreError::timed_out(self.address(), limit)
     }
 
-    /// Runs commands in one go; the first refused one fails the whole.
+    /// Runs commands in one pipeline. The first refused command fails the call.
     pub(crate) async fn query(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Value>, StoreError> {
         let answers = self.ask(pipeline).await?;
         let read = |(command, answer): (&redis::Cmd, Result<Value, RedisError>)| match answer {
@@ -257,26 +264,27 @@ impl Link {
         self.invoke_on(&open, invocation).await
     }
 
-    /// Calls one script on one connection.
+    /// Calls one script on the given connection.
     pub(crate) async fn invoke_on(&self, open: &Open, invocation: &Invocation) -> Result<Reply, StoreError> {
         let mut replies = self.invoke_all_on(open, std::slice::from_ref(invocation)).await?;
         replies.pop().unwrap_or_else(|| Err(StoreError::corrupt(invocation.script.name, "no reply")))
     }
 
-    /// Calls scripts in one go and gives each one's own answer. Those the server did not know are loaded and called again;
-    /// the others are not repeated.
+    /// Calls scripts in one pipeline and returns each script's own answer. Scripts unknown to the
+    /// server are loaded and called again; no other script is repeated.
     pub(crate) async fn invoke_all(&self, invocations: &[Invocation]) -> Result<Vec<Result<Reply, StoreError>>, StoreError> {
         let open = self.open().await?;
         self.invoke_all_on(&open, invocations).await
     }
 
-    /// Says on which server the data is known: from now on [`Link::invoke_where_trusted`] calls no other.
+    /// Sets the server whose data is known. From now on [`Link::invoke_where_trusted`] calls no
+    /// other server.
     pub(crate) fn trust(&self, server: &str) {
         *self.shared.trusted.lock().unwrap_or_else(PoisonError::into_inner) = Some(server.to_owned());
     }
 
-    /// Calls a script whose arguments were made from what a poll found, on the server trusted then. One that came in its place
-    /// since is not called: it may not have what was found.
+    /// Calls a script only on the trusted server. Its arguments come from a poll of that server. A
+    /// server that replaced it may lack the data that the poll found, so the call is refused there.
     pub(crate) async fn invoke_where_trusted(&self, invocation: &Invocation) -> Result<Reply, StoreError> {
         let open = self.open().await?;
         let trusted = self.shared.trusted.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -286,7 +294,7 @@ impl Link {
         self.invoke_on(&open, invocation).await
     }
 
-    /// Calls scripts on one connection.
+    /// Calls scripts on the given connection.
     async fn invoke_all_on(&self, open: &Open, invocations: &[Invocation]) -> Result<Vec<Result<Reply, StoreError>>, StoreError> {
         let mut pipeline = redis::pipe();
         for invocation in invocations {
@@ -296,7 +304,7 @@ impl Link {
         let unknown = |answer: &Result<Value, RedisError>| {
             answer.as_ref().is_err_and(|e| e.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
         };
-        // Somebody may make the server forget them again at once.
+        // Another client may flush the scripts again at once.
         for _ in 0..LOADS {
             if !answers.iter().any(unknown) {
                 break;

@@ -1,7 +1,8 @@
-//! The mark that tells whether data is what it was, and the record of the times it was not.
+//! The epoch, which is the mark of the data, and the records of data losses.
 //!
-//! Invariant: one loss gets one mark, whoever notices it first; each loss says which mark it followed, so that a node that was
-//! away tells its own data after a loss from another's.
+//! Invariant: one data loss leads to one new epoch, whichever node notices it first. Each loss
+//! record names the epoch before it. A node that was away can thus distinguish a loss of the data
+//! it knew from a loss of other data.
 
 use std::time::Duration;
 
@@ -15,92 +16,93 @@ use super::scripts::{self, Invocation};
 use crate::domain::ids::{Fence, JobName, NodeName};
 use crate::domain::time::UnixMillis;
 
-/// Jobs named in one report at most.
+/// Jobs named in one report.
 pub const JOBS_NAMED: usize = 100;
-/// Records read at most; as many are kept.
+/// Records read; as many are kept.
 const READ: usize = 200;
 
-/// What kind of loss it was, as far as the marks tell.
+/// The kind of data loss, as far as the marks show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossKind {
-    /// All was gone.
+    /// All data was gone.
     Flushed,
-    /// An older state came back: a snapshot, or a replica that had not got the end.
+    /// An older state came back: a snapshot, or a replica without the latest writes.
     Older,
-    /// The mark was gone, or began anew, while fences had gone on.
+    /// The epoch was gone or new, while the fence had gone on.
     Unmarked,
 }
 
 impl LossKind {
-    /// What happened, for a sentence.
+    /// Returns the description for a sentence.
     pub fn words(self) -> &'static str {
         match self {
             Self::Flushed => "its data was deleted",
             Self::Older => "an older state of its data came back (a snapshot, or a failover that lost the end)",
-            Self::Unmarked => "the mark of its data was deleted or begun anew",
+            Self::Unmarked => "the mark of its data was deleted or replaced",
         }
     }
 }
 
-/// A loss as the node that noticed it first recorded it.
+/// A data loss as recorded by the node that noticed it first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
-    /// The mark given because of it.
+    /// The new epoch given because of the loss.
     pub epoch: String,
-    /// The mark the data had when that node last saw it whole.
+    /// The epoch when that node last saw the data whole.
     pub before: String,
-    /// The mark found; empty if there was none.
+    /// The epoch found; empty if there was none.
     pub found: String,
-    /// What kind of loss.
+    /// The kind of loss.
     pub kind: LossKind,
     /// The node.
     pub by: String,
-    /// When its data was last seen whole, by Redis' clock, ms.
+    /// The time the node last saw the data whole, by Redis' clock, ms.
     pub whole_at_ms: i64,
-    /// The newest thing written down before that which the data still had, by Redis' clock, ms: what was written before it is
-    /// there. 0 if nothing was.
+    /// The time of the newest entry from before `whole_at_ms` that the data still had, by Redis'
+    /// clock, ms. Everything written before it is there. 0 if there was no entry.
     #[serde(default)]
     pub kept_to_ms: i64,
 }
 
 impl Loss {
-    /// Whether the data had the mark `epoch` before, or in the moment it was noticed.
+    /// Returns true if the data had the epoch `epoch` before the loss, or when the loss was
+    /// noticed.
     pub fn follows(&self, epoch: &str) -> bool {
         !epoch.is_empty() && (self.before == epoch || self.found == epoch)
     }
 }
 
-/// What one node knew of a loss.
+/// The report of one node about a data loss.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossReport {
-    /// The mark the loss gave.
+    /// The epoch given because of the loss.
     pub epoch: String,
     /// The node.
     pub node: String,
-    /// Ended runs its journal gave back.
+    /// Ended runs restored from its journal.
     pub restored: u64,
-    /// Runs that may not start again and whose end is not known: they ended `lost`.
+    /// Runs that ended `lost`: they must not start again, and their end is unknown.
     pub lost: u64,
-    /// How many jobs added by `schedctl` it misses.
+    /// The number of jobs added by `schedctl` that the node misses.
     pub jobs_gone: u64,
-    /// The first of them, each with its schedule.
+    /// The first of these jobs, each with its schedule.
     pub gone: Vec<(String, String)>,
 }
 
-/// A loss with what nodes reported of it.
+/// A data loss with the reports of nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LossRecord {
-    /// When it was noticed.
+    /// The time it was noticed.
     pub at: Option<UnixMillis>,
     /// The loss.
     pub loss: Loss,
-    /// Reports, one a node.
+    /// The reports, one for each node.
     pub reports: Vec<LossReport>,
 }
 
 impl LossRecord {
-    /// The jobs some node misses, each with its schedule.
+    /// Returns the jobs that any node misses, each with its schedule.
     pub fn jobs_gone(&self) -> Vec<(JobName, String)> {
         let all = self.reports.iter().flat_map(|report| &report.gone);
         let mut named: Vec<(JobName, String)> =
@@ -118,27 +120,28 @@ enum Entry {
     Report(LossReport),
 }
 
-/// What became of a new mark.
+/// The result of setting a new epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EpochReply {
-    /// The data has it.
+    /// The data has the new epoch.
     Begun,
     /// Another node was first.
     Another,
 }
 
-/// What became of a report.
+/// The result of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportReply {
-    /// It is kept; the last fence issued, which is now no lower than any this node has seen.
+    /// The report is stored. The number is the last fence issued, now at least the highest this
+    /// node has seen.
     Reported(u64),
-    /// The data has another mark by now.
+    /// The data has another epoch by now.
     Moved,
 }
 
 impl Store {
-    /// Gives data that has the mark `read` (empty: none) the mark `new`: on its first day, or for `loss`. After a loss nothing
-    /// is ripe for `settle`, and fences rise from `highest` on.
+    /// Replaces the epoch `read` (empty: none) by `new`, on the first day or because of `loss`.
+    /// After a loss no run is due for `settle`, and new fences are above `highest`.
     pub async fn begin_epoch(
         &self,
         read: &str,
@@ -167,15 +170,14 @@ impl Store {
         }
     }
 
-    /// When the newest thing was written down that the data tells of and that happened up to `until`: the end of a run, or a
-    /// node's sign of life.
+    /// Returns the time of the newest entry up to `until`: the end of a run, or a node's heartbeat.
     pub async fn newest_trace(&self, until: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
         for key in [self.keys.history(), self.keys.nodes()] {
             let range = pipeline.cmd("ZRANGE").arg(key).arg(until.as_i64()).arg("-inf").arg("BYSCORE").arg("REV");
             range.arg("LIMIT").arg(0).arg(1).arg("WITHSCORES");
         }
-        // A key that holds something else tells nothing.
+        // A key of the wrong type proves nothing.
         let answers = self.link.ask(&mut pipeline).await?;
         let newest = answers.iter().filter_map(|answer| match answer {
             Ok(redis::Value::Array(pair)) => pair.get(1).and_then(number_of).and_then(UnixMillis::new),
@@ -184,7 +186,7 @@ impl Store {
         Ok(newest.max())
     }
 
-    /// Records what this node knew of a loss.
+    /// Stores the report of this node about a data loss.
     pub async fn report_loss(&self, report: &LossReport, highest: u64) -> Result<ReportReply, StoreError> {
         let call = Invocation::new(&scripts::REPORT_LOSS)
             .key("epoch", self.keys.epoch())
@@ -202,8 +204,8 @@ impl Store {
         }
     }
 
-    /// The losses noticed, the newest first; of those beyond 200 records the oldest are forgotten. One that cannot be read is
-    /// left out.
+    /// Lists the data losses, the newest first. Only the newest 200 records are kept. Unreadable
+    /// records are skipped.
     pub async fn read_losses(&self) -> Result<Vec<LossRecord>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.losses()).arg(0).arg(READ - 1).arg("REV").arg("WITHSCORES");
@@ -227,12 +229,12 @@ impl Store {
     }
 }
 
-/// An epoch begun at `now`.
+/// Returns a new epoch that begins at `now`.
 pub fn new_epoch(now: UnixMillis, node: &NodeName) -> String {
     format!("{}-{node}-{:08x}", now.as_i64(), fastrand::u32(..))
 }
 
-/// When an epoch began, by Redis' clock; none if it does not say.
+/// Returns the time an epoch began, by Redis' clock; None if the epoch is malformed.
 pub fn begun_at(epoch: &str) -> Option<UnixMillis> {
     epoch.split_once('-').and_then(|(ms, _)| ms.parse().ok()).and_then(UnixMillis::new)
 }

@@ -1,4 +1,5 @@
-//! Making the books agree: one script for a job, one for a run, one for the counters. Each looks at everything anew.
+//! Repairs of the consistency check: one script each for a job, a run and the counters. Each script
+//! checks all facts again.
 
 use super::Store;
 use super::error::StoreError;
@@ -14,24 +15,24 @@ use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
-/// What was done to make the books agree.
+/// The result of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MendReply {
-    /// These things, in words.
+    /// The changes made, in words.
     Mended(Vec<String>),
-    /// Nothing: everything agreed.
+    /// Nothing was wrong.
     Sound,
-    /// The job changed: read it again.
+    /// The job changed. The caller must read it again.
     Stale,
-    /// The run to plant has a record already.
+    /// The run to plant already has a record.
     Occupied,
 }
 
-/// Jobs whose bytes of output are set in one call.
+/// Jobs whose output counters are set in one call.
 const SIZES: usize = 500;
 
 impl MendReply {
-    /// What two steps did together.
+    /// Combines the results of two steps.
     fn and(self, next: Self) -> Self {
         match (self, next) {
             (Self::Mended(mut done), Self::Mended(more)) => {
@@ -44,38 +45,39 @@ impl MendReply {
     }
 }
 
-/// A job whose places are to agree with its record.
+/// An order to make the index entries of a job agree with its record.
 #[derive(Debug, Clone)]
 pub struct JobMending {
     /// The job.
     pub name: JobName,
-    /// Its record, as read.
+    /// The job's record as read.
     pub record: Option<JobRecord>,
-    /// The run to plant, if none is planned.
+    /// The run to plant if no run is planned.
     pub planted: Option<Successor>,
-    /// When the run that is planned may start, should it not be due: at its due time if it is not known better.
+    /// The ready time of the planned run, if it is missing in the due set. By default its due time.
     pub pending_ready: Option<UnixMillis>,
-    /// How it is to be listed with its first gate.
+    /// The entry of the job in the index by first gate, if it should have one.
     pub gated: Option<String>,
-    /// What `every` counts from once `planted` stands in the place of a run planned too late; none if that one is to stay.
+    /// The new start of `every` if `planted` replaces a run that was planned too late. None keeps
+    /// the planned run.
     pub anchor: Option<UnixMillis>,
 }
 
-/// A run whose places are to agree with its record.
+/// An order to make the index entries of a run agree with its record.
 #[derive(Debug, Clone)]
 pub struct RunMending {
     /// The run.
     pub run: RunId,
-    /// The lane it belongs to: that of its job, or of its host.
+    /// The lane of the run: the lane of its job or of its host.
     pub lane: Lane,
-    /// The fence of a lease it was found under.
+    /// The fence of the lease under which the run was found.
     pub found_under: Option<Fence>,
-    /// When it may start, if it is due later than its job's rules have it wait.
+    /// The correct ready time, if the run is due later than the job's rules allow.
     pub ready: Option<UnixMillis>,
 }
 
 impl Store {
-    /// Makes the places of each of these jobs agree with its record, in one go.
+    /// Repairs the index entries of these jobs in one pipeline.
     pub async fn mend_jobs(&self, jobs: &[JobMending], lanes: &[Lane]) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
         self.note_lanes(jobs.iter().filter_map(|job| job.record.as_ref()).map(|record| &record.lane)).await?;
         let calls: Vec<Invocation> = jobs.iter().map(|job| self.mend_job(job, lanes)).collect();
@@ -121,7 +123,8 @@ impl Store {
         call
     }
 
-    /// Makes the places of each of these runs agree with its record, in one go; those at gates are asked for again with these.
+    /// Repairs the index entries of these runs in one pipeline. A call for a run at gates is
+    /// repeated with these gates.
     pub async fn mend_runs(&self, runs: &[RunMending], lanes: &[Lane]) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
         self.note_lanes(runs.iter().map(|run| &run.lane)).await?;
         let calls: Vec<Invocation> = runs.iter().map(|run| self.mend_run(run, lanes, &[])).collect();
@@ -163,7 +166,7 @@ impl Store {
         call.gate_keys(keys, places)
     }
 
-    /// Sets the counters to what they count, if they still say what they said then.
+    /// Sets the counters to the counted values, if they are unchanged since the count.
     pub async fn mend_counts(&self, facts: &CountFacts) -> Result<MendReply, StoreError> {
         let first = facts.sizes.len().min(SIZES);
         let (sizes, rest) = facts.sizes.split_at(first);
@@ -182,7 +185,7 @@ impl Store {
 
     async fn mend_some_counts(&self, facts: &CountFacts, sizes: &[SizeFacts]) -> Result<MendReply, StoreError> {
         let text = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
-        // As it stands there, which may be no text.
+        // The stored value may not be text.
         let seen = |text: &Option<String>| text.as_deref().map_or_else(Vec::new, member_bytes);
         let highest = facts.highest.map_or(0, Fence::as_u64);
         let mut call = Invocation::new(&scripts::MEND_COUNTS)

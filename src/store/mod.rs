@@ -1,8 +1,9 @@
-//! Layer 2: the only code that speaks Redis.
+//! Layer 2: the only code that talks to Redis.
 //!
-//! [`Store`] has one method for each thing that can happen to a job, a run or a node, named as its script in `lua/`. A
-//! refusal is a value of the method's own enum; [`StoreError`] is for what should not happen. Every method may be repeated
-//! after an error: scripts know a call they have done by its token or by the state they find.
+//! [`Store`] has one method for each thing that can happen to a job, a run or a node. A method that
+//! runs a script in `lua/` shares its name. Each method returns a refusal as a value of its own
+//! enum; [`StoreError`] is for unexpected failures. Every method may be repeated after an error:
+//! scripts recognise a repeated call by its token or by the state they find.
 
 mod accounts;
 mod address;
@@ -121,59 +122,63 @@ use link::Link;
 
 use crate::domain::time::UnixMillis;
 
-/// One namespace in one Redis. Clones share its connections.
+/// A connection to one namespace in one Redis. Clones share its connections.
 #[derive(Clone)]
 pub struct Store {
     keys: Keys,
     link: Link,
-    /// Renewals have a connection of their own, so that they are never queued behind claims.
+    /// The connection for lease renewals. It is separate so that renewals never queue behind
+    /// claims.
     renewals: Link,
-    /// The time scripts go by; none = Redis' own.
+    /// The fixed time that scripts use; None means Redis' own time.
     fixed_now: Option<UnixMillis>,
-    /// Whose wishes it carries out; empty if that is not known.
+    /// The author of changes, such as `user@host`; empty if unknown.
     by: Arc<str>,
 }
 
 impl Store {
-    /// The namespace of `keys` at `address`. Nothing is connected before the first call. Fails if the address cannot be used at all.
+    /// Creates a store for the namespace of `keys` at `address`. It connects at the first call.
+    /// Fails if the address cannot be used at all.
     pub fn new(address: &Address, keys: Keys) -> Result<Self, StoreError> {
         Ok(Self { keys, link: Link::new(address)?, renewals: Link::for_one_call(address)?, fixed_now: None, by: Arc::from("") })
     }
 
-    /// The same store with the time standing at `now` for every script: tests control time by it.
+    /// Returns a store whose scripts all see the fixed time `now`. Tests control time with it.
     #[must_use]
     pub fn at(&self, now: UnixMillis) -> Self {
         Self { fixed_now: Some(now), ..self.clone() }
     }
 
-    /// The same store carrying out the wishes of `by`, such as `user@host` or `file of NODE`: what is done to jobs is noted
-    /// with it.
+    /// Returns a store that records `by` as the author of each change of a job, such as `user@host`
+    /// or `file of NODE`.
     #[must_use]
     pub fn signed(&self, by: &str) -> Self {
         Self { by: Arc::from(by), ..self.clone() }
     }
 
-    /// Where it is, without password.
+    /// Returns the address of Redis, without its password.
     pub fn address(&self) -> &str {
         self.link.address()
     }
 
-    /// How many connections were made so far for all but renewals: what was acknowledged on an earlier one may have been lost.
+    /// Returns the number of connections made so far, except for renewals. After a new connection,
+    /// Redis may have lost writes acknowledged on an earlier connection.
     pub fn connections_made(&self) -> u64 {
         self.link.connections_made()
     }
 
-    /// The namespace's name.
+    /// Returns the name of the namespace.
     pub fn namespace(&self) -> &str {
         self.keys.namespace()
     }
 
-    /// What the server said of itself when the connection in use was made; connects if there is none.
+    /// Returns the facts the server reported when the current connection was made. Connects if
+    /// there is no connection.
     pub async fn findings(&self) -> Result<Findings, StoreError> {
         self.link.findings().await
     }
 
-    /// Redis' own time.
+    /// Returns Redis' own time, or the fixed time of [`Store::at`].
     pub async fn now(&self) -> Result<UnixMillis, StoreError> {
         if let Some(now) = self.fixed_now {
             return Ok(now);
@@ -192,15 +197,16 @@ impl Store {
         millis.and_then(UnixMillis::new).ok_or_else(|| StoreError::corrupt("TIME", format!("{answer:?}")))
     }
 
-    /// Messages that wake a node: `due` something earlier was planted, `stop` a run is asked to stop. Ends when the
-    /// connection does; a lost message costs no more than a poll.
+    /// Subscribes to the messages that wake a node, such as `due` (an earlier run was planted) and
+    /// `stop` (a run is asked to stop). The stream ends with its connection. A lost message delays
+    /// the node by at most one poll.
     pub async fn nudges(&self) -> Result<impl futures_util::Stream<Item = String> + use<>, StoreError> {
         use futures_util::StreamExt;
         let channel = self.link.subscribe(&self.keys.nudge()).await?;
         Ok(channel.into_on_message().map(|message| message.get_payload::<String>().unwrap_or_default()))
     }
 
-    /// The argument every script begins with: '' for Redis' own time.
+    /// Returns the time argument that every script begins with: '' for Redis' own time.
     fn now_arg(&self) -> String {
         self.fixed_now.map_or_else(String::new, |now| now.as_i64().to_string())
     }

@@ -1,8 +1,10 @@
-//! Rules broken on purpose, one at a time, so that the chaos checker can prove that it sees each. Only in a build with the
-//! feature `mutants`; without the variable `SCHEDD_MUTANT` such a build behaves as any other.
+//! Mutants: rules broken on purpose, one at a time, to prove that the chaos checker detects each.
+//! They exist only in a build with the feature `mutants`. Such a build behaves normally unless the
+//! variable `SCHEDD_MUTANT` is set.
 //!
-//! Invariant: a broken script is the script as it is but for one marked piece, and a piece that is not there exactly once ends
-//! the process: a mutant that no longer breaks anything would make the checker's proof worthless.
+//! Invariant: a broken script differs from the real one only in the marked pieces. A piece that
+//! does not occur exactly once ends the process. A mutant without effect would make the checker's
+//! proof worthless.
 
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,15 +14,16 @@ use crate::domain::job::Delivery;
 use crate::domain::lane::{Lane, Priority};
 use crate::domain::queue::Share;
 
-/// How long a run is nowhere when a claim takes it out first.
+/// The time a run is in no set when a claim removes it first.
 const NOWHERE_FOR: Duration = Duration::from_millis(200);
 
 /// A broken rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
-    /// `finish_run` takes an end from anybody.
+    /// `finish_run` accepts an end from any node.
     NoTokenCheck,
-    /// A claim takes its runs out of the due set in a call of their own, a moment before they get a lease.
+    /// A claim removes its runs from the due set in a separate call, a moment before they get a
+    /// lease.
     ZremFirst,
     /// An at-most-once run whose node was lost is tried again.
     NoStartMark,
@@ -28,27 +31,27 @@ pub enum Mutant {
     RenewNever,
     /// A run's successor is planted when the run succeeds.
     SuccessorAtCompletion,
-    /// A lease is taken over as soon as its end is past by the node's own wall clock, unwatched. That clock is ahead by the
-    /// milliseconds of `SCHEDD_MUTANT_SKEW_MS`, for hosts whose real one cannot be set.
+    /// A lease is taken over as soon as it ended by the node's wall clock, without watching it.
+    /// `SCHEDD_MUTANT_SKEW_MS` sets that clock ahead, for hosts whose real clock cannot be set.
     ReaperTrustsClock,
-    /// A claim passes a group or `not_while` gate whoever holds it.
+    /// A claim passes a group or `not_while` gate whoever has its places.
     GateNeverShut,
-    /// The end of a run wakes nobody who waits for its place.
+    /// The end of a run wakes no run that waits for its place.
     NobodyWoken,
-    /// Members that take turns are let in by due, and without a gap.
+    /// Members of an alternating group start in due order and without a gap.
     TurnsForgotten,
-    /// Queues have neither limit nor rate.
+    /// Queues have neither a limit nor a rate limit.
     QueueUnbounded,
-    /// A node takes on whatever it executes already.
+    /// A node ignores how many runs it already executes.
     RoomUnbounded,
-    /// A node takes of each queue alike, and what is due first, however urgent.
+    /// A node serves all queues alike, and the earliest due run first, whatever its priority.
     OrderForgotten,
-    /// A claim takes a run of a removed job for one of the job that was added under its name later.
+    /// A claim takes a run of a removed job for a run of a later job with the same name.
     FormerBegins,
 }
 
 impl Mutant {
-    /// Each with its word.
+    /// All mutants, each with its word.
     pub const ALL: [(&str, Self); 13] = [
         ("no-token-check", Self::NoTokenCheck),
         ("zrem-first", Self::ZremFirst),
@@ -65,7 +68,7 @@ impl Mutant {
         ("former-begins", Self::FormerBegins),
     ];
 
-    /// The script it breaks, each piece of it and what stands there instead.
+    /// Returns the scripts to change, each with a piece of text and its replacement.
     fn pieces(self) -> &'static [(&'static str, &'static str, &'static str)] {
         match self {
             Self::NoTokenCheck => &[
@@ -119,7 +122,7 @@ impl Mutant {
         }
     }
 
-    /// The text of a script as this mutant has it.
+    /// Returns the text of a script with this mutant's changes.
     fn broken(self, name: &str, text: String) -> String {
         let pieces = self.pieces().iter().filter(|(script, ..)| *script == name);
         pieces.fold(text, |text, (_, piece, instead)| {
@@ -130,7 +133,8 @@ impl Mutant {
     }
 }
 
-/// The rule the environment names. The error says what was found and wanted.
+/// Returns the mutant named by the environment. The error contains the word found and the words
+/// wanted.
 pub fn from_environment() -> Result<Option<Mutant>, String> {
     let Ok(word) = std::env::var("SCHEDD_MUTANT") else { return Ok(None) };
     let known = Mutant::ALL.into_iter().find(|(known, _)| *known == word);
@@ -140,19 +144,19 @@ pub fn from_environment() -> Result<Option<Mutant>, String> {
     })
 }
 
-/// Loads every script, so that a process whose mutant does not apply to one ends before it does anything: in a task of its own it
-/// would go on, and fail in a way that passes for the broken rule.
+/// Loads every script, so that a mutant that does not apply ends the process at once. In a later
+/// task the process would continue, and its failure would look like the broken rule.
 pub fn load_all() {
     super::scripts::all();
 }
 
-/// Whether this process is to break that rule.
+/// Returns true if this process must break that rule.
 pub fn is(mutant: Mutant) -> bool {
     static CHOSEN: LazyLock<Option<Mutant>> = LazyLock::new(|| from_environment().ok().flatten());
     *CHOSEN == Some(mutant)
 }
 
-/// A script's text as it is to be loaded.
+/// Returns the text of a script to load.
 pub(super) fn loaded(name: &str, text: String) -> String {
     let chosen = Mutant::ALL.into_iter().map(|(_, mutant)| mutant).find(|mutant| is(*mutant));
     match chosen {
@@ -161,22 +165,22 @@ pub(super) fn loaded(name: &str, text: String) -> String {
     }
 }
 
-/// What the reaper takes a job's delivery for.
+/// Returns the delivery that the reaper assumes for a job.
 pub fn reaped_as(delivery: Option<Delivery>) -> Option<Delivery> {
     if is(Mutant::NoStartMark) { delivery.map(|_| Delivery::AtLeastOnce) } else { delivery }
 }
 
-/// What a node takes a queue's part for.
+/// Returns the share that a node assumes for a queue.
 pub fn share(share: Share) -> Share {
     if is(Mutant::OrderForgotten) { Share::Weight(1) } else { share }
 }
 
-/// What a node takes the priority of a run for.
+/// Returns the priority that a node assumes for a run.
 pub fn priority(priority: Priority) -> Priority {
     if is(Mutant::OrderForgotten) { Priority::default() } else { priority }
 }
 
-/// How long the reaper takes a lease to have been watched unchanged.
+/// Returns how long the reaper believes to have watched a lease unchanged.
 pub fn watched(lease: &ExpiredLease, unchanged: Duration) -> Duration {
     if !is(Mutant::ReaperTrustsClock) {
         return unchanged;
@@ -188,7 +192,8 @@ pub fn watched(lease: &ExpiredLease, unchanged: Duration) -> Duration {
 }
 
 impl Store {
-    /// Takes runs out of the due set, and puts them back only for the claim: whoever dies in between loses them.
+    /// Removes runs from the due set and restores them only for the claim. A node that dies in
+    /// between loses them.
     pub(super) async fn zrem_first(&self, lane: &Lane, orders: &[ClaimOrder]) {
         if !is(Mutant::ZremFirst) {
             return;

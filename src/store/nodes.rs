@@ -1,4 +1,4 @@
-//! The nodes: who is there, since when, and what is wrong with its configuration.
+//! The nodes: which are live, since when, and the errors in their configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -16,152 +16,157 @@ use crate::domain::limits::{LimitKind, kinds_in, listed};
 use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
 
-/// What a node tells of itself at each beat.
+/// The facts that a node reports with each heartbeat.
 #[derive(Debug, Clone)]
 pub struct NodeFacts {
-    /// What it does: `running`, `stopping`, `draining`.
+    /// The node's state: `running`, `stopping`, `draining`.
     pub state: &'static str,
-    /// Redis' time when it started.
+    /// Redis' time when the node started.
     pub started_at: UnixMillis,
-    /// What is wrong with its `jobs.toml`; empty if nothing is.
+    /// The error in the node's `jobs.toml`; empty without an error.
     pub config_error: String,
-    /// Its host's name.
+    /// The host name.
     pub host: String,
-    /// Its process id there.
+    /// The process id on that host.
     pub pid: u32,
-    /// The boot of that host it was started in.
+    /// The boot id of the host when the node started.
     pub boot_id: String,
     /// The version of schedd.
     pub version: &'static str,
-    /// How many runs it executes now.
+    /// The number of runs the node executes now.
     pub running: usize,
-    /// How far its host's clock was ahead of Redis' at its last beat, ms; none before the first.
+    /// The time by which the host's clock was ahead of Redis' at the last heartbeat, ms. None
+    /// before the first.
     pub clock_offset_ms: Option<i64>,
-    /// What it serves.
+    /// The queues and labels the node serves.
     pub serving: Serving,
-    /// Why it claims nothing, and since when, if it is past a limit of its own.
+    /// The reason why the node claims nothing, and since when, if it exceeds a limit of its own.
     pub held: Option<(String, UnixMillis)>,
-    /// Which limits of jobs it can enforce; none = not said yet.
+    /// The limits of jobs that the node can enforce; None until known.
     pub limits: Option<BTreeSet<LimitKind>>,
-    /// Why not the others; empty if all.
+    /// The reason why it cannot enforce the remaining limits; empty if it enforces all.
     pub limits_why: String,
-    /// How many files a process of a job may have open there at most; none = any number, or not said yet.
+    /// The most files a process of a job may have open there; None if unlimited or not known yet.
     pub most_files: Option<u64>,
-    /// Whether each run has a cgroup of its own; none = not said yet.
+    /// True if each run has a cgroup of its own; None until known.
     pub has_cgroups: Option<bool>,
-    /// The users jobs may name there, by commas, or `*` for all but root; empty = nobody.
+    /// The users that jobs may name there, separated by commas, or `*` for all but root. Empty if
+    /// none.
     pub users: String,
-    /// Why nobody; empty if some.
+    /// The reason why jobs may name no user; empty if they may.
     pub users_why: String,
-    /// The user it runs as itself, whom every job may name.
+    /// The user of the node's own process, which every job may name.
     pub own_user: String,
 }
 
-/// How sure a node is of its name.
+/// The way a node claims its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameClaim {
-    /// Another live node may have it.
+    /// Another live node may have the name.
     Ask,
-    /// Whoever has it is known to be dead.
+    /// The previous owner of the name is known to be dead.
     Take,
 }
 
-/// One sign of life.
+/// A heartbeat of a node.
 #[derive(Debug, Clone)]
 pub struct Beat<'a> {
-    /// The node.
+    /// The node's name.
     pub node: &'a NodeName,
-    /// Its incarnation.
+    /// The node's incarnation.
     pub incarnation: &'a str,
-    /// Another incarnation unseen for so long has left.
+    /// The time without a heartbeat after which another incarnation counts as gone.
     pub gone_after: Duration,
-    /// How sure the node is of its name.
+    /// The way the node claims its name.
     pub claim: NameClaim,
-    /// What it tells.
+    /// The facts to report.
     pub facts: &'a NodeFacts,
 }
 
-/// What a beat was answered.
+/// The answer to a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BeatReply {
-    /// Written down.
+    /// The heartbeat was recorded.
     Present {
         /// Redis' time.
         now: UnixMillis,
     },
-    /// The name is another live node's.
+    /// Another live node has the name.
     Taken {
-        /// Its incarnation.
+        /// The incarnation of that node.
         incarnation: String,
-        /// Its host.
+        /// The host of that node.
         host: String,
-        /// Its process id there.
+        /// The process id of that node.
         pid: u32,
-        /// The boot of its host.
+        /// The boot id of its host.
         boot_id: String,
-        /// How long ago it was seen.
+        /// The time since its last heartbeat.
         seen_ago: Duration,
     },
 }
 
-/// A node as it was last seen.
+/// A node as its last heartbeat described it.
 #[derive(Debug, Clone)]
 pub struct NodeRecord {
-    /// Its name.
+    /// The node's name.
     pub name: String,
-    /// What it said it does.
+    /// The node's state as reported.
     pub state: String,
-    /// When it started.
+    /// The time the node started.
     pub started_at: Option<UnixMillis>,
-    /// When it was last seen.
+    /// The time of the last heartbeat.
     pub last_seen: Option<UnixMillis>,
-    /// What is wrong with its configuration.
+    /// The error in the node's configuration.
     pub config_error: Option<String>,
-    /// Its host.
+    /// The host name.
     pub host: String,
-    /// Its process id.
+    /// The process id.
     pub pid: Option<u32>,
-    /// Its version.
+    /// The version of schedd.
     pub version: String,
-    /// How many runs it executed then.
+    /// The number of runs it executed at the last heartbeat.
     pub running: Option<u32>,
-    /// How far its host's clock was ahead of Redis', ms.
+    /// The time by which the host's clock was ahead of Redis', ms.
     pub clock_offset_ms: Option<i64>,
-    /// What it serves.
+    /// The queues and labels the node serves.
     pub serving: Serving,
-    /// Why it claims nothing, and since when, if it is past a limit of its own.
+    /// The reason why the node claims nothing, and since when, if it exceeds a limit of its own.
     pub held: Option<(String, UnixMillis)>,
-    /// Which limits of jobs it can enforce; none if it does not say.
+    /// The limits of jobs that the node can enforce; None if not reported.
     pub limits: Option<BTreeSet<LimitKind>>,
-    /// Why not the others, if it says so.
+    /// The reason why it cannot enforce the remaining limits, if reported.
     pub limits_why: String,
-    /// How many files a process of a job may have open there at most; none if it does not say.
+    /// The most files a process of a job may have open there; None if not reported.
     pub most_files: Option<u64>,
-    /// Whether each run has a cgroup of its own; none if it does not say.
+    /// True if each run has a cgroup of its own; None if not reported.
     pub has_cgroups: Option<bool>,
-    /// The users jobs may name there, by commas, or `*` for all but root; empty = nobody.
+    /// The users that jobs may name there, separated by commas, or `*` for all but root. Empty if
+    /// none.
     pub users: String,
-    /// Why nobody; empty if some, or if it does not say.
+    /// The reason why jobs may name no user; empty if they may, or if not reported.
     pub users_why: String,
-    /// The user it runs as itself, whom every job may name; empty if it does not say.
+    /// The user of the node's own process, which every job may name; empty if not reported.
     pub own_user: String,
 }
 
-/// The first word of the reason why a node claims nothing that runs as many as its file allows.
+/// The start of the reason why a node claims nothing when it already runs as many runs as its file
+/// allows.
 pub const FULL: &str = "running";
-/// The words for whether each run has a cgroup of its own.
+/// The field values for a node with and without a cgroup for each run.
 const OWN: &str = "own";
 const NO_CGROUPS: &str = "none";
 
 impl NodeRecord {
-    /// Why it claims nothing though it does not run as much as it may, and since when.
+    /// Returns why the node claims nothing, and since when, unless it already runs as many runs as
+    /// its file allows.
     pub fn hindrance(&self) -> Option<&(String, UnixMillis)> {
         self.held.as_ref().filter(|(why, _)| !why.starts_with(FULL))
     }
 }
 
 impl Store {
-    /// Writes a sign of life.
+    /// Records a heartbeat.
     pub async fn beat_node(&self, beat: &Beat<'_>) -> Result<BeatReply, StoreError> {
         let facts = beat.facts;
         let mut call = Invocation::new(&scripts::BEAT_NODE)
@@ -211,7 +216,7 @@ impl Store {
         })
     }
 
-    /// Takes a node that stops in order off the list.
+    /// Removes a node that stops in order from the list.
     pub async fn leave_node(&self, node: &NodeName, incarnation: &str) -> Result<(), StoreError> {
         let call = Invocation::new(&scripts::LEAVE_NODE)
             .key("nodes", self.keys.nodes())
@@ -222,7 +227,7 @@ impl Store {
         if matches!(reply.word.as_str(), "left" | "another") { Ok(()) } else { Err(reply.unknown()) }
     }
 
-    /// The nodes, the one last seen first, at most 1,000, and Redis' time.
+    /// Lists the nodes, the last seen first, at most 1,000. Also returns Redis' time.
     pub async fn list_nodes(&self) -> Result<(UnixMillis, Vec<NodeRecord>), StoreError> {
         let now = self.now().await?;
         let mut pipeline = redis::pipe();
@@ -241,7 +246,7 @@ impl Store {
             pipeline.cmd("HGETALL").arg(self.keys.node(name));
         }
         let records = self.link.ask(&mut pipeline).await?;
-        // A key that holds something else hides no other node: what it told is not known.
+        // A key of the wrong type hides no other node. The facts of its node are unknown.
         let read = |((name, last_seen), fields): ((NodeName, Option<UnixMillis>), Result<Value, redis::RedisError>)| {
             let map: BTreeMap<String, String> = match fields {
                 Ok(Value::Array(flat)) => {
@@ -263,7 +268,7 @@ impl Store {
                 running: text("running").parse().ok(),
                 clock_offset_ms: text("clock_offset_ms").parse().ok(),
                 serving: Serving {
-                    // One of an older schedd does not say, and serves all.
+                    // A node of an older version reports no queues and serves all.
                     queues: Some(names(&text("queues"))).filter(|queues: &BTreeSet<_>| !queues.is_empty()),
                     labels: names(&text("labels")),
                 },
@@ -282,7 +287,7 @@ impl Store {
         Ok((now, seen.into_iter().zip(records).map(read).collect()))
     }
 
-    /// The queues any file has declared, with the concurrency last said.
+    /// Returns the declared queues with the concurrency last declared.
     pub async fn read_queues(&self) -> Result<BTreeMap<QueueName, u32>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGETALL").arg(self.keys.queues());
@@ -298,7 +303,7 @@ fn joined<'n>(names: impl Iterator<Item = &'n str>) -> String {
     names.collect::<Vec<_>>().join(",")
 }
 
-/// The names in a list with commas; what is no name is passed over.
+/// Returns the names in a comma-separated list. Malformed names are skipped.
 pub(super) fn names<T: FromStr + Ord>(text: &str) -> BTreeSet<T> {
     text.split(',').filter_map(|name| name.parse().ok()).collect()
 }

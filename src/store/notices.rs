@@ -1,6 +1,8 @@
-//! What people are to be told: read, made runs of, and read again by the run that tells it.
+//! Notifications: reads the waiting entries, plants the runs that deliver them, and reads them
+//! again for delivery.
 //!
-//! Invariant: a notice leaves `notices` only in the step that plants its run, or says that it needs none.
+//! Invariant: an entry leaves `notices` only in the step that plants its run or decides that no run
+//! is needed.
 
 use redis::Value;
 use serde_json::Value as Json;
@@ -13,73 +15,73 @@ use super::scripts::{self, Invocation};
 use crate::domain::ids::RunId;
 use crate::domain::notice::{Entry, NoticeKind, read_notice};
 
-/// Notices of one job of one kind that may be planted and not over.
+/// The open notices of one job and kind that may exist at the same time.
 pub const MOST_OPEN: usize = 10;
 
-/// What people are to be told, as the script that wrote it left it.
+/// A waiting notification, as the script wrote it.
 #[derive(Debug, Clone)]
 pub struct Notice {
-    /// As it stands in Redis.
+    /// The entry in Redis.
     member: Vec<u8>,
-    /// The run it is about; of one that tells of those only counted the first of them.
+    /// The run it is about. For a summary this is the first run that was only counted.
     pub about: RunId,
-    /// Why they are told.
+    /// The kind of notification.
     pub kind: NoticeKind,
-    /// The run that tells it.
+    /// The run that delivers it.
     pub run: RunId,
-    /// Whether it tells of those only counted.
+    /// True for a summary of notifications that were only counted.
     is_of_rest: bool,
 }
 
-/// What a notice tells of its run: fields of that run's record as they were when it was written.
+/// The facts of a notification: fields of its run's record at the time it was written.
 #[derive(Debug, Clone, Default)]
 pub struct About {
     fields: serde_json::Map<String, Json>,
-    /// How many notices of this kind were only counted since the one before.
+    /// The number of notifications of this kind that were only counted since the last one.
     pub suppressed: u64,
 }
 
 impl About {
-    /// A field; none if the run has none.
+    /// Returns a field; None if it is missing.
     pub fn text(&self, field: &str) -> Option<&str> {
         self.fields.get(field).and_then(Json::as_str)
     }
 
-    /// A field that is a number.
+    /// Returns a field as a number.
     pub fn number(&self, field: &str) -> Option<i64> {
         self.text(field)?.parse().ok()
     }
 }
 
-/// The hidden job of a notice as it is to be by now.
+/// The hidden job that a notice currently needs.
 #[derive(Debug, Clone)]
 pub struct NoticeOrder {
-    /// Its definition and the hash of that; none = nobody is to be told any more.
+    /// The definition and its hash; None if the notification is no longer wanted.
     pub definition: Option<(String, String)>,
-    /// The zone kept with it.
+    /// The time zone stored with the job.
     pub tz: String,
 }
 
-/// What became of a notice.
+/// The result of planting a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoticeReply {
-    /// It is due.
+    /// The run of the notice is due.
     Planted,
-    /// It was planted before.
+    /// The notice was planted before, or no summary is needed any more.
     Told,
-    /// Too many of its kind are not over: it was only counted.
+    /// Too many notices of this kind are open. It was only counted.
     Suppressed,
-    /// It tells of those that were only counted, when none of the others is open.
+    /// A summary waits until no notice of its kind is open.
     Waits,
-    /// Nobody is to be told any more.
+    /// The notification is no longer wanted.
     Dropped,
     /// Another node was first.
     Gone,
 }
 
 impl Store {
-    /// What people are to be told, oldest first, of `limit` entries behind the first `skip`; and how many entries those were. What
-    /// cannot be read is left to the doctor.
+    /// Lists waiting notifications, oldest first: `limit` entries after the first `skip`. Also
+    /// returns the number of entries read. Malformed entries are left to `doctor`.
     pub async fn list_notices(&self, skip: usize, limit: usize) -> Result<(Vec<Notice>, usize), StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.notices()).arg(skip).arg((skip + limit).saturating_sub(1));
@@ -93,13 +95,14 @@ impl Store {
         Ok((members.iter().filter_map(read).collect(), members.len()))
     }
 
-    /// Makes a run of a notice.
+    /// Plants the run that delivers a notification.
     pub async fn plant_notice(&self, notice: &Notice, order: &NoticeOrder) -> Result<NoticeReply, StoreError> {
         let mut replies = self.plant_notices(&[(notice, order)]).await?;
         replies.pop().unwrap_or_else(|| Err(StoreError::corrupt("plant_notice", "no reply")))
     }
 
-    /// Makes runs of notices in one go, each by itself: one refused does not keep the others out.
+    /// Plants the runs of several notifications in one pipeline, each on its own: a refused one
+    /// does not affect the rest.
     pub async fn plant_notices(
         &self,
         orders: &[(&Notice, &NoticeOrder)],
@@ -148,7 +151,7 @@ impl Store {
             .arg("rest", if notice.is_of_rest { "1" } else { "" })
     }
 
-    /// What the notice that is this run tells; empty if its record does not say.
+    /// Returns the facts that this notice delivers; empty if its record does not contain them.
     pub async fn read_about(&self, run: &RunId) -> Result<About, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HMGET").arg(self.keys.run(run)).arg(&["about", "suppressed"]);
@@ -159,7 +162,7 @@ impl Store {
         Ok(About { fields, suppressed: text(1).and_then(|count| count.parse().ok()).unwrap_or(0) })
     }
 
-    /// The last `bytes` of what an attempt printed to both streams, in the order in which it came.
+    /// Returns the last `bytes` that an attempt wrote to both streams, in the order written.
     pub async fn read_output_tail(&self, run: &RunId, attempt: u32, bytes: usize) -> Result<Vec<u8>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HMGET").arg(self.keys.output(run, attempt)).arg(&["head", "tail"]);

@@ -1,6 +1,7 @@
-//! What attempts printed: written while they run, read for `logs`, and forgotten oldest first.
+//! The output of attempts: written while they run, read for `logs`, and deleted oldest first.
 //!
-//! A kept part is a row of frames: one byte for the stream (1 stdout, 2 stderr), four for the length, the bytes.
+//! A stored part is a sequence of frames: one byte for the stream (1 stdout, 2 stderr), four bytes
+//! for the length, then the data.
 
 use redis::Value;
 
@@ -12,7 +13,7 @@ use super::scripts::{self, Invocation};
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::time::UnixMillis;
 
-/// Output as it goes into Redis.
+/// Output in the format of Redis.
 #[derive(Debug, Clone, Default)]
 pub struct OutputFrames {
     head: Vec<u8>,
@@ -24,22 +25,22 @@ const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 
 impl OutputFrames {
-    /// No output yet, of which `dropped_bytes` between head and tail are not kept.
+    /// Creates an empty output that lacks `dropped_bytes` between head and tail.
     pub fn new(dropped_bytes: u64) -> Self {
         Self { dropped_bytes, ..Self::default() }
     }
 
-    /// Adds to the beginning that is kept.
+    /// Appends to the stored beginning.
     pub fn push_head(&mut self, stream: Stream, bytes: &[u8]) {
         push_frame(&mut self.head, stream, bytes);
     }
 
-    /// Adds to the end that is kept.
+    /// Appends to the stored end.
     pub fn push_tail(&mut self, stream: Stream, bytes: &[u8]) {
         push_frame(&mut self.tail, stream, bytes);
     }
 
-    /// Whether nothing was printed.
+    /// Returns true if nothing was printed.
     pub fn is_empty(&self) -> bool {
         self.head.is_empty() && self.tail.is_empty() && self.dropped_bytes == 0
     }
@@ -55,34 +56,34 @@ fn push_frame(part: &mut Vec<u8>, stream: Stream, bytes: &[u8]) {
     part.extend_from_slice(bytes.get(..length as usize).unwrap_or(bytes));
 }
 
-/// What is kept of one attempt's output, in the order it was written: to be shown while it grows.
+/// The stored output of an attempt in the order written, to show it while it grows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutputSoFar {
     /// The beginning.
     pub head: Vec<(Stream, Vec<u8>)>,
-    /// What came last, without what `head` has.
+    /// The latest output after `head`.
     pub tail: Vec<(Stream, Vec<u8>)>,
-    /// Bytes between them that were not kept.
+    /// The bytes between them that were not stored.
     pub dropped_bytes: u64,
-    /// Tells whether it has changed since.
+    /// A mark that shows whether the output changed since.
     pub mark: OutputMark,
 }
 
-/// How much an output was when it was read: another mark, another output.
+/// The size of an output when it was read. A different mark means different output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OutputMark {
     size: u64,
     dropped: u64,
 }
 
-/// What is kept of one attempt's output.
+/// The stored output of an attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeptOutput {
-    /// What went to the standard output.
+    /// The data of the standard output.
     pub stdout: Vec<u8>,
-    /// What went to the standard error.
+    /// The data of the standard error.
     pub stderr: Vec<u8>,
-    /// Bytes of both that were not kept.
+    /// The bytes of both streams that were not stored.
     pub dropped_bytes: u64,
 }
 
@@ -95,7 +96,7 @@ impl KeptOutput {
     }
 }
 
-/// The frames of a kept part.
+/// Returns the frames of a stored part.
 pub(super) fn frames(mut part: &[u8]) -> impl Iterator<Item = (Stream, &[u8])> {
     std::iter::from_fn(move || {
         let [stream, a, b, c, d, rest @ ..] = part else { return None };
@@ -107,7 +108,8 @@ pub(super) fn frames(mut part: &[u8]) -> impl Iterator<Item = (Stream, &[u8])> {
 }
 
 impl Store {
-    /// Keeps what an attempt printed so far. Gives the bytes kept of its job; none if the run is another's by now.
+    /// Stores the output of an attempt so far. Returns the bytes stored for its job; None if the
+    /// claim no longer has the run.
     pub async fn write_output(&self, claim: &Claim, frames: &OutputFrames) -> Result<Option<u64>, StoreError> {
         let call = Invocation::new(&scripts::WRITE_OUTPUT)
             .key("run", self.keys.run(&claim.run))
@@ -132,7 +134,7 @@ impl Store {
         }
     }
 
-    /// What an attempt printed; none if nothing is kept of it.
+    /// Returns the output of an attempt; None if nothing is stored.
     pub async fn read_output(&self, run: &RunId, attempt: u32) -> Result<Option<KeptOutput>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HMGET").arg(self.keys.output(run, attempt)).arg(&["head", "tail", "dropped"]);
@@ -147,7 +149,7 @@ impl Store {
         Ok(Some(kept))
     }
 
-    /// What an attempt printed, if that is not what it was at `mark`; none also if nothing is kept of it.
+    /// Returns the output of an attempt if it changed since `mark`; None also if nothing is stored.
     pub async fn read_output_since(
         &self,
         run: &RunId,
@@ -172,8 +174,9 @@ impl Store {
         Ok(Some(OutputSoFar { head: owned(head), tail: owned(tail), dropped_bytes: mark.dropped, mark }))
     }
 
-    /// Forgets the outputs written before `before`, of one job or of all, at most 100; and, while more than `most_bytes` of
-    /// them are kept, the oldest. Gives how many were forgotten.
+    /// Deletes outputs of one job or of all, at most 100. It deletes outputs written before
+    /// `before`, and the oldest while more than `most_bytes` are stored. Returns how many it
+    /// deleted.
     pub async fn forget_outputs(&self, job: Option<&JobName>, before: UnixMillis, most_bytes: u64) -> Result<usize, StoreError> {
         let mut pipeline = redis::pipe();
         let index = if let Some(job) = job {
@@ -219,7 +222,7 @@ impl Store {
     async fn output_size(&self, key: &str) -> Result<u64, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGET").arg(key).arg("size");
-        // What is no output has no size, and must not keep the others from being forgotten.
+        // A key that is not an output has no size, and must not block the deletion of outputs.
         let answer = self.link.ask(&mut pipeline).await?;
         let size = answer.first().and_then(|size| size.as_ref().ok()).and_then(number_of);
         Ok(size.and_then(|n| u64::try_from(n).ok()).unwrap_or(0))
@@ -231,7 +234,7 @@ fn mark_of(parts: &[Value]) -> OutputMark {
     OutputMark { size: number(0), dropped: number(1) }
 }
 
-/// Which stream of a process.
+/// An output stream of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// The standard output.

@@ -1,6 +1,6 @@
-//! Polling: what is ripe in each lane, and when the next run will be.
+//! Polling: the due runs of each lane, and the time of the next run.
 //!
-//! Invariant: an entry comes back as it stands there, also one that is no run; who reads it judges it.
+//! Invariant: an entry is returned as stored, even if it is not a run id. The caller checks it.
 
 use std::time::Duration;
 
@@ -18,108 +18,113 @@ use crate::domain::lane::Lane;
 use crate::domain::queue::QueueHold;
 use crate::domain::time::UnixMillis;
 
-/// How long nothing is claimed on a server that was just met. Every node polls at least once a second, and at each tick while it
-/// reaches no server: within this time each that is there has looked at the server, and has said so if data is missing.
+/// The time for which nothing is claimed on a server that nodes have just met. Every node polls at
+/// least once a second, and at each tick while it reaches no server. So within this time each live
+/// node has checked the server, and reported missing data.
 const HOLD: Duration = Duration::from_millis(1500);
 
-/// What a poll found.
+/// The result of a poll.
 #[derive(Debug)]
 pub struct Poll {
-    /// Redis' time when it looked.
+    /// Redis' time at the poll, in whole milliseconds.
     pub now: UnixMillis,
-    /// What of a millisecond had passed beyond that.
+    /// The time since `now` at the poll, less than a millisecond.
     pub past_now: Duration,
-    /// How many leases there are in the namespace.
+    /// The number of leases in the namespace.
     pub leases: u64,
-    /// By what the data is known again.
+    /// The marks that identify the data.
     pub marks: Marks,
-    /// Whether the data settles after a loss: nothing is ripe until then.
+    /// True if nodes still restore data after a data loss. Nothing is due until then.
     pub is_settling: bool,
-    /// Whether the server was met just now: nothing is ripe until every node has had the time to look at it.
+    /// True if nodes met this server just now. Nothing is due until every node has had time to
+    /// check it.
     pub is_held: bool,
-    /// The gates that are to be looked at now.
+    /// The gates that must be checked now.
     pub gates: Vec<Gate>,
-    /// When the next one is.
+    /// The time of the next gate check.
     pub next_gate: Option<UnixMillis>,
-    /// One for each lane asked for, in that order.
+    /// The result for each requested lane, in the order of the request.
     pub lanes: Vec<LanePoll>,
 }
 
-/// By what data is known again: an epoch that is gone or another, or a fence below one seen, means that some of it is lost.
+/// The marks that identify the data. A missing or different epoch, or a fence below one seen
+/// before, means data loss.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Marks {
     /// The epoch; empty if there is none.
     pub epoch: String,
     /// The last fence issued; 0 if there is none.
     pub fence: u64,
-    /// Whether a mark holds something no mark is: it tells nothing then.
+    /// True if a mark is invalid. The marks then prove nothing.
     pub is_spoilt: bool,
-    /// The server it is on, see [`Findings::identity`](super::Findings::identity).
+    /// The server that has the data, see [`Findings::identity`](super::Findings::identity).
     pub server: String,
-    /// Whether nodes know this server, and what the last fence was when they met it.
+    /// The state of this server: known to nodes or not, with the last fence when they met it.
     pub met: Met,
 }
 
-/// What nodes know of the server they poll.
+/// The knowledge of nodes about the server they poll.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Met {
-    /// Nobody has written down that it was met.
+    /// No node has recorded this server.
     No,
-    /// It was met, with this last fence.
+    /// Nodes met the server when this fence was the last.
     At(u64),
-    /// It does not say which it is, or what is written down cannot be read.
+    /// The server does not identify itself, or its record cannot be read.
     #[default]
     Unknown,
 }
 
-/// What a poll found in one lane.
+/// The result of a poll in one lane.
 #[derive(Debug)]
 pub enum LanePoll {
-    /// The ripe runs, and when the next one will be.
+    /// The due runs, and the time of the next run.
     Due {
-        /// Ripe entries, in ready order.
+        /// The due entries, in ready order.
         ripe: Vec<RipeEntry>,
-        /// When the next one is ready.
+        /// The ready time of the next entry.
         next: Option<UnixMillis>,
-        /// How many more runs of its queue may begin; none = any number. Without any it shows no ripe ones.
+        /// The number of further runs that may begin in the lane's queue; None for any number. At 0
+        /// no due entries are listed.
         room: Option<usize>,
-        /// Why nothing of it begins, if anything is ripe.
+        /// The reason why no run of the queue may begin, if any is due.
         held: Option<QueueHold>,
     },
-    /// A key of the lane or its queue holds something of another type.
+    /// A key of the lane or its queue has the wrong type.
     WrongType(StoreError),
 }
 
-/// An entry of a due set as it stands there: it may be no run id at all.
+/// An entry of a due set as stored. It may not be a valid run id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RipeEntry {
-    /// The member; bytes that are no text, and backslashes, are written `\xNN`.
+    /// The member. Bytes that are not text, and backslashes, are written `\xNN`.
     pub member: String,
-    /// The score, as text.
+    /// The score as text.
     pub score: String,
 }
 
-/// What is asked of one lane.
+/// A request for one lane.
 #[derive(Debug, Clone)]
 pub struct LaneAsk {
     /// The lane.
     pub lane: Lane,
-    /// How many runs of its queue could be taken; 0 leaves the queue out.
+    /// The number of runs of the queue that the caller could take; 0 skips the queue.
     pub limit: usize,
-    /// How many ripe entries of the lane could not be dealt with at the last look: they must not hide those behind them.
+    /// The number of due entries that the caller could not take last time. This many further
+    /// entries are listed, so that these do not hide later ones.
     pub more: usize,
 }
 
 impl LaneAsk {
-    /// For up to `limit` runs of its queue.
+    /// Requests up to `limit` runs of the lane's queue.
     pub fn new(lane: Lane, limit: usize) -> Self {
         Self { lane, limit, more: 0 }
     }
 }
 
 impl Store {
-    /// What is ripe in these lanes; those of one queue stand together, the most urgent first. On a server that nodes met just now
-    /// nothing is ripe.
+    /// Lists the due entries of these lanes. Lanes of one queue must be adjacent, the highest
+    /// priority first. Nothing is due on a server that nodes met just now.
     pub async fn list_ripe(&self, lanes: &[LaneAsk]) -> Result<Poll, StoreError> {
         let open = self.link.open().await?;
         let mut call = Invocation::new(&scripts::LIST_RIPE)
@@ -161,7 +166,7 @@ impl Store {
         Ok(Poll { now, past_now, leases, marks, is_settling, is_held, gates, next_gate, lanes })
     }
 
-    /// Writes down that the data was polled on `server` for the first time; from then on nothing is ripe there for [`HOLD`].
+    /// Records that nodes first polled the data on `server` now. Nothing is due there for [`HOLD`].
     pub async fn meet_server(&self, server: &str) -> Result<(), StoreError> {
         let call = Invocation::new(&scripts::MEET_SERVER)
             .key("servers", self.keys.servers())
@@ -173,12 +178,13 @@ impl Store {
         if reply.word == "met" { Ok(()) } else { Err(reply.unknown()) }
     }
 
-    /// Says that what was polled on `server` is the data that was known: claims and skips are made from it, there only.
+    /// Trusts the data polled on `server`. Claims and skips run only on that server.
     pub fn trust(&self, server: &str) {
         self.link.trust(server);
     }
 
-    /// How many runs of these lanes are ripe at `now`, and since when the first is.
+    /// Counts the runs of these lanes that are due at `now`. Also returns the earliest ready time
+    /// among them.
     pub async fn count_ripe(&self, lanes: &[Lane], now: UnixMillis) -> Result<(u64, Option<UnixMillis>), StoreError> {
         let mut pipeline = redis::pipe();
         for lane in lanes {
@@ -187,7 +193,7 @@ impl Store {
             head.arg("BYSCORE").arg("LIMIT").arg(0).arg(1).arg("WITHSCORES");
         }
         let (mut count, mut first) = (0, None);
-        // What holds something else is a finding of its own.
+        // A key of the wrong type is a finding of its own.
         for pair in self.link.ask(&mut pipeline).await?.chunks_exact(2) {
             let [Ok(ripe), Ok(Value::Array(head))] = pair else { continue };
             count += number_of(ripe).and_then(|ripe| u64::try_from(ripe).ok()).unwrap_or(0);
@@ -199,9 +205,9 @@ impl Store {
 }
 
 fn marks(epoch: String, fence: &str) -> Marks {
-    // One that is no number is rebuilt by the next claim.
+    // The next claim rebuilds a fence counter that is not a number.
     let number = fence.parse().ok().filter(|fence| *fence <= Fence::MAX);
-    // One that no epoch is could not even be marked anew: nobody can name its bytes.
+    // An invalid epoch cannot be replaced, because the caller cannot pass back its raw bytes.
     let is_no_epoch = !epoch.is_empty() && super::losses::begun_at(&epoch).is_none();
     let is_spoilt = is_no_epoch || (!fence.is_empty() && number.is_none());
     Marks { epoch, fence: number.unwrap_or(0), is_spoilt, ..Marks::default() }
@@ -214,7 +220,8 @@ fn met(text: &str) -> Met {
     }
 }
 
-/// When the next gate is to be looked at, and those that are now; what is no gate is left to the doctor.
+/// Returns the time of the next gate check and the gates to check now. Malformed gates are left to
+/// `doctor`.
 fn gates(value: &Value) -> Result<(Option<UnixMillis>, Vec<Gate>), StoreError> {
     let bad = || StoreError::corrupt("list_ripe", format!("{value:?}"));
     let Value::Array(parts) = value else { return Err(bad()) };

@@ -1,22 +1,23 @@
-//! Whether a server is one schedd can work with, judged by what `INFO` says on each new connection.
+//! The check of each new connection: does `INFO` describe a server that schedd can use?
 
 use super::address::Eviction;
 
-/// What is worth telling about a server that can be used.
+/// The facts about a usable server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Findings {
-    /// Its kind and version: `redis 7.0.15`, `valkey 8.0.1`.
+    /// The kind and version, such as `redis 7.0.15` or `valkey 8.0.1`.
     pub server: String,
-    /// What could lose data although everything works now, a sentence each.
+    /// Settings that could lose data although all works now, one sentence each.
     pub warnings: Vec<String>,
-    /// Its maxmemory-policy, if by that it may drop keys and is used all the same.
+    /// The maxmemory-policy, if it evicts keys and the server is used nevertheless.
     pub evicts_by: Option<String>,
-    /// Its process, and which of the times it became a primary: another server, or one restarted, has another. Empty if it does
-    /// not say.
+    /// The process of the server and its replication id. They change with a restart, a failover or
+    /// another server. Empty if not reported.
     pub identity: String,
 }
 
-/// Judges the text of `INFO`, and the setting `appendfsync` if it is known. The error says what is wrong and what is wanted.
+/// Judges the text of `INFO`, and the setting `appendfsync` if known. The error says what was found
+/// and what is wanted.
 pub(crate) fn judge(info: &str, appendfsync: Option<&str>, eviction: Eviction) -> Result<Findings, String> {
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
     if field("redis_mode") == Some("sentinel") {
@@ -55,7 +56,7 @@ pub(crate) fn judge(info: &str, appendfsync: Option<&str>, eviction: Eviction) -
     }
     if appendfsync == Some("no") {
         warnings.push(
-            "its append-only file is written out only when the system likes (appendfsync no): a power cut loses up to half a minute; set appendfsync everysec"
+            "its append-only file is synced only when the operating system decides (appendfsync no): a power cut loses up to half a minute; set appendfsync everysec"
                 .to_owned(),
         );
     }

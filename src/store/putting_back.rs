@@ -1,4 +1,4 @@
-//! Putting back what was moved aside, after it was judged to be usable.
+//! Restoring quarantined data after the caller has checked it.
 
 use super::Store;
 use super::error::StoreError;
@@ -12,21 +12,21 @@ use crate::domain::ids::RunId;
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
-/// What became of an entry that was to be put back.
+/// The result of restoring an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PutBackReply {
-    /// It is where it was; with the score it was given, if it has one.
+    /// The entry is back in its place. For a set member this is its new score.
     Restored(Option<UnixMillis>),
-    /// It is no longer in quarantine.
+    /// The entry is no longer in quarantine.
     Gone,
-    /// Its place is taken.
+    /// The original place is in use.
     Taken,
-    /// It cannot be used, for this reason.
+    /// The entry cannot be used, for this reason.
     Refused(String),
 }
 
 impl Store {
-    /// Puts a member of a set, or a whole key, back.
+    /// Restores a set member or a whole key.
     pub async fn restore(&self, entry: &QuarantineEntry) -> Result<PutBackReply, StoreError> {
         match &entry.kind {
             EntryKind::Member { score } => self.restore_entry(entry, score).await,
@@ -34,10 +34,11 @@ impl Store {
         }
     }
 
-    /// A due run comes back at its ready time if that is one, else when it is due, and is judged at its gates anew; a lease comes back
-    /// ended, counted in its queue and with the places of its run.
+    /// Restores a member of a due set or of the leases. A due run gets its ready time, or its due
+    /// time if the score is invalid; its claim checks its gates again. A lease comes back expired,
+    /// is counted in its queue, and its run regains its places at gates.
     async fn restore_entry(&self, entry: &QuarantineEntry, score: &str) -> Result<PutBackReply, StoreError> {
-        // One that met its like in quarantine has a moment and a number behind its name.
+        // If two entries had the same name, the second name has a time and a number appended.
         let member = entry.name.split(' ').next().unwrap_or_default();
         let set = self.keys.rest(&entry.key).unwrap_or_default();
         let (run, fence): (RunId, _) = match (set, parse_lease_member(member), member.parse()) {
@@ -45,7 +46,7 @@ impl Store {
             ("leases", None, _) => return Ok(PutBackReply::Refused("it is no lease (RUN#FENCE)".to_owned())),
             (set, _, Ok(run)) if set.starts_with("due:") => (run, None),
             (set, _, Err(error)) if set.starts_with("due:") => return Ok(PutBackReply::Refused(format!("{error}"))),
-            _ => return Ok(PutBackReply::Refused(format!("it stood in {:?}, which is no set of runs", entry.key))),
+            _ => return Ok(PutBackReply::Refused(format!("it comes from {:?}, which is not a set of runs", entry.key))),
         };
         let ready = match fence {
             Some(_) => self.now().await?,
@@ -85,7 +86,7 @@ impl Store {
     async fn restore_key(&self, entry: &QuarantineEntry, aside: &str) -> Result<PutBackReply, StoreError> {
         let rest = self.keys.rest(&entry.key).unwrap_or_default();
         let Known::Type(kind) = known_key(rest) else {
-            return Ok(PutBackReply::Refused(format!("{:?} is no key of this schedd", entry.key)));
+            return Ok(PutBackReply::Refused(format!("{:?} is not a key of this version of schedd", entry.key)));
         };
         let call = Invocation::new(&scripts::RESTORE_KEY)
             .key("quarantine", self.keys.quarantine())
@@ -104,8 +105,7 @@ impl Store {
         })
     }
 
-    /// The name within the namespace of the key an entry was, and the job it was the definition of, read as one; for a key that
-    /// is a job's.
+    /// Returns the job record in a quarantined key; None if the entry is not a job's key.
     pub async fn read_set_aside_job(&self, entry: &QuarantineEntry) -> Result<Option<super::JobRecord>, StoreError> {
         let name = self.keys.rest(&entry.key).and_then(|rest| rest.strip_prefix("job:")).and_then(|name| name.parse().ok());
         let (EntryKind::Key { aside }, Some(name)) = (&entry.kind, name) else { return Ok(None) };

@@ -1,7 +1,9 @@
-//! What cannot be understood: moved aside, told of, never run, and deleted only as a person asks (`discarding`).
+//! Quarantine: data that no schedd could have written is moved aside and reported. It never runs,
+//! and only an operator deletes it (`discarding`).
 //!
-//! Entries of sets are kept whole in one hash, keys are renamed and noted there. At most 10,000 are kept: a key then stays where
-//! it is, and an entry, which would be met at every poll, is taken out, counted, and told by its finder.
+//! Entries of sets are copied into one hash. Whole keys are renamed and listed in that hash. The
+//! quarantine has room for 10,000 entries. Beyond that a key stays where it is. A set entry would
+//! return at every poll, so it is removed, counted and logged by the caller.
 
 use redis::Value;
 use serde_json::Value as Json;
@@ -18,46 +20,46 @@ use crate::domain::ids::{JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
-/// What became of an entry that was to be moved aside.
+/// The result of moving a set entry to quarantine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quarantined {
-    /// It is kept.
+    /// The entry is in quarantine.
     Kept,
-    /// There is no room: it was taken out and only counted.
+    /// The quarantine is full. The entry was removed and only counted.
     Dropped,
-    /// It was no longer there.
+    /// The entry was already gone.
     Gone,
 }
 
-/// What became of a key that was to be moved aside.
+/// The result of moving a key to quarantine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetAside {
-    /// It is kept under this name.
+    /// The key has this new name.
     Kept(String),
-    /// It was no longer there.
+    /// The key was already gone.
     Gone,
-    /// There is no room.
+    /// The quarantine is full.
     Full,
 }
 
-/// Something that was moved aside.
+/// An entry of the quarantine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuarantineEntry {
-    /// Its name in quarantine; bytes that are no text are written `\xNN`.
+    /// The name in quarantine; bytes that are not text are written `\xNN`.
     pub name: String,
-    /// The key it stood in, or that it was.
+    /// The original key, or the set that contained the entry.
     pub key: String,
-    /// Why it was moved.
+    /// The reason for the quarantine.
     pub why: String,
-    /// When.
+    /// The time it was moved.
     pub at: Option<UnixMillis>,
-    /// What it is.
+    /// The kind of entry.
     pub kind: EntryKind,
-    /// As it is kept: what must not have changed.
+    /// The stored bytes. A change requires that they are still the same.
     pub(super) raw: Vec<u8>,
 }
 
-/// What was moved aside.
+/// The kind of a quarantine entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKind {
     /// A member of a set, with its score.
@@ -67,18 +69,18 @@ pub enum EntryKind {
     },
     /// A whole key.
     Key {
-        /// Where it is now.
+        /// The new name of the key.
         aside: String,
     },
 }
 
 impl Store {
-    /// Moves an entry of a queue's due set aside.
+    /// Moves an entry of a lane's due set to quarantine.
     pub async fn quarantine_run(&self, lane: &Lane, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
         self.quarantine(&self.keys.due(lane), entry, why).await
     }
 
-    /// Moves an entry of the leases aside.
+    /// Moves an entry of the leases to quarantine.
     pub async fn quarantine_lease(&self, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
         self.quarantine(&self.keys.leases(), entry, why).await
     }
@@ -110,8 +112,8 @@ impl Store {
         }
     }
 
-    /// Moves the key `rest` of the namespace aside, whole. A job's name, if it is given, is taken off the lists of files, so
-    /// that they define it again.
+    /// Moves the key `rest` of the namespace to quarantine. `job` is removed from the lists of all
+    /// files, so that these files define the job again.
     pub async fn quarantine_key(&self, rest: &str, why: &str, job: Option<&str>) -> Result<SetAside, StoreError> {
         let keys = &self.keys;
         let mut now = self.now().await?;
@@ -145,7 +147,7 @@ impl Store {
         }
     }
 
-    /// The lists of files, by their names within the namespace.
+    /// Lists the source lists of files, by their names within the namespace.
     async fn list_sources(&self) -> Result<Vec<String>, StoreError> {
         let (_, nodes) = self.list_nodes().await?;
         let mut sources: Vec<String> = nodes.into_iter().map(|node| format!("source:{}", node.name)).collect();
@@ -156,7 +158,8 @@ impl Store {
         Ok(sources)
     }
 
-    /// What is in quarantine, the oldest first, at most `limit`; and how many there are.
+    /// Lists the quarantine, the oldest entry first, at most `limit`. Also returns the total number
+    /// of entries.
     pub async fn list_quarantine(&self, limit: usize) -> Result<(u64, Vec<QuarantineEntry>), StoreError> {
         let (mut cursor, mut entries) = (0_u64, Vec::new());
         loop {
@@ -178,7 +181,7 @@ impl Store {
         }
     }
 
-    /// Whether a definition of this job was moved aside and is still there.
+    /// Returns true if a definition of this job is in quarantine.
     pub async fn is_set_aside(&self, job: &JobName) -> Result<bool, StoreError> {
         let pattern = format!("quarantined:job:{job}:*");
         let mut cursor = 0_u64;
@@ -199,7 +202,7 @@ impl Store {
         }
     }
 
-    /// One entry, by its name; none if there is none.
+    /// Returns the entry with this name; None if there is none.
     pub async fn read_quarantined(&self, name: &str) -> Result<Option<QuarantineEntry>, StoreError> {
         let field = member_bytes(name);
         let mut pipeline = redis::pipe();
@@ -227,7 +230,8 @@ fn entry(field: &Value, value: &Value) -> Option<QuarantineEntry> {
     })
 }
 
-/// A member as text that leads back to it: bytes that are no text, and backslashes, are written `\xNN`.
+/// Returns a member as reversible text. Bytes that are not text, and backslashes, are written
+/// `\xNN`.
 pub(super) fn shown_member(value: &Value) -> Option<String> {
     let Value::BulkString(bytes) = value else { return super::reply::text_of(value) };
     if let Ok(text) = std::str::from_utf8(bytes)

@@ -1,4 +1,4 @@
-//! Queues by hand: what holds for one set, paused and resumed; and how each of them stands.
+//! Queue operations by hand: settings, pause and resume; and the state of each queue.
 
 use redis::Value;
 
@@ -12,52 +12,52 @@ use crate::domain::lane::Lane;
 use crate::domain::queue::{QueueChange, QueueKey, QueueSettings};
 use crate::domain::time::UnixMillis;
 
-/// Which way a queue is switched.
+/// The direction in which a queue is switched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueSwitch {
-    /// Nothing of it starts.
+    /// Start no runs of the queue.
     Pause,
-    /// It starts again.
+    /// Start runs of the queue again.
     Resume,
 }
 
-/// What became of a wish for a queue.
+/// The result of a queue operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueReply {
-    /// It was done.
+    /// The operation was done.
     Done,
-    /// It was so before.
+    /// The queue already had this state.
     Already,
-    /// No such queue.
+    /// The queue does not exist.
     Unknown,
 }
 
-/// How a queue stands.
+/// The number of runs in a lane and its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueDepth {
-    /// How many of its runs are ready.
+    /// The number of due runs.
     pub ready: u64,
-    /// How many are planned for later.
+    /// The number of runs planned for later.
     pub scheduled: u64,
-    /// How many execute.
+    /// The number of executing runs of the queue.
     pub running: u64,
-    /// Since when the first ready one is.
+    /// The ready time of the oldest due run.
     pub oldest: Option<UnixMillis>,
 }
 
-/// How long one run waited and ran.
+/// The wait and duration of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunTimes {
-    /// Its queue.
+    /// The run's queue.
     pub queue: QueueName,
-    /// From ready to start, ms; none of a run that was tried more than once.
+    /// The time from ready to start, ms; None for a run with more than one attempt.
     pub wait_ms: Option<u64>,
-    /// From the start of its last attempt to its end, ms.
+    /// The time from the start of the last attempt to its end, ms.
     pub run_ms: u64,
 }
 
 impl Store {
-    /// Sets what a change names; the rest is left as it stands.
+    /// Sets the settings that `change` names. All other settings stay as they are.
     pub async fn set_queue(&self, queue: &QueueName, change: &QueueChange) -> Result<QueueReply, StoreError> {
         let is_named = |field: &str| {
             let key = match field {
@@ -111,8 +111,8 @@ impl Store {
         })
     }
 
-    /// How each of these lanes stands at `now`, and what executes of its queue. A key that holds something else counts as empty: it
-    /// is a finding of its own.
+    /// Returns the run counts of each of these lanes at `now`, with the executing runs of its
+    /// queue. A key of the wrong type counts as empty; it is a finding of its own.
     pub async fn read_depths(&self, lanes: &[Lane], now: UnixMillis) -> Result<Vec<QueueDepth>, StoreError> {
         if lanes.is_empty() {
             return Ok(Vec::new());
@@ -140,8 +140,8 @@ impl Store {
         Ok(answers.chunks_exact(4).map(read).collect())
     }
 
-    /// What executes in a queue, those that began first, at most `most` of it; and how many there are. A key that holds something else
-    /// counts as empty: it is a finding of its own.
+    /// Lists the executing runs of a queue, the first to start first, at most `most`. Also returns
+    /// their total number. A key of the wrong type counts as empty; it is a finding of its own.
     pub async fn list_running(&self, queue: &QueueName, most: usize) -> Result<(Vec<RunId>, u64), StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.running(queue)).arg(0).arg(most.saturating_sub(1));
@@ -152,8 +152,8 @@ impl Store {
         Ok((ids, number_of(count).and_then(|count| u64::try_from(count).ok()).unwrap_or(0)))
     }
 
-    /// How long the runs that ended last waited and ran, of all queues, at most `most` of them. Those that never started are left
-    /// out.
+    /// Returns the wait and duration of the runs that ended last, of all queues, at most `most`.
+    /// Runs that never started are left out.
     pub async fn read_run_times(&self, most: usize) -> Result<Vec<RunTimes>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.history()).arg(0).arg(most.saturating_sub(1)).arg("REV");
@@ -183,7 +183,7 @@ fn times_of(value: &Value) -> Option<RunTimes> {
     Some(RunTimes { queue: lane.queue().clone(), wait_ms: wait, run_ms: u64::try_from(finished - started).unwrap_or(0) })
 }
 
-/// What `default` is without any declaration.
+/// Returns the concurrency of an undeclared queue: the default value for `default`, else ''.
 fn undeclared(queue: &QueueName) -> String {
     if *queue == QueueName::default_queue() { QueueSettings::DEFAULT_CONCURRENCY.to_string() } else { String::new() }
 }

@@ -1,4 +1,4 @@
-//! Runs for `@reboot`: which boot of a host was dealt with, and planting a job's run for one.
+//! Runs for `@reboot`: the record of settled boots of a host, and planting a job's run for a boot.
 
 use std::collections::BTreeSet;
 
@@ -10,24 +10,24 @@ use crate::domain::ids::RunId;
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
-/// Boots remembered: hosts may come and go under new names.
+/// Boots remembered. The number is limited because hosts may come and go under new names.
 const MOST_BOOTS: i64 = 1_000;
 
-/// What became of a run for a boot.
+/// The result of planting a run for a boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RebootReply {
-    /// It is planted.
+    /// The run is planted.
     Planted,
-    /// It was before: each boot of a host plants a job once.
+    /// The run was planted before. Each boot of a host plants a job once.
     Known,
-    /// No such job.
+    /// The job does not exist.
     Unknown,
     /// The job is paused.
     Paused,
 }
 
 impl Store {
-    /// Whether all jobs of this boot of a host are planted.
+    /// Returns true if all jobs of this boot of a host are planted.
     pub async fn is_boot_noted(&self, host: &Lane, boot_id: &str) -> Result<bool, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZSCORE").arg(self.keys.boots()).arg(format!("{host} {boot_id}"));
@@ -35,12 +35,13 @@ impl Store {
         Ok(answer.first().is_some_and(|score| !matches!(score, redis::Value::Nil)))
     }
 
-    /// The lanes of hosts that have runs due, of the boots remembered; and that of notices, if any is due.
+    /// Lists the lanes of hosts with due runs, for the boots remembered. Includes the lane of
+    /// notices if a notice is due.
     pub async fn list_host_lanes(&self) -> Result<Vec<Lane>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.boots()).arg(0).arg(MOST_BOOTS - 1);
         pipeline.cmd("ZRANGE").arg(self.keys.boot_runs()).arg(-MOST_BOOTS).arg(-1);
-        // A key that holds something else is told where it is looked at itself.
+        // A key of the wrong type is reported where it is used.
         let answers = self.link.ask(&mut pipeline).await?;
         let members = answers.into_iter().filter_map(|answer| match answer {
             Ok(redis::Value::Array(members)) => Some(members),
@@ -57,7 +58,7 @@ impl Store {
         Ok(hosts.into_iter().zip(there).filter(|(_, is_there)| number_of(is_there) == Some(1)).map(|(host, _)| host).collect())
     }
 
-    /// Notes that all jobs of this boot of a host are planted, at `now`.
+    /// Records that all jobs of this boot of a host are planted at `now`.
     pub async fn note_boot(&self, host: &Lane, boot_id: &str, now: UnixMillis) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZADD").arg(self.keys.boots()).arg(now.as_i64()).arg(format!("{host} {boot_id}"));
@@ -65,7 +66,8 @@ impl Store {
         self.link.query(&mut pipeline).await.map(|_| ())
     }
 
-    /// Plants the run of a job for a boot of a host, once, in a lane of that host; only its nodes can claim it.
+    /// Plants the run of a job for a boot of a host, once, in a lane of that host. Only nodes of
+    /// that host can claim it.
     pub async fn plant_reboot(&self, run: &RunId, lane: &Lane, boot_id: &str) -> Result<RebootReply, StoreError> {
         self.note_lanes([lane]).await?;
         let call = Invocation::new(&scripts::PLANT_REBOOT)

@@ -1,13 +1,13 @@
-//! What an answer that is an error means: which refusal it is, and what most often is behind it.
+//! The meaning of error replies: the kind of refusal and its most likely cause.
 //!
-//! Invariant: it is told by the answer and the command alone; nothing is asked of the server to find out.
+//! Invariant: the reply and the command decide alone. Nothing more is asked of the server.
 
 use redis::RedisError;
 
 use super::error::StoreError;
 use super::scripts::Invocation;
 
-/// Adds what most often is behind a connection that is not made: one side speaks TLS, the other does not.
+/// Adds the most likely cause of a failed connection, such as TLS on only one side.
 pub(super) fn with_hint(error: StoreError) -> StoreError {
     match error {
         StoreError::Unavailable { address, why } if address.starts_with("rediss://") => StoreError::Unavailable {
@@ -27,7 +27,8 @@ pub(super) fn with_hint(error: StoreError) -> StoreError {
     }
 }
 
-/// What a command's key holding something of another type is told as: both are read off the command.
+/// Returns the error for a command on a key of the wrong type. The key and the wanted type come
+/// from the command.
 pub(super) fn spoilt_key(command: &redis::Cmd) -> StoreError {
     let word = |at: usize| match command.args_iter().nth(at) {
         Some(redis::Arg::Simple(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
@@ -41,14 +42,14 @@ pub(super) fn spoilt_key(command: &redis::Cmd) -> StoreError {
     StoreError::WrongType { key: word(1), found: "value of another type".to_owned(), wanted: wanted.to_owned() }
 }
 
-/// Whether the address is to be asked anew who is there and with which password: a primary that became a replica answers every
-/// write with READONLY, or everything with MASTERDOWN.
+/// Returns true if the connection must be made again, with a fresh look at server and password. A
+/// primary that became a replica answers every write with READONLY, or everything with MASTERDOWN.
 pub(super) fn wants_another_connection(error: &RedisError) -> bool {
     matches!(error.code(), Some("READONLY" | "MASTERDOWN" | "NOAUTH" | "WRONGPASS"))
 }
 
-/// What the ACL did not allow a script, or the call of it; none if it is not that. Redis 7 does not say which command or key it
-/// was, so those that it may be are named.
+/// Returns the command or key that an ACL denied to a script; None for other errors. Redis 7 does
+/// not name it, so the text lists all candidates.
 pub(super) fn forbidden(error: &RedisError, invocation: &Invocation) -> Option<String> {
     let (detail, script) = (error.detail()?, invocation.script);
     let is_refused = error.code() == Some("NOPERM");
@@ -61,7 +62,8 @@ pub(super) fn forbidden(error: &RedisError, invocation: &Invocation) -> Option<S
     (is_refused && detail.contains("evalsha")).then(|| format!("the command EVALSHA, by which script {} is called", script.name))
 }
 
-/// Whether a script began and came upon something it does not expect. Asking again would come upon it again.
+/// Returns true if a script started and met data it does not expect. A repeated call would meet the
+/// same data.
 pub(super) fn is_raised_in_script(error: &RedisError) -> bool {
     let is_raised = |detail: &str| detail.contains("user_script") && !detail.contains("user executing the script can't");
     matches!(error.code(), Some("ERR" | "WRONGTYPE")) && error.detail().is_some_and(is_raised)

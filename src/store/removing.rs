@@ -1,7 +1,7 @@
-//! Taking a job out of Redis.
+//! Removing a job from Redis.
 //!
-//! Invariant: it says which rev it was computed from; another makes it stale, and then nothing is changed. What of the job was due by
-//! then is told of.
+//! Invariant: the order names the revision it was computed from. If the job has another revision,
+//! the reply is `stale` and nothing changes. Occurrences that are due at the removal are recorded.
 
 use super::Store;
 use super::claims::count;
@@ -16,59 +16,61 @@ use crate::domain::lateness::Stretch;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
 
-/// What becomes of the open runs of a removed job.
+/// The treatment of the open runs of a removed job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopRunning {
-    /// They are asked to stop.
+    /// Ask them to stop.
     Yes,
-    /// They end as if nothing had happened.
+    /// Let them end normally.
     No,
 }
 
-/// A job to be taken out.
+/// An order to remove a job.
 #[derive(Debug, Clone)]
 pub struct RemoveOrder {
-    /// Its name.
+    /// The job name.
     pub name: JobName,
-    /// The kind of source that wants it out.
+    /// The kind of source that removes the job.
     pub kind: SourceKind,
-    /// The file it is no longer in, by its [`SourceName`](crate::domain::source::SourceName); empty for the command line.
+    /// The file that no longer lists the job, by its
+    /// [`SourceName`](crate::domain::source::SourceName); empty for the command line.
     pub source: String,
-    /// The job's rev and lane as read, none if it is not known.
+    /// The job's revision and lane as read; None if the job is unknown.
     pub read: Option<(Rev, Lane)>,
-    /// Its planted or held run, as read.
+    /// The planned run, or the run a pause took out, as read.
     pub pending: Option<RunId>,
-    /// What becomes of its open runs.
+    /// The treatment of its open runs.
     pub running: StopRunning,
-    /// Why, as it stands in history.
+    /// The reason shown in history.
     pub reason: String,
-    /// The occurrences behind its planted or held run that passed, and when one more will have.
+    /// The skipped range behind the planned run, and the time at which one more occurrence will
+    /// have passed.
     pub passed: (Option<Stretch>, Option<UnixMillis>),
-    /// The gates its runs have to pass.
+    /// The gates that its runs must pass.
     pub gates: Vec<Gate>,
-    /// The unique key the job names, as read.
+    /// The unique key that the job names, as read.
     pub unique: Option<UniqueKey>,
 }
 
-/// What became of it.
+/// The result of a removal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoveReply {
-    /// It is out; so many running runs were asked to stop.
+    /// The job is removed. The number counts the running runs that were asked to stop.
     Removed(u32),
-    /// It was over before: how.
+    /// The job had ended before, with this word for how.
     Over(String),
-    /// Another file still lists it.
+    /// Another file still lists the job.
     Listed,
-    /// It belongs to the other kind of source, named.
+    /// The job belongs to this other kind of source.
     Held(String),
-    /// The job changed: read it and decide again.
+    /// The job changed. The caller must read the job and decide again.
     Stale,
-    /// No such job.
+    /// The job does not exist.
     Unknown,
 }
 
 impl Store {
-    /// Takes a job out.
+    /// Removes a job.
     pub async fn remove_job(&self, order: &RemoveOrder) -> Result<RemoveReply, StoreError> {
         let (keys, name) = (&self.keys, &order.name);
         let default_lane = Lane::default_lane();

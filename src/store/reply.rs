@@ -1,11 +1,11 @@
-//! What Redis answers, read item by item: a script's word and what stands behind it, texts, numbers.
+//! Replies of Redis, read item by item: a script's status word, then texts and numbers.
 
 use redis::Value;
 
 use super::error::StoreError;
 use super::scripts::Script;
 
-/// A script's answer: its word and what stands behind it, read item by item.
+/// The reply of a script: its status word, then items that are read in order.
 #[derive(Debug)]
 pub(crate) struct Reply {
     script: &'static str,
@@ -29,36 +29,36 @@ impl Reply {
         Ok(reply)
     }
 
-    /// The next item, an answer of its own: a word and what stands behind it.
+    /// Reads the next item as a nested reply with a status word of its own.
     pub(crate) fn reply(&mut self) -> Result<Self, StoreError> {
         let value = self.value()?;
         Self::nested(self.script, value)
     }
 
-    /// The next item as it came.
+    /// Reads the next item as a raw value.
     pub(crate) fn value(&mut self) -> Result<Value, StoreError> {
         self.items.next().ok_or_else(|| StoreError::corrupt(self.script, format!("reply {:?} is too short", self.word)))
     }
 
-    /// The next item as text.
+    /// Reads the next item as text.
     pub(crate) fn text(&mut self) -> Result<String, StoreError> {
         let value = self.value()?;
-        text_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("{value:?} where a text was wanted")))
+        text_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("found {value:?}, wanted a text")))
     }
 
-    /// The next item as a whole number, whether Redis sent it as one or as text.
+    /// Reads the next item as a whole number, sent as an integer or as text.
     pub(crate) fn number(&mut self) -> Result<i64, StoreError> {
         let value = self.value()?;
-        number_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("{value:?} where a number was wanted")))
+        number_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("found {value:?}, wanted a number")))
     }
 
-    /// The error for a word the caller does not know.
+    /// Returns the error for a status word that the caller does not know.
     pub(crate) fn unknown(&self) -> StoreError {
-        StoreError::corrupt(self.script, format!("the word {:?}", self.word))
+        StoreError::corrupt(self.script, format!("unknown reply {:?}", self.word))
     }
 }
 
-/// A text as Redis sends it; none for anything else.
+/// Returns the text of a Redis value; None for any other kind of value.
 pub(crate) fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
@@ -68,7 +68,8 @@ pub(crate) fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// A whole number as Redis sends it, as integer or as text such as a score; none for anything else.
+/// Returns the whole number in a Redis value: an integer, a float, or text such as a score. None
+/// for anything else.
 pub(crate) fn number_of(value: &Value) -> Option<i64> {
     match value {
         Value::Int(number) => Some(*number),
@@ -80,7 +81,7 @@ pub(crate) fn number_of(value: &Value) -> Option<i64> {
     }
 }
 
-/// A score as a whole number; none if it is not within 2^53 of zero.
+/// Returns a score as a whole number; None unless it is within 2^53 of zero.
 #[expect(clippy::cast_possible_truncation, reason = "within 2^53 a score is exact as an integer")]
 fn score_number(score: f64) -> Option<i64> {
     (score.abs() < 9_007_199_254_740_992.0).then_some(score as i64)

@@ -1,4 +1,4 @@
-//! Giving back to Redis what it lost: how runs ended, and runs that were going on.
+//! Restoring data that Redis lost: the ends of runs, and runs that were executing.
 
 use super::Store;
 use super::claims::Claim;
@@ -15,12 +15,12 @@ use crate::domain::lateness::Stretch;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
-/// How much is known of a run.
+/// The knowledge about a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
-    /// It ended.
+    /// The run ended.
     Ended,
-    /// It may not start again, and how it ended is not known.
+    /// The run must not start again, and its end is unknown.
     Claimed,
 }
 
@@ -33,100 +33,100 @@ impl Known {
     }
 }
 
-/// The end of a run to be written back.
+/// An order to restore the end of a run.
 #[derive(Debug, Clone)]
 pub struct RestoreOrder {
     /// The run.
     pub run: RunId,
-    /// The epoch this is done under.
+    /// The epoch under which the end is restored.
     pub epoch: String,
-    /// The queue it was claimed from.
+    /// The lane the run was claimed from.
     pub lane: Lane,
-    /// The queue of its job as read, where the successor goes; none if the job could not be read.
+    /// The job's lane as read, where the successor goes; None if the job could not be read.
     pub job_lane: Option<Lane>,
-    /// How much is known.
+    /// The knowledge about the run.
     pub known: Known,
-    /// How it ended.
+    /// The final state.
     pub state: RunState,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// When.
+    /// The time of the end.
     pub finished_at: UnixMillis,
-    /// The fence it ended under.
+    /// The fence of the last claim.
     pub fence: Fence,
-    /// The job's rev and next run, if this is its planned one.
+    /// The job's revision and next run, if this run is the planned one.
     pub planned: Option<(Rev, Option<Successor>)>,
-    /// How many stretches of its job had been told of when those that could tell of this run were read.
+    /// The number of skipped ranges the job had recorded when these ranges were read.
     pub told: u64,
-    /// The stretch that tells of this run as skipped, if one does.
+    /// The skipped range that includes this run, if any.
     pub taken_from: Option<TakenFrom>,
-    /// The range of its job's ledger that holds this run, if one does, as read.
+    /// The range of the job's ledger that contains this run, as read, if any.
     pub in_ledger: Option<InLedger>,
-    /// An end before this was told of before the loss, and is not told again.
+    /// Ends before this time were notified before the data loss and are not notified again.
     pub told_from: UnixMillis,
-    /// Facts of the run, as fields of its record.
+    /// The facts of the run, as fields of its record.
     pub facts: Vec<(String, String)>,
 }
 
-/// A stretch that tells of a run as skipped, and what is to be left of it.
+/// A skipped range that includes a run, and the range without that run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TakenFrom {
-    /// It, as read.
+    /// The range as read.
     pub stretch: Stretch,
-    /// What is left; none if it told of that run only.
+    /// The rest of the range; None if it included only that run.
     pub rest: Option<Stretch>,
 }
 
-/// A range of a ledger that holds a run, and what it tells of it.
+/// A range of a ledger that contains a run, and its meaning for the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InLedger {
-    /// It, as read.
+    /// The range as read.
     pub range: LedgerRange,
-    /// What it tells.
+    /// The meaning for the run.
     pub tells: LedgerTells,
 }
 
-/// What a range of a ledger tells of a run it holds.
+/// The meaning of a ledger range for a run within its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LedgerTells {
-    /// Nothing: it tells of others only.
+    /// The range does not count the run.
     Nothing,
-    /// How it ended.
+    /// The range counts the run with its true end.
     End,
-    /// That it was skipped; with what is left of the range without it.
+    /// The range counts the run as skipped. The value is the rest of the range without the run.
     Skipped(Option<Stretch>),
 }
 
-/// What became of it.
+/// The result of restoring an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestoreReply {
-    /// Written.
+    /// The end was written.
     Restored,
-    /// Redis knows this end, or what came after it.
+    /// Redis knows this end or a later state of the run.
     Known,
-    /// The job, or what tells of the run as skipped, was read otherwise: read it again.
+    /// The job, or the range that counts the run as skipped, changed. The caller must read again.
     Stale,
-    /// The successor's occurrence has a record already: decide on the one after it.
+    /// The successor's occurrence already has a record. The caller must choose the next occurrence.
     Occupied,
-    /// The data has another mark by now.
+    /// The data has another epoch by now.
     Moved,
 }
 
-/// What became of a run that was going on.
+/// The result of restoring a run that was executing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReturnReply {
-    /// It is due again.
+    /// The run is due again.
     Returned,
-    /// The data has the mark it had, or none yet.
+    /// The data has the epoch of the claim, or none yet.
     Same,
-    /// Redis knows of it.
+    /// Redis knows the run.
     Known,
-    /// Its job is not there.
+    /// The job does not exist.
     Unknown,
 }
 
 impl LedgerTells {
-    /// As `restore_run.lua` has it.
+    /// Returns the format of `restore_run.lua`.
     fn left(self) -> String {
         match self {
             Self::Nothing => "all".to_owned(),
@@ -137,7 +137,7 @@ impl LedgerTells {
 }
 
 impl Store {
-    /// Writes back how runs ended. The order of the answers is that of the orders.
+    /// Restores the ends of runs. The replies have the order of `orders`.
     pub async fn restore_runs(&self, orders: &[RestoreOrder]) -> Result<Vec<Result<RestoreReply, StoreError>>, StoreError> {
         if orders.is_empty() {
             return Ok(Vec::new());
@@ -223,7 +223,8 @@ impl Store {
         order.facts.iter().fold(call, |call, (field, value)| call.arg("field", field).arg("value", value))
     }
 
-    /// Puts a run back whose lease was lost with all that Redis knew of it. `claimed_in` is the epoch of its claim.
+    /// Makes a run due again whose lease and record were lost. `claimed_in` is the epoch of its
+    /// claim.
     pub async fn return_run(&self, claim: &Claim, claimed_in: &str, reason: &str) -> Result<ReturnReply, StoreError> {
         self.note_lanes([&claim.lane]).await?;
         let (keys, job) = (&self.keys, claim.run.job());

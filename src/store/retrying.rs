@@ -1,4 +1,4 @@
-//! A dead letter tried again because a person asks.
+//! Retrying a dead letter at an operator's request.
 
 use super::Store;
 use super::error::StoreError;
@@ -8,53 +8,54 @@ use crate::domain::ids::{Fence, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
-/// One dead letter to be tried again.
+/// An order to retry a dead letter.
 #[derive(Debug, Clone)]
 pub struct RetryOrder {
     /// The run.
     pub run: RunId,
-    /// The fence of its last attempt, as read.
+    /// The fence of the last attempt, as read.
     pub fence: Option<Fence>,
-    /// Its job as it was read; none if there is none.
+    /// The job's revision and lane as read; None without a job.
     pub job: Option<(Rev, Lane)>,
-    /// Whether it may run beside an open run of its job.
+    /// The rule for an open run of the same job.
     pub beside: Beside,
-    /// The last attempt's record, as JSON.
+    /// The record of the last attempt, JSON.
     pub past: String,
 }
 
-/// Whether a run may run beside an open one of its job.
+/// The rule for a run whose job has an open run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
-    /// The job's overlap rule is `allow`.
+    /// The run may start: the job's overlap rule is `allow`.
     Allowed,
-    /// It is another: the run waits for the end of the open one.
+    /// The run waits until the open run ends.
     Waits,
 }
 
-/// What became of it.
+/// The result of a retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RetryReply {
-    /// It is ready.
+    /// The run is ready.
     Retried,
-    /// It waits for an open run of its job.
+    /// The run waits for an open run of its job.
     Waiting,
-    /// It is planned, running or has ended anew since it was read: it has been retried already, or never was dead.
+    /// The run is planned, running, or has ended again since it was read. It was retried already,
+    /// or never was a dead letter.
     Already,
-    /// It ended well, or was cancelled or skipped.
+    /// The run succeeded, or was cancelled or skipped.
     Over {
-        /// How.
+        /// The final state.
         state: String,
-        /// When.
+        /// The time it ended.
         at: Option<UnixMillis>,
     },
-    /// No such run.
+    /// The run does not exist.
     Unknown,
-    /// Its job is no longer defined; the word for how it ended, if that is known.
+    /// The job is no longer defined. The value says how it ended, if known.
     Gone(Option<String>),
-    /// It belongs to an earlier job of this name.
+    /// The run belongs to an earlier job of this name.
     Former,
-    /// The job changed: read it and decide again.
+    /// The job changed. The caller must read the job and decide again.
     Stale,
 }
 
@@ -98,8 +99,8 @@ impl Store {
         })
     }
 
-    /// The keys that the scripts begin with which look anew at a run that may have ended: where it stands then, and where it
-    /// stands if it is to run.
+    /// Adds the first keys of scripts that check a run which may have ended. They cover its places
+    /// after the end and its places if it is to run.
     pub(super) fn ended_keys(&self, call: Invocation, run: &RunId, job_lane: &Lane) -> Invocation {
         let (keys, job) = (&self.keys, run.job());
         call.key("run", keys.run(run))

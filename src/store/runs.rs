@@ -1,4 +1,4 @@
-//! What can happen to one run beside being claimed: skipped, finished, taken back, asked for by hand.
+//! The steps of one run besides its claim: skip, finish, recover, plant by hand.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
-/// The run to be planted next.
+/// The run to plant next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Successor {
-    /// Its id, with its due time in it.
+    /// The run id, which contains the due time.
     pub run: RunId,
-    /// From when it may be claimed.
+    /// The time from which the run may be claimed.
     pub ready: UnixMillis,
 }
 
 impl Successor {
-    /// The regular run of `job` due at `due`, ready then.
+    /// Returns the regular run of `job` due at `due` and ready at that time.
     pub fn on_time(job: &JobName, due: UnixMillis) -> Self {
         Self { run: RunId::regular(job.clone(), due), ready: due }
     }
@@ -45,122 +45,123 @@ impl Successor {
     }
 }
 
-/// A stretch of occurrences that is not to run.
+/// A range of occurrences that must not run.
 #[derive(Debug, Clone)]
 pub struct SkipOrder {
-    /// The pending run: the first of the stretch.
+    /// The pending run, which is the first occurrence of the range.
     pub run: RunId,
-    /// The job's rev this was computed from.
+    /// The revision of the job that the order was computed from.
     pub rev: Rev,
     /// The job's lane.
     pub lane: Lane,
-    /// Why: `missed`.
+    /// The reason: `missed`.
     pub reason: &'static str,
-    /// The last occurrence of the stretch.
+    /// The last occurrence of the range.
     pub last_due: UnixMillis,
-    /// How many there are, exact to 100,000.
+    /// The number of occurrences, exact up to 100,000.
     pub count: u64,
-    /// What comes next.
+    /// The next run to plant.
     pub successor: Option<Successor>,
 }
 
-/// What became of it.
+/// The result of a skip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkipReply {
-    /// Recorded.
+    /// The range was recorded.
     Skipped,
     /// Another node was first.
     Gone,
-    /// Its record says that it began or is over, or cannot be read: a claim passes over it.
+    /// The run's record says that the run began or ended, or cannot be read. A later claim settles
+    /// the run.
     Over,
-    /// The job changed: read it and decide again.
+    /// The job changed. The caller must read the job and decide again.
     Stale,
-    /// The successor's occurrence has a record already: decide on the one after it.
+    /// The successor's occurrence already has a record. The caller must choose the next occurrence.
     Occupied,
 }
 
-/// How an attempt ends in Redis.
+/// The way an attempt ends in Redis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// The run is over.
     Final(RunState),
-    /// It failed and is tried again after this long.
+    /// The attempt failed. The run is retried after this delay.
     Retry(Duration),
-    /// It is handed back, unexecuted or cut short, for another node to take at once.
+    /// The run is handed back, unexecuted or cut short. Another node may take it at once.
     Release,
-    /// It is handed back unexecuted, for its `done_check` to be asked again after this long.
+    /// The run is handed back unexecuted. Its `done_check` is asked again after this delay.
     AskLater(Duration),
 }
 
-/// What became of it.
+/// The result of ending an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FinishReply {
-    /// The run is over; so many runs of its job are in history.
+    /// The run is over. The number counts the runs of its job in history.
     Finished(u32),
-    /// It waits for another attempt.
+    /// The run waits for another attempt until this time.
     Retrying(UnixMillis),
-    /// It waits for another node.
+    /// The run waits for another node.
     Released,
-    /// It waits for its `done_check` to be asked again.
+    /// The run waits until this time, when its `done_check` is asked again.
     AskingLater(UnixMillis),
-    /// The lease is another's, or nobody's: nothing was changed.
+    /// The claim no longer has the lease. Nothing was changed.
     Lost,
 }
 
-/// A lease as the reaper sees it.
+/// A lease as the reaper reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpiredLease {
     /// The run.
     pub run: RunId,
-    /// Its fence.
+    /// The fence of the claim.
     pub fence: Fence,
-    /// The end of the lease, ms, as text: what must not have moved.
+    /// The end of the lease, ms, as text. Recovery requires that it has not moved.
     pub end: String,
 }
 
-/// What to do with a run taken back.
+/// The decision about a run taken back from a dead node.
 #[derive(Debug, Clone)]
 pub struct Recovery {
-    /// Try it again, or end it in this state.
+    /// The final state of the run; None to retry the run.
     pub verdict: Option<RunState>,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// The lost attempt's record, as JSON.
+    /// The record of the lost attempt, JSON.
     pub past: String,
-    /// The lane it was claimed from.
+    /// The lane the run was claimed from.
     pub lane: Lane,
-    /// The lane of its job.
+    /// The job's lane.
     pub job_lane: Lane,
-    /// The gates at which it holds places, as read.
+    /// The gates at which the run has places, as read.
     pub places: Vec<Gate>,
 }
 
-/// What became of it.
+/// The result of a recovery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecoverReply {
-    /// It is due again.
+    /// The run is due again.
     Recovered,
-    /// It is over.
+    /// The run is over.
     Ended,
-    /// Its holder renewed it meanwhile.
+    /// The node renewed its lease meanwhile.
     Alive,
-    /// Somebody else was first.
+    /// Another node was first.
     Gone,
 }
 
-/// What became of a run asked for by hand.
+/// The result of planting a manual run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ManualReply {
-    /// It is due now.
+    /// The run is due now.
     Planted,
-    /// No such job.
+    /// The job does not exist.
     Unknown,
-    /// The job's lane changed: read it again.
+    /// The job's lane changed. The caller must read the job again.
     Stale,
 }
 
 impl Store {
-    /// Takes a job's pending run out with the stretch behind it, and plants what comes next.
+    /// Skips a job's pending run and the range of occurrences behind it, and plants the successor.
     pub async fn skip_run(&self, order: &SkipOrder) -> Result<SkipReply, StoreError> {
         let (keys, job) = (&self.keys, order.run.job());
         let next = order.successor.as_ref();
@@ -202,8 +203,8 @@ impl Store {
         })
     }
 
-    /// Ends an attempt. `facts` are fields of the run's record; `past` is the attempt's own record as JSON, kept when
-    /// another attempt will write over the run's.
+    /// Ends an attempt. `facts` are fields of the run's record. `past` is the record of the attempt
+    /// as JSON; it is kept if a later attempt overwrites the run's record.
     pub async fn finish_run(
         &self,
         claim: &Claim,
@@ -275,8 +276,9 @@ impl Store {
         })
     }
 
-    /// Calls one of them with the lane of the run's job as it was read and the gates the run stands at, and again where the job has
-    /// another lane meanwhile: a run may take long. Each further call needs another change of the job between two.
+    /// Calls a script that ends an attempt, with the job's lane and the run's gates as read. It
+    /// repeats the call if the job moved to another lane during the run. Each further call needs
+    /// another change of the job.
     async fn settle_in(
         &self,
         read: &Lane,
@@ -290,12 +292,13 @@ impl Store {
                 return Ok(reply);
             }
             said = reply.text()?;
-            // A name nobody can have given is spoilt: the run ends all the same, and what comes next lies where it was to.
+            // A malformed lane is corrupt data. The run still ends, and its successor goes to the
+            // lane read before.
             lane = said.parse().unwrap_or(lane);
         }
     }
 
-    /// The keys of the scripts that settle an attempt.
+    /// Adds the keys of the scripts that end an attempt.
     pub(super) fn settling_keys(&self, call: Invocation, run: &RunId, lane: &Lane, job_lane: &Lane) -> Invocation {
         let (keys, job) = (&self.keys, run.job());
         call.key("run", keys.run(run))
@@ -319,8 +322,8 @@ impl Store {
             .key("notices", keys.notices())
     }
 
-    /// Leases from the one with the earliest end on, at most `limit`, each with its end as text. A member that is no lease
-    /// comes back as its text.
+    /// Lists leases, the earliest end first, at most `limit`, each with its end as text. A
+    /// malformed member comes back as text.
     pub async fn list_leases(&self, limit: usize) -> Result<Vec<Result<ExpiredLease, (String, String)>>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.leases()).arg(0).arg(limit.saturating_sub(1)).arg("WITHSCORES");
@@ -328,7 +331,8 @@ impl Store {
         let Some(redis::Value::Array(flat)) = answer.first() else { return Ok(Vec::new()) };
         let read = |pair: &[redis::Value]| {
             let (member, end) = (shown_member(&pair[0])?, text_of(&pair[1])?);
-            // One with an end no lease has is a lease all the same: its run would stay open for ever without it.
+            // A lease with an invalid end is still a lease. Without it its run would stay open for
+            // ever.
             Some(match parse_lease_member(&member) {
                 Some((run, fence)) => Ok(ExpiredLease { run, fence, end }),
                 None => Err((member, end)),
@@ -337,7 +341,7 @@ impl Store {
         Ok(flat.chunks_exact(2).filter_map(read).collect())
     }
 
-    /// Plants a run asked for by hand, ready now. `lane` is the job's, as read.
+    /// Plants a manual run that is ready now. `lane` is the job's lane as read.
     pub async fn plant_manual(&self, run: &RunId, lane: &Lane) -> Result<ManualReply, StoreError> {
         self.note_lanes([lane]).await?;
         let call = Invocation::new(&scripts::PLANT_MANUAL)

@@ -1,7 +1,8 @@
-//! The Lua scripts, and the calls made of them.
+//! The Lua scripts and their calls.
 //!
-//! Each script's header in `lua/` says which KEYS and ARGV it takes; a call is built by the same names in the same order,
-//! and a debug build refuses one that differs. Scripts are constant texts: no data is ever put into one.
+//! The header of each script in `lua/` names its KEYS and ARGV. A call gives the same names in the
+//! same order, and a debug build panics on a difference. Scripts are constant texts: no data is
+//! ever inserted into one.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -12,18 +13,18 @@ use super::keys::Keys;
 use crate::domain::gate::Gate;
 
 const PRELUDE: &str = include_str!("../../lua/prelude.lua");
-/// What scripts that touch gates have beside it.
+/// The shared code of scripts that touch gates.
 const GATES: &str = include_str!("../../lua/gates.lua");
-/// What scripts that write ledgers have beside it.
+/// The shared code of scripts that write ledgers.
 const LEDGER: &str = include_str!("../../lua/ledger.lua");
 
-/// One script as it is loaded into Redis, and what its header promises.
+/// A script as loaded into Redis, with its parsed header.
 pub(crate) struct Script {
-    /// Its name: that of its file and of the store method that runs it.
+    /// The name of its file and of the store method that runs it.
     pub(crate) name: &'static str,
-    /// The text with the prelude in it.
+    /// The text including the shared code.
     pub(crate) text: String,
-    /// The SHA-1 Redis knows it by.
+    /// The SHA-1 by which Redis knows the script.
     pub(crate) sha: String,
     header: Header,
 }
@@ -40,7 +41,7 @@ struct Header {
 
 impl Script {
     fn new(name: &'static str, source: &'static str) -> Self {
-        // Redis wants the shebang on the first line of all.
+        // Redis requires the shebang on the first line.
         let (shebang, body) = source.split_once('\n').unwrap_or((source, ""));
         let header = Header::read(source);
         let gates = if header.has_gates { GATES } else { "" };
@@ -52,7 +53,7 @@ impl Script {
         Self { name, text, sha, header }
     }
 
-    /// The Redis commands it may use, each once.
+    /// Returns the Redis commands that the script may use, each once.
     pub(crate) fn commands(&self) -> Vec<&str> {
         let calls = self.text.split("redis.call('").skip(1);
         calls.filter_map(|rest| rest.split('\'').next()).collect::<BTreeSet<_>>().into_iter().collect()
@@ -91,7 +92,7 @@ macro_rules! scripts {
         $(pub(crate) static $constant: LazyLock<Script> =
             LazyLock::new(|| Script::new($name, include_str!(concat!("../../lua/", $name, ".lua"))));)*
 
-        /// Every script.
+        /// Returns every script.
         #[cfg(any(test, feature = "mutants"))]
         pub(crate) fn all() -> Vec<&'static Script> {
             vec![$(&*$constant),*]
@@ -162,7 +163,7 @@ scripts! {
     WRITE_OUTPUT "write_output";
 }
 
-/// A call of a script: its keys and arguments, given by the names in its header and in its order.
+/// A call of a script. Its keys and arguments are given by the names in the header, in their order.
 pub(crate) struct Invocation {
     pub(crate) script: &'static Script,
     keys: Vec<Vec<u8>>,
@@ -174,7 +175,7 @@ impl Invocation {
         Self { script, keys: Vec::new(), args: Vec::new() }
     }
 
-    /// Adds the key the header calls `name`.
+    /// Adds the key that the header calls `name`.
     #[must_use]
     pub(crate) fn key(mut self, name: &str, key: impl ToRedisArgs) -> Self {
         let header = &self.script.header;
@@ -183,7 +184,7 @@ impl Invocation {
         self
     }
 
-    /// Adds the argument the header calls `name`.
+    /// Adds the argument that the header calls `name`.
     #[must_use]
     pub(crate) fn arg(mut self, name: &str, value: impl ToRedisArgs) -> Self {
         let header = &self.script.header;
@@ -192,7 +193,7 @@ impl Invocation {
         self
     }
 
-    /// Adds the keys of gates behind all others, and nothing if there are none.
+    /// Adds the keys of gates after all other keys. Adds nothing if there are no gates.
     #[must_use]
     pub(crate) fn gate_keys(mut self, keys: &Keys, gates: &[Gate]) -> Self {
         debug_assert!(self.script.header.has_gates, "{} has no gates", self.script.name);
@@ -206,14 +207,15 @@ impl Invocation {
         self
     }
 
-    /// The pattern of an ACL that its keys need: those of a namespace have their hash tag in common.
+    /// Returns the ACL pattern that covers the call's keys. All keys of a namespace share a hash
+    /// tag.
     pub(crate) fn keys_wanted(&self) -> String {
         let key = self.keys.first().map(|key| String::from_utf8_lossy(key));
         let tag = key.as_deref().and_then(|key| key.split(':').next()).unwrap_or_default();
         format!("~{tag}:*")
     }
 
-    /// The command that runs it, by its SHA.
+    /// Returns the command that runs the script by its SHA-1.
     pub(crate) fn command(&self) -> redis::Cmd {
         let mut command = redis::cmd("EVALSHA");
         command.arg(&self.script.sha).arg(self.keys.len()).arg(&self.keys).arg(&self.args);
@@ -221,7 +223,7 @@ impl Invocation {
     }
 }
 
-/// The name the header has for the item after `given` of them.
+/// Returns the header's name for the item after `given` items.
 fn expected<'a>(fixed: &'a [String], repeated: &'a [String], given: usize) -> Option<&'a str> {
     match fixed.get(given) {
         Some(name) => Some(name),
@@ -234,7 +236,7 @@ fn expected<'a>(fixed: &'a [String], repeated: &'a [String], given: usize) -> Op
 mod tests {
     use super::*;
 
-    /// The script without what it shares with others.
+    /// Returns the script without its shared code.
     fn own_text(script: &Script) -> &str {
         let text = script.text.split_once(PRELUDE).unwrap().1;
         let text = text.strip_prefix(GATES).unwrap_or(text);

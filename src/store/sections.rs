@@ -1,7 +1,8 @@
-//! What files say of queues and groups, as it is kept for all nodes.
+//! The settings of queues and groups that files declare, as stored for all nodes.
 //!
-//! Invariant: a text is written once for each change of it, not again by a copy of the file, so what was set by hand since stays until
-//! somebody edits that section. A field that cannot be read counts as not set, and is a finding of the doctor.
+//! Invariant: a text is written once for each change of it, and a copy of the file does not write
+//! it again. So settings made by hand stay until somebody edits that section. An unreadable field
+//! counts as not set, and is a finding of the consistency check.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::domain::rate::{MOST_RUNS, Rate};
 use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 
-/// What a section is about.
+/// The subject of a section.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
     /// `[queues.X]`
@@ -29,45 +30,46 @@ pub enum Section {
     Group(GroupName),
 }
 
-/// What a section says.
+/// The content of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SectionText {
-    /// Of a queue.
+    /// The settings of a queue.
     Queue(QueueSettings),
-    /// Of a group.
+    /// The settings of a group.
     Group(GroupSettings),
 }
 
-/// A queue as it is kept.
+/// A queue as stored in Redis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueRecord {
-    /// What holds for it.
+    /// The effective settings.
     pub settings: QueueSettings,
-    /// Whether its concurrency was set by hand, so that it holds on each node whatever its own file says.
+    /// True if the concurrency was set by hand. It then applies on each node whatever the node's
+    /// own file says.
     pub is_concurrency_by_hand: bool,
-    /// Since when it is paused, and by whom.
+    /// The time since which it is paused, and who paused it.
     pub paused: Option<(UnixMillis, String)>,
-    /// When it was last set by hand, and by whom; none since its section was last edited.
+    /// The time of the last setting by hand and its author; None if its section was edited since.
     pub set: Option<(UnixMillis, String)>,
-    /// The fields that hold what no such field may.
+    /// The fields with invalid values.
     pub spoilt: Vec<String>,
 }
 
-/// What became of a section that was declared or withdrawn.
+/// The result of declaring or withdrawing a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeclareReply {
-    /// It is as this file says.
+    /// The settings are now as this file declares.
     Declared,
-    /// It was said before, by this file or another.
+    /// This file or another one declared the same before.
     Unchanged,
-    /// Nobody says anything of it any more.
+    /// No file declares the section any more.
     Withdrawn,
-    /// Another file does, or it was set by hand.
+    /// Another file declares the section, or it was set by hand.
     Kept,
 }
 
 impl SectionText {
-    /// Its text as fields, in one fixed order; empty for what is not set.
+    /// Returns the settings as fields, in a fixed order; empty for a setting that is not set.
     fn fields(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::Queue(queue) => queue_fields(queue),
@@ -79,7 +81,7 @@ impl SectionText {
         matches!(self, Self::Queue(queue) if queue.is_paused)
     }
 
-    /// What tells it from another text of the same section.
+    /// Returns the hash that distinguishes this text from other texts of the section.
     pub fn hash(&self) -> String {
         let mut text: Vec<String> = self.fields().iter().map(|(field, value)| format!("{field}={value}")).collect();
         text.push(format!("paused={}", self.is_paused()));
@@ -91,7 +93,7 @@ fn or_nothing<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// The fields of a queue but for its pause.
+/// Returns the fields of a queue without its pause.
 pub(super) fn queue_fields(queue: &QueueSettings) -> Vec<(&'static str, String)> {
     let QueueSettings { concurrency, limit, rate, share, is_paused: _ } = queue;
     let weight = match share {
@@ -121,7 +123,7 @@ fn group_fields(group: &GroupSettings) -> Vec<(&'static str, String)> {
 }
 
 impl Store {
-    /// Writes what the file `source` says of a section; with no text, that it says nothing of it any more.
+    /// Records the text that the file `source` declares for a section. None withdraws the section.
     pub async fn declare_section(
         &self,
         source: &SourceName,
@@ -131,7 +133,8 @@ impl Store {
         self.call_declare(source, section, text, "say").await
     }
 
-    /// Whether what holds for a section would be as the file `source` says: it is not changed by a text that others have said before.
+    /// Returns true if declaring this text would make it the settings of the section. A text that
+    /// another file declared before changes nothing.
     pub async fn would_declare(&self, source: &SourceName, section: &Section, text: &SectionText) -> Result<bool, StoreError> {
         Ok(self.call_declare(source, section, Some(text), "look").await? == DeclareReply::Declared)
     }
@@ -150,7 +153,7 @@ impl Store {
         let shown = match (section, text) {
             (_, Some(SectionText::Queue(queue))) => queue.concurrency.to_string(),
             (_, Some(SectionText::Group(group))) => group.mode().to_owned(),
-            // Its runs are not to be left without a node that looks for them.
+            // The queue stays in the index so that nodes still serve its runs.
             (Section::Queue(_), None) => QueueSettings::DEFAULT_CONCURRENCY.to_string(),
             (Section::Group(_), None) => String::new(),
         };
@@ -180,17 +183,18 @@ impl Store {
         })
     }
 
-    /// What the file `source` said of each section when it last said anything: the hash of its text.
+    /// Returns the hash of each section's text at the last push of the file `source`.
     pub async fn list_declared(&self, source: &SourceName) -> Result<BTreeMap<Section, String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGETALL").arg(self.keys.declared(source));
-        // A list that holds something else is a finding of its own.
+        // A list of the wrong type is a finding of its own.
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next();
         let Some(Ok(Value::Array(flat))) = answer else { return Ok(BTreeMap::new()) };
         Ok(flat.chunks_exact(2).filter_map(|pair| Some((Section::of_entry(&text_of(&pair[0])?)?, text_of(&pair[1])?))).collect())
     }
 
-    /// The same; empty where that is gone, or is to be said again.
+    /// Returns the same hashes as [`Store::list_declared`]. A hash is empty if the settings are
+    /// gone or the file must push the section again.
     pub async fn read_declared(&self, source: &SourceName) -> Result<BTreeMap<Section, String>, StoreError> {
         let mut declared = self.list_declared(source).await?;
         if declared.is_empty() {
@@ -212,7 +216,7 @@ impl Store {
         Ok(declared)
     }
 
-    /// The settings of these queues; of one nobody says anything of, what is so by default.
+    /// Returns the settings of these queues; the defaults for an undeclared queue.
     pub async fn read_queue_settings(&self, queues: &[QueueName]) -> Result<Vec<QueueRecord>, StoreError> {
         if queues.is_empty() {
             return Ok(Vec::new());
@@ -224,7 +228,7 @@ impl Store {
         Ok(self.link.ask(&mut pipeline).await?.into_iter().map(|answer| queue_record(&fields_of(answer.ok()))).collect())
     }
 
-    /// The groups there are, with what holds for each.
+    /// Returns the declared groups with their settings.
     pub async fn read_groups(&self) -> Result<BTreeMap<GroupName, GroupSettings>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HKEYS").arg(self.keys.groups());
@@ -242,7 +246,7 @@ impl Store {
         Ok(names.into_iter().zip(answers).map(|(name, answer)| (name, group_settings(&fields_of(answer.ok())))).collect())
     }
 
-    /// What holds for a group; for one that is in no file, what does by default.
+    /// Returns the settings of a group; the defaults for an undeclared group.
     pub async fn read_group(&self, group: &GroupName) -> Result<GroupSettings, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGETALL").arg(self.keys.group(group));
@@ -250,7 +254,7 @@ impl Store {
         Ok(group_settings(&fields_of(answer.and_then(Result::ok))))
     }
 
-    /// The groups whose settings cannot all be read, with those.
+    /// Returns the groups with invalid settings, each with the names of these settings.
     pub async fn read_spoilt_groups(&self) -> Result<Vec<(GroupName, Vec<&'static str>)>, StoreError> {
         let names: Vec<GroupName> = self.read_groups().await?.into_keys().collect();
         let mut pipeline = redis::pipe();
@@ -264,7 +268,7 @@ impl Store {
 }
 
 impl Section {
-    /// What it is in words, and its field among what a file says.
+    /// Returns the section in words, which is also its field in the list of a file.
     pub fn entry(&self) -> String {
         match self {
             Self::Queue(queue) => format!("queue {queue}"),
@@ -286,7 +290,7 @@ fn fields_of(answer: Option<Value>) -> BTreeMap<String, String> {
     flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect()
 }
 
-/// What fields of a hash say; notes those that say nothing a setting may.
+/// Parses the fields of a queue, and collects the fields with invalid values.
 pub(super) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
     let mut spoilt = Vec::new();
     let mut number = |field: &str, most: u32| {
@@ -329,7 +333,8 @@ pub(super) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
     }
 }
 
-/// A group whose settings are gone or spoilt is exclusive: never two at once.
+/// Parses the fields of a group. Missing or invalid settings make it exclusive, so that it never
+/// runs two members at once.
 fn group_settings(fields: &BTreeMap<String, String>) -> GroupSettings {
     let time = |field: &str, or: Duration| {
         let millis = fields.get(field).and_then(|text| number_of(&Value::BulkString(text.clone().into_bytes())));
@@ -345,7 +350,7 @@ fn group_settings(fields: &BTreeMap<String, String>) -> GroupSettings {
     }
 }
 
-/// The settings of a group that say nothing one may.
+/// Returns the invalid settings of a group.
 fn spoilt_in_group(fields: &BTreeMap<String, String>) -> Vec<&'static str> {
     const LONGEST: u64 = 86_400_000;
     let mode = fields.get("mode").map(String::as_str);

@@ -1,7 +1,8 @@
-//! Missed runs that are not to start all at once: each gets a ready time of its own within a window.
+//! Missed runs that must not all start at once: each gets a ready time of its own within a window.
 //!
-//! Invariant: a stretch too long for one call is spread over one window, whoever makes the next call: what is left of it
-//! stands with the job, for the run that comes next and for no other.
+//! Invariant: a range of missed runs too long for one call is spread over one window, even if
+//! another node makes the next call. The job stores the rest of the window, for exactly the run
+//! that comes next.
 
 use super::Store;
 use super::error::StoreError;
@@ -12,14 +13,14 @@ use crate::domain::ids::{JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
-/// What is left of the time missed runs are spread over.
+/// The rest of the time over which missed runs are spread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
-    /// The next of them.
+    /// The next run to spread.
     pub run: RunId,
-    /// From when it may start.
+    /// The time from which that run may start.
     pub from: UnixMillis,
-    /// Until when the last of them starts.
+    /// The latest start of the last run.
     pub until: UnixMillis,
 }
 
@@ -35,40 +36,40 @@ impl Window {
     }
 }
 
-/// Missed runs of one job and when each is to start.
+/// The missed runs of a job with their start times.
 #[derive(Debug, Clone)]
 pub struct SpreadOrder {
     /// The job.
     pub name: JobName,
-    /// Its rev this was computed from.
+    /// The revision of the job that the order was computed from.
     pub rev: Rev,
-    /// Its queue.
+    /// The job's lane.
     pub lane: Lane,
-    /// Its window as read.
+    /// The job's window as read.
     pub window: Option<Window>,
-    /// The window for those left over.
+    /// The window for the remaining runs.
     pub next_window: Option<Window>,
     /// The runs, the pending one first; 1 to 100.
     pub runs: Vec<Successor>,
-    /// What comes after them.
+    /// The run after them.
     pub successor: Option<Successor>,
 }
 
-/// What became of it.
+/// The result of spreading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpreadReply {
-    /// They are owed from now on.
+    /// The runs are now in the due set with their own ready times.
     Spread,
-    /// The first is not the job's pending run.
+    /// The first run is not the job's pending run.
     Gone,
-    /// The job changed: read it and decide again.
+    /// The job changed. The caller must read the job and decide again.
     Stale,
-    /// The successor's occurrence has a record already: decide on the one after it.
+    /// The successor's occurrence already has a record. The caller must choose the next occurrence.
     Occupied,
 }
 
 impl Store {
-    /// Gives missed runs ready times of their own and plants what comes after them.
+    /// Gives missed runs ready times of their own and plants the run after them.
     pub async fn spread_runs(&self, order: &SpreadOrder) -> Result<SpreadReply, StoreError> {
         let (keys, name, next) = (&self.keys, &order.name, order.successor.as_ref());
         let mut call = Invocation::new(&scripts::SPREAD_RUNS)

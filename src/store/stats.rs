@@ -1,4 +1,4 @@
-//! The state of the whole, in numbers.
+//! Counts and sizes of the whole namespace.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,22 @@ use super::reply::{number_of, text_of};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
-/// The state of the whole, in numbers.
+/// Counts and sizes of the whole namespace.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
-    /// Jobs that are defined.
+    /// Defined jobs.
     pub jobs: u64,
     /// Runs planned or waiting now.
     pub scheduled: u64,
     /// Runs executing now.
     pub running: u64,
-    /// Runs waiting for an open run of their job, of those scheduled.
+    /// Scheduled runs that wait for an open run of their job.
     pub waiting: u64,
-    /// What people are to be told: no run yet, or a run that waits for its start or a retry.
+    /// Notifications not delivered yet: without a run, or with a run that waits for its start or a
+    /// retry.
     pub notices: u64,
-    /// Runs that ended, by state, since the beginning, those of notices among them; and how often one was taken back from a dead node (`recovered`), a dead
-    /// letter tried again (`retried`).
+    /// Ended runs by state since the beginning, including notices. `recovered` counts runs taken
+    /// back from a dead node; `retried` counts dead letters tried again.
     pub totals: BTreeMap<String, u64>,
     /// Runs kept in history.
     pub history: u64,
@@ -34,26 +35,26 @@ pub struct Stats {
     pub output_bytes: u64,
     /// Ranges in the ledgers of all jobs.
     pub ledger_ranges: u64,
-    /// Jobs that ended and whose definition is still kept.
+    /// Ended jobs whose definition is still kept.
     pub finished: u64,
-    /// Bytes of memory the whole Redis uses, whoever else uses it.
+    /// Bytes of memory that the whole Redis uses, for all its clients.
     pub redis_memory: Option<u64>,
-    /// Bytes it may use; none = no bound is set, or it is not told.
+    /// The memory limit of Redis in bytes; None if it has no limit or does not report it.
     pub redis_maxmemory: Option<u64>,
-    /// Entries that could not be understood.
+    /// Entries in quarantine.
     pub quarantined: u64,
-    /// Nodes seen.
+    /// Known nodes.
     pub nodes: u64,
-    /// What the slow check of the books found and still held.
+    /// Findings of the background consistency check.
     pub findings: u64,
-    /// When a slice of the books was last checked.
+    /// The time a part of the data was last checked.
     pub audited_at: Option<UnixMillis>,
-    /// When the last check of all of them ended.
+    /// The time the last full consistency check ended.
     pub audit_round_at: Option<UnixMillis>,
 }
 
 impl Store {
-    /// The state of the whole.
+    /// Reads the counts and sizes of the namespace.
     pub async fn read_stats(&self) -> Result<Stats, StoreError> {
         let lanes = self.list_lanes().await?;
         let audit = self.read_audit().await?;
@@ -109,7 +110,7 @@ impl Store {
         })
     }
 
-    /// The memory Redis uses and may use, in bytes; none where this user may not ask.
+    /// Returns the memory that Redis uses and its limit, in bytes. None if this user may not ask.
     async fn read_memory(&self) -> Result<(Option<u64>, Option<u64>), StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("INFO").arg("memory");

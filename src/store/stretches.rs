@@ -1,7 +1,8 @@
-//! The stretches of a job's occurrences that are told as skipped in one record each, and which occurrences have their own.
+//! The skipped ranges of a job, each in one record, and the occurrences that have records of their
+//! own.
 //!
-//! Invariant: a stretch is read with what it was counted by, where that was short enough to be kept with it: the job may have another
-//! schedule by now.
+//! Invariant: a skipped range comes with the schedule by which it was counted, if that was short
+//! enough to be stored. The job may have another schedule by now.
 
 use redis::Value;
 
@@ -14,41 +15,42 @@ use crate::domain::ids::{JobName, RunId, RunKind};
 use crate::domain::lateness::Stretch;
 use crate::domain::time::UnixMillis;
 
-/// Runs of a job looked at: the newest that ended.
+/// Ended runs of a job that are read, the newest first.
 const LOOKED_AT: usize = 10_000;
-/// Runs asked about in one go.
+/// Runs in one pipeline.
 const PAGE: usize = 1_000;
-/// Runs due before an instant that may tell of it: what was given back out of a stretch stands within none.
+/// Runs due before a time that may belong to a range around it. A run restored out of a range is in
+/// no range itself.
 const BEFORE: usize = 100;
 
-/// What the runs of a job that ended tell of an instant.
+/// The ended runs of a job around a given time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToldAt {
-    /// Those due within the second from it on.
+    /// The runs due within one second from that time.
     pub due: Vec<RunId>,
-    /// The first of the stretch it is in.
+    /// The first run of the skipped range that contains the time.
     pub stretch: Option<RunId>,
 }
 
-/// A stretch as it is kept.
+/// A skipped range as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptStretch {
-    /// What it tells.
+    /// The range.
     pub stretch: Stretch,
-    /// What it was counted by, if that is kept.
+    /// The schedule by which it was counted, if stored.
     pub counted_by: Option<CountedBy>,
 }
 
-/// What a job was when a stretch of it was counted.
+/// The state of a job when a skipped range was counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountedBy {
-    /// What of its definition tells its occurrences, as `config::surface` writes it, with an action that is never done.
+    /// The schedule part of its definition, as canonical JSON with an action that never runs.
     pub definition: String,
-    /// The zone kept with it.
+    /// The time zone stored with the job.
     pub tz: String,
-    /// What `every` counts from.
+    /// The time from which `every` counts.
     pub anchor: UnixMillis,
-    /// From when its schedule held.
+    /// The time from which the schedule applied.
     pub since: UnixMillis,
 }
 
@@ -57,7 +59,8 @@ impl KeptStretch {
         let Value::Array(fields) = fields else { return None };
         let text = |at: usize| fields.get(at).and_then(text_of).filter(|text| !text.is_empty());
         let instant = |at: usize| text(at).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
-        // A run that was claimed and then skipped tells of itself, and not that it never ran.
+        // A run that was claimed and then skipped is recorded for itself only. It is not a range of
+        // occurrences that never ran.
         if text(0)? != "skipped" || text(1).is_some() {
             return None;
         }
@@ -72,8 +75,9 @@ impl KeptStretch {
 }
 
 impl Store {
-    /// The occurrences of a job within `[first, last]` whose runs have records, in order: of those that are open or wait, of its
-    /// runs that ended, the newest 10,000, and of its dead letters, which may have left history.
+    /// Returns the occurrences of a job within `[first, last]` whose runs have records, in order.
+    /// It covers runs that are open or wait, the newest 10,000 ended runs, and the dead letters,
+    /// which may have left history.
     pub async fn recorded_within(
         &self,
         job: &JobName,
@@ -89,7 +93,7 @@ impl Store {
         let mut answers = self.link.query(&mut pipeline).await?;
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.job_dead(job)).arg(0).arg(LOOKED_AT - 1).arg("REV");
-        // Where that key holds something else there is none, and nothing waits for it.
+        // A key of the wrong type counts as no dead letters, and blocks nothing.
         answers.extend(self.link.ask(&mut pipeline).await?.into_iter().flatten());
         let runs = answers.chunks(1).flat_map(ids_of).filter(|run| run.kind() == RunKind::Regular);
         let mut dues: Vec<UnixMillis> = runs.map(|run| run.due()).filter(|due| first <= *due && *due <= last).collect();
@@ -98,7 +102,7 @@ impl Store {
         Ok(dues)
     }
 
-    /// The stretches of a job that tell of its occurrences as skipped, among its runs that ended, the newest 10,000.
+    /// Returns the skipped ranges of a job, among its newest 10,000 ended runs.
     pub async fn list_stretches(&self, job: &JobName) -> Result<Vec<KeptStretch>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(0).arg(LOOKED_AT - 1).arg("REV");
@@ -107,7 +111,8 @@ impl Store {
         self.read_stretches(&runs).await.map(|all| all.into_iter().flatten().collect())
     }
 
-    /// What those of a job's runs that ended, the newest 10,000, tell of an instant, whenever they ended.
+    /// Returns the runs around a time among the newest 10,000 ended runs of a job, whenever they
+    /// ended.
     pub async fn told_at(&self, job: &JobName, at: UnixMillis) -> Result<ToldAt, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(0).arg(LOOKED_AT - 1).arg("REV");
@@ -122,7 +127,8 @@ impl Store {
         Ok(ToldAt { due, stretch })
     }
 
-    /// Has the record of a stretch tell `wanted` where it told `read`, with the same first occurrence. Whether it did tell that.
+    /// Changes the record of a skipped range from `read` to `wanted`, with the same first
+    /// occurrence. Returns false if the record differs from `read`.
     pub async fn mend_stretch(&self, run: &RunId, read: Stretch, wanted: Stretch) -> Result<bool, StoreError> {
         let call = Invocation::new(&scripts::MEND_STRETCH)
             .key("run", self.keys.run(run))
@@ -139,7 +145,8 @@ impl Store {
         }
     }
 
-    /// The stretch that each of these runs tells of; none of one that is not skipped, or was claimed before.
+    /// Returns the skipped range in the record of each of these runs. None for a run that was not
+    /// skipped, or was claimed before.
     pub async fn read_stretches(&self, runs: &[RunId]) -> Result<Vec<Option<KeptStretch>>, StoreError> {
         let mut all = Vec::with_capacity(runs.len());
         for page in runs.chunks(PAGE) {
@@ -148,7 +155,7 @@ impl Store {
                 let read = pipeline.cmd("HMGET").arg(self.keys.run(run));
                 read.arg(&["state", "fence", "skipped_to", "skipped_count", "of_def", "of_tz", "of_anchor", "of_since"]);
             }
-            // A record that holds something else is told of where it is met.
+            // A record of the wrong type is reported where it is used.
             let answers = self.link.ask(&mut pipeline).await?;
             all.extend(page.iter().zip(answers).map(|(run, fields)| KeptStretch::read(run, &fields.ok()?)));
         }

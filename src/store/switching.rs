@@ -1,6 +1,7 @@
-//! Pausing a job and resuming it.
+//! Pausing and resuming a job.
 //!
-//! Invariant: as in [`super::job_edits`]: what was computed from another state of the job is answered stale and changes nothing.
+//! Invariant: as in [`super::job_edits`], an order computed from an older state of the job gets the
+//! reply `stale` and changes nothing.
 
 use super::Store;
 use super::error::StoreError;
@@ -14,53 +15,54 @@ use crate::domain::ids::{JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::lateness::Stretch;
 
-/// What became of a pause.
+/// The result of a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PauseReply {
-    /// It is paused.
+    /// The job is paused.
     Paused,
-    /// It was before.
+    /// The job was paused before.
     Already,
-    /// No such job.
+    /// The job does not exist.
     Unknown,
-    /// The job changed: read it and decide again.
+    /// The job changed. The caller must read the job and decide again.
     Stale,
 }
 
-/// A job to be resumed.
+/// An order to resume a job.
 #[derive(Debug, Clone)]
 pub struct ResumeOrder {
-    /// Its name.
+    /// The job name.
     pub name: JobName,
-    /// Its rev as read.
+    /// The job's revision as read.
     pub rev: Rev,
-    /// Its lane as read.
+    /// The job's lane as read.
     pub lane: Lane,
-    /// The run the pause took out.
+    /// The run that the pause took out.
     pub held: Option<RunId>,
-    /// The stretch that passed meanwhile.
+    /// The range of occurrences that passed meanwhile.
     pub skipped: Option<Stretch>,
-    /// What comes next.
+    /// The next run to plant.
     pub planted: Option<Successor>,
 }
 
-/// What became of it.
+/// The result of a resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResumeReply {
-    /// It goes on.
+    /// The job continues.
     Resumed,
-    /// It was not paused.
+    /// The job was not paused.
     Already,
-    /// No such job.
+    /// The job does not exist.
     Unknown,
-    /// The job changed: read it and decide again.
+    /// The job changed. The caller must read the job and decide again.
     Stale,
-    /// The planted occurrence has a record already: decide on the one after it.
+    /// The planted occurrence already has a record. The caller must choose the next occurrence.
     Occupied,
 }
 
 impl Store {
-    /// Pauses a job, as it was read, whose runs have to pass these gates; of a one-shot with its open run, if it has one.
+    /// Pauses a job as read. `of_job` are the gates that its runs must pass. `open` is the open run
+    /// of a one-shot, if it has one.
     pub async fn pause_job(&self, job: &JobRecord, open: Option<&RunRecord>, of_job: &[Gate]) -> Result<PauseReply, StoreError> {
         let keys = &self.keys;
         let call = |places: &[Gate]| {

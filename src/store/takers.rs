@@ -1,6 +1,7 @@
-//! Which lanes the nodes that run take runs from, as the nodes themselves say.
+//! The lanes that live nodes serve, as the nodes report them.
 //!
-//! Invariant: what is known is a guess of a moment ago. Whoever asks does nothing by it that another answer would make wrong.
+//! Invariant: the answer may be seconds old. A caller must do nothing with it that a different
+//! answer would make wrong.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -15,17 +16,17 @@ use crate::domain::explain::GONE_AFTER;
 use crate::domain::lane::Lane;
 use crate::domain::serving::{Serving, Unserved};
 
-/// How long what was read of the nodes is taken for true.
+/// The time for which the data read about nodes is reused.
 const KNOWN_FOR: Duration = Duration::from_secs(5);
 
-/// What the nodes that run serve, read when it is first asked for.
+/// A cache of what live nodes serve, read when first needed.
 #[derive(Debug, Default)]
 pub struct Takers {
     read: Option<(Instant, Vec<Serving>)>,
 }
 
 impl Takers {
-    /// Whether a node that runs takes runs of `lane`. So it is taken to be where no node is known to run.
+    /// Returns true if a live node serves `lane`, or if no live node is known.
     pub(super) async fn take(&mut self, store: &Store, lane: &Lane) -> Result<bool, StoreError> {
         if self.read.as_ref().is_none_or(|(at, _)| at.elapsed() > KNOWN_FOR) {
             self.read = Some((Instant::now(), store.read_serving().await?));
@@ -35,7 +36,7 @@ impl Takers {
 }
 
 impl Store {
-    /// What each node that was seen lately serves, at most 1,000 of them.
+    /// Returns what each recently seen node serves, at most 1,000 nodes.
     async fn read_serving(&self) -> Result<Vec<Serving>, StoreError> {
         let since = self.now().await?.saturating_sub(GONE_AFTER);
         let mut pipeline = redis::pipe();
@@ -55,7 +56,7 @@ impl Store {
     }
 }
 
-/// What a node's record says that it serves: all queues if it does not say.
+/// Returns what a node's record says it serves; all queues if the record does not say.
 fn serving(record: Option<&Value>) -> Serving {
     let Some(Value::Array(fields)) = record else { return Serving::default() };
     let text = |at: usize| fields.get(at).and_then(text_of).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Who holds which unique key.
+//! Unique keys and the jobs that own them.
 //!
-//! Invariant: a key is held or not by what its entry and its holder's record say at the moment of an add, in one step with it
-//! (`apply_job.lua`). What is past is trimmed later and keeps nobody out until then.
+//! Invariant: an add decides in one step (`apply_job.lua`) whether a key is free, from the key's
+//! entry and the owner's record. Outdated entries are deleted later and block no add until then.
 
 use redis::Value;
 
@@ -14,24 +14,26 @@ use crate::domain::ids::JobName;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
 
-/// Keys of one step.
+/// Keys in one step.
 const STEP: usize = 100;
 
-/// The job that holds a unique key, or held it last.
+/// The job that owns a unique key, or owned it last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UniqueHolder {
-    /// Its name.
+    /// The job name.
     pub job: JobName,
-    /// Whether a later add takes its place while it has not begun.
+    /// True if a later add replaces the job while it has not begun.
     pub is_debounced: bool,
-    /// Since when it holds the key: of a burst the time of its first add.
+    /// The time since which the job owns the key. For a burst of adds this is the first add.
     pub since: Option<UnixMillis>,
-    /// Until when it holds the key, if that is told by time; else until it is over.
+    /// The time until which the job owns the key, if there is a time limit. Otherwise it owns the
+    /// key until it ends.
     pub until: Option<UnixMillis>,
 }
 
 impl Store {
-    /// Who holds each of these keys, or held it last: none where nobody does, or why that cannot be told.
+    /// Returns the present or last owner of each of these keys. None without an owner, or the error
+    /// that prevents reading it.
     pub async fn read_holders(&self, keys: &[UniqueKey]) -> Result<Vec<Result<Option<UniqueHolder>, StoreError>>, StoreError> {
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -47,7 +49,7 @@ impl Store {
                 let spoilt = || {
                     StoreError::corrupt(
                         format!("unique key {key:?}"),
-                        format!("held by {job:?}, which is no job; schedctl doctor --fix mends it"),
+                        format!("its owner {job:?} is not a job name; schedctl doctor --fix repairs it"),
                     )
                 };
                 Ok(Some(UniqueHolder {
@@ -68,7 +70,7 @@ impl Store {
         Ok(keys.iter().zip(self.link.ask(&mut pipeline).await?).map(read).collect())
     }
 
-    /// Keys that are to be looked at by `now`, at most 100.
+    /// Lists keys to check by `now`, at most 100.
     pub async fn list_uniques(&self, now: UnixMillis) -> Result<Vec<UniqueKey>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline
@@ -85,7 +87,7 @@ impl Store {
         Ok(keys.iter().filter_map(text_of).filter_map(|key| key.parse().ok()).collect())
     }
 
-    /// Keys that are to be looked at after `after`: those from the `offset`-th on, at most 100.
+    /// Lists keys to check after `after`, at most 100 starting at `offset`.
     pub async fn list_uniques_after(&self, after: UnixMillis, offset: usize) -> Result<Vec<UniqueKey>, StoreError> {
         let mut pipeline = redis::pipe();
         let range = pipeline.cmd("ZRANGE").arg(self.keys.uniques()).arg(format!("({}", after.as_i64())).arg("+inf");
@@ -95,8 +97,8 @@ impl Store {
         Ok(keys.iter().filter_map(text_of).filter_map(|key| key.parse().ok()).collect())
     }
 
-    /// Lets those of these keys go that nobody holds any more, at most 100, and has the others looked at again later. Gives how
-    /// many went.
+    /// Deletes the keys that have no owner any more, at most 100, and schedules the next check of
+    /// the rest. Returns how many it deleted.
     pub async fn forget_uniques(&self, keys: &[UniqueKey]) -> Result<usize, StoreError> {
         let keys = keys.get(..STEP).unwrap_or(keys);
         if keys.is_empty() {
@@ -106,7 +108,7 @@ impl Store {
         for key in keys {
             pipeline.cmd("HGET").arg(self.keys.unique(key)).arg("job");
         }
-        // What holds something else the script leaves for the doctor.
+        // The script leaves a key of the wrong type to `doctor`.
         let holders = self.link.ask(&mut pipeline).await?.into_iter().map(|answer| answer.ok().as_ref().and_then(text_of));
         let mut call = Invocation::new(&scripts::FORGET_UNIQUES)
             .key("uniques", self.keys.uniques())
@@ -127,7 +129,7 @@ impl Store {
         }
     }
 
-    /// How each of these keys stands to its holder and its index.
+    /// Returns the facts about each of these keys, its owner and its index entry.
     pub async fn inspect_uniques(&self, keys: &[UniqueKey]) -> Result<Vec<UniqueFacts>, StoreError> {
         let mut all = Vec::with_capacity(keys.len());
         for some in keys.chunks(STEP) {
@@ -137,7 +139,7 @@ impl Store {
                 pipeline.cmd("ZSCORE").arg(self.keys.uniques()).arg(key.as_str());
                 pipeline.cmd("EXISTS").arg(self.keys.unique(key));
             }
-            // A key that holds something else has its own finding.
+            // A key of the wrong type has a finding of its own.
             let answers: Vec<Value> =
                 self.link.ask(&mut pipeline).await?.into_iter().map(|it| it.unwrap_or(Value::Nil)).collect();
             let mut facts: Vec<UniqueFacts> = Vec::with_capacity(some.len());

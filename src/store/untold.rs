@@ -1,6 +1,7 @@
-//! Notices nobody was told by: those that failed for good, and those that are tried again.
+//! Failed notifications: notices that failed for good, and notices that wait for a retry.
 //!
-//! Invariant: they are counted from the dead letters that are kept, so what was tried again and told, or purged, counts no more.
+//! Invariant: the count comes from the dead letters that are kept. A notice that was delivered by a
+//! later retry, or purged, no longer counts.
 
 use std::collections::BTreeSet;
 
@@ -17,24 +18,25 @@ use crate::domain::time::UnixMillis;
 
 /// Dead letters read in one call.
 const PAGE: usize = 10_000;
-/// Dead letters looked through at most, newest first.
+/// Dead letters searched, newest first.
 const LOOKED_AT: usize = 100_000;
-/// Notices looked at that wait.
+/// Waiting notices that are checked.
 const WAITING: usize = 1_000;
 
-/// The notices of one job and kind that failed for good and are kept.
+/// The kept notices of one job and kind that failed for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Untold {
-    /// Their hidden job.
+    /// The hidden job of these notices.
     pub job: JobName,
-    /// How many.
+    /// The number of notices.
     pub count: u64,
-    /// The one that failed last, and when.
+    /// The notice that failed last, and the time.
     pub last: (RunId, UnixMillis),
 }
 
 impl Store {
-    /// The notices of each of these hidden jobs that failed for good; nothing of those that have none.
+    /// Returns the notices that failed for good of these hidden jobs. Jobs without such notices are
+    /// left out.
     pub async fn read_untold(&self, jobs: &[JobName]) -> Result<Vec<Untold>, StoreError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -44,7 +46,7 @@ impl Store {
             pipeline.cmd("ZCARD").arg(self.keys.job_dead(job));
             pipeline.cmd("ZRANGE").arg(self.keys.job_dead(job)).arg(0).arg(0).arg("REV").arg("WITHSCORES");
         }
-        // A key that holds something else is a finding of its own.
+        // A key of the wrong type is a finding of its own.
         let answers: Vec<Option<Value>> = self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
         let read = |(job, answers): (&JobName, &[Option<Value>])| {
             let [Some(count), Some(Value::Array(last))] = answers else { return None };
@@ -55,13 +57,15 @@ impl Store {
         Ok(jobs.iter().zip(answers.chunks_exact(2)).filter_map(read).collect())
     }
 
-    /// The notices that were tried in vain and are tried again, the first tried first: of all jobs those among the next 1,000 that wait.
+    /// Lists notices that failed and wait for a retry, the earliest retry first, among the next
+    /// 1,000 waiting notices of all jobs.
     pub async fn list_retried_notices(&self) -> Result<Vec<RunRecord>, StoreError> {
         let ids = self.run_ids(&self.keys.due(&Lane::of_notices()), WAITING).await?;
         self.retried_among(&ids).await
     }
 
-    /// The same of these hidden jobs only.
+    /// Lists notices that failed and wait for a retry, the earliest retry first, of these hidden
+    /// jobs.
     pub async fn read_retried_notices(&self, jobs: &[JobName]) -> Result<Vec<RunRecord>, StoreError> {
         let mut ids = Vec::new();
         for job in jobs {
@@ -71,14 +75,14 @@ impl Store {
     }
 
     async fn retried_among(&self, ids: &[RunId]) -> Result<Vec<RunRecord>, StoreError> {
-        // One that cannot be read is a finding of its own.
+        // An unreadable record is a finding of its own.
         let records = self.read_runs(ids).await?.into_iter().filter_map(|record| record.ok().flatten());
         let mut retried: Vec<RunRecord> = records.filter(|run| run.state == RunState::Scheduled && run.attempt > 0).collect();
         retried.sort_by_key(|run| run.ready);
         Ok(retried)
     }
 
-    /// The notices of all jobs that failed for good, of the newest 100,000 dead letters.
+    /// Lists the notices of all jobs that failed for good, among the newest 100,000 dead letters.
     pub async fn list_untold(&self) -> Result<Vec<Untold>, StoreError> {
         let mut jobs = BTreeSet::new();
         for from in (0..LOOKED_AT).step_by(PAGE) {

@@ -1,4 +1,4 @@
-//! Adding jobs by one `schedctl add --stdin`.
+//! Adds jobs with one `schedctl add --stdin`.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -9,7 +9,8 @@ use crate::evidence::now;
 use crate::jobs::Job;
 use crate::stage::{Stage, schedctl};
 
-/// Adds what these lines say; gives the names acknowledged. Others may have been added or not.
+/// Adds the jobs of these lines and returns the names that were acknowledged. The others may have
+/// been added or not.
 pub(crate) fn add_lines(stage: &Stage, lines: &[Value]) -> Vec<String> {
     let mut adding = schedctl(stage, &["add", "--stdin", "--json"])
         .stdin(Stdio::piped())
@@ -18,14 +19,14 @@ pub(crate) fn add_lines(stage: &Stage, lines: &[Value]) -> Vec<String> {
         .spawn()
         .unwrap();
     let text: String = lines.iter().map(|line| line.to_string() + "\n").collect();
-    // It may have ended already, for want of a Redis.
+    // `schedctl` may have ended already, because it could not reach Redis.
     let _ = adding.stdin.take().unwrap().write_all(text.as_bytes());
     let output = adding.wait_with_output().unwrap();
     let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     told.as_array().into_iter().flatten().filter_map(|added| added["name"].as_str()).map(str::to_owned).collect()
 }
 
-/// Adds these jobs, which are due once, and notes which were acknowledged.
+/// Adds these jobs, which are due once, and marks those that were acknowledged.
 pub(crate) fn add(stage: &Stage, jobs: &mut [Job]) {
     let lines: Vec<Value> = jobs.iter().filter_map(|job| job.json(stage.dir())).collect();
     let names = add_lines(stage, &lines);

@@ -1,4 +1,5 @@
-//! Reads what `job.bash` wrote: lines to attempts. A line that cannot be read is a fault of the test, told as such.
+//! Reads the lines that `job.bash` wrote as attempts. An unreadable line is an error of the test,
+//! and is reported as such.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,7 +8,7 @@ use std::path::Path;
 use crate::evidence::{Attempt, Micros, Reach, RunName};
 use crate::jobs::VERSION;
 
-/// The attempts told in `text`, in the order they began. Fails with the first line that is none.
+/// Returns the attempts in `text`, in the order they began. Fails with the first unreadable line.
 pub(crate) fn read(text: &str) -> Result<Vec<Attempt>, String> {
     let mut attempts: Vec<Attempt> = Vec::new();
     let mut last_of: HashMap<(String, u64), usize> = HashMap::new();
@@ -30,7 +31,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<Attempt>, String> {
             });
             continue;
         }
-        // What a job left behind tells under the fence of its job.
+        // A process that a job left behind reports under the fence of its job.
         let at = *last_of.get(&key).ok_or_else(|| format!("no beginning before: {line:?}"))?;
         let attempt = &mut attempts[at];
         attempt.last_sign = attempt.last_sign.max(telling.at);
@@ -42,7 +43,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<Attempt>, String> {
     Ok(attempts)
 }
 
-/// The attempts told so far, while jobs go on telling.
+/// Returns the attempts reported so far, while jobs still write.
 pub(crate) fn so_far(dir: &Path) -> Vec<Attempt> {
     let text = fs::read_to_string(dir.join("effects")).unwrap_or_default();
     let whole = text.rfind('\n').map_or(0, |end| end + 1);

@@ -1,7 +1,9 @@
-//! What is known when all is over: what was planned, what jobs did by their own word, what schedd wrote down, what was done to
-//! it. The checker sees this and nothing else.
+//! The evidence of a trial: what was planned, what jobs reported, what schedd recorded, and what
+//! was done to schedd.
+//! The checker sees this evidence and nothing else.
 //!
-//! Times are microseconds since 1970 by the clock of this host, which nodes, jobs, Redis and the test share.
+//! Times are microseconds since 1970 by the clock of this host, which nodes, jobs, Redis and the
+//! test share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,40 +11,40 @@ use std::fmt;
 use crate::jobs::Job;
 use crate::schedule::When;
 
-/// Microseconds since 1970, or a length.
+/// Microseconds since 1970, or a duration in microseconds.
 pub(crate) type Micros = i64;
 
-/// A second.
+/// One second.
 pub(crate) const SECOND: Micros = 1_000_000;
 
-/// The code told for an attempt whose process was killed from outside.
+/// The exit code of an attempt whose process was killed from outside.
 pub(crate) const KILLED: i32 = 128 + 9;
 
-/// Now.
+/// Returns the current time.
 pub(crate) fn now() -> Micros {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     Micros::try_from(since.as_micros()).unwrap()
 }
 
-/// How the nodes are set up, as far as promises depend on it.
+/// The settings of the nodes on which promises depend.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timing {
     pub(crate) lease: Micros,
-    /// How often a node looks for leases that have ended.
+    /// The interval at which a node checks for ended leases.
     pub(crate) reap: Micros,
     pub(crate) kill_grace: Micros,
-    /// How late a start may be when nothing is wrong.
+    /// The latest start after the due time when nothing is wrong.
     pub(crate) clean: Micros,
 }
 
 impl Timing {
-    /// How late a start may be after a node was lost: lease + 2 * reap + 1 s.
+    /// Returns the latest start after the loss of a node: lease + 2 * reap + 1 s.
     pub(crate) fn recovery(&self) -> Micros {
         self.lease + 2 * self.reap + SECOND
     }
 }
 
-/// The name of a run, read from its id.
+/// The parts of a run's id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RunName {
     pub(crate) id: String,
@@ -52,7 +54,7 @@ pub(crate) struct RunName {
 }
 
 impl RunName {
-    /// None if `id` is no run's.
+    /// Returns the parts of `id`, or `None` if it is no run's id.
     pub(crate) fn parse(id: &str) -> Option<Self> {
         let (job, rest) = id.split_once('@')?;
         let (ms, by_hand) = rest.split_once('~').map_or((rest, None), |(ms, word)| (ms, Some(word)));
@@ -61,39 +63,39 @@ impl RunName {
     }
 }
 
-/// One attempt as the job itself, or the store it wrote to, told it.
+/// One attempt, as reported by the job itself or by the store that got its request.
 #[derive(Debug, Clone)]
 pub(crate) struct Attempt {
     pub(crate) run: RunName,
     pub(crate) number: u32,
     pub(crate) fence: u64,
-    /// Empty for a request, which does not say it.
+    /// The node; empty for a request, which does not name it.
     pub(crate) node: String,
     pub(crate) pid: u32,
     pub(crate) began: Micros,
-    /// The last that was heard of it, or of a process it left behind.
+    /// The last report of the attempt, or of a process that it left behind.
     pub(crate) last_sign: Micros,
-    /// When it ended by itself, and with which code; none = it was cut short.
+    /// The end by itself and its exit code; `None` if the attempt was cut short.
     pub(crate) ended: Option<(Micros, i32)>,
     pub(crate) reach: Reach,
-    /// The version of the definition it executed, of a job that is removed and added again.
+    /// The version of the definition it executed, for a job that is removed and added again.
     pub(crate) version: Option<u32>,
 }
 
-/// How an attempt acts on the world.
+/// The way an attempt acts on the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// By a process, which can be killed.
     Process,
-    /// By a request, which cannot be called back: its receiver looks at the fence.
+    /// By a request, which cannot be called back: its receiver checks the fence.
     Request {
-        /// Whether the receiver took it.
+        /// True if the receiver accepted it.
         accepted: bool,
     },
 }
 
 impl Attempt {
-    /// Whether it did its work to the end.
+    /// Returns true if the attempt finished its work.
     pub(crate) fn is_done(&self) -> bool {
         self.ended.is_some_and(|(_, code)| code == 0)
     }
@@ -116,40 +118,42 @@ impl fmt::Display for Attempt {
     }
 }
 
-/// Seconds, to be shown.
+/// Returns a duration in seconds, for output.
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
 pub(crate) fn span(length: Micros) -> f64 {
     length as f64 / 1e6
 }
 
-/// One run as `schedctl history --json` shows it.
+/// One run, as `schedctl history --json` shows it.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorded {
     pub(crate) run: RunName,
     pub(crate) state: String,
     pub(crate) attempt: u32,
     pub(crate) fence: Option<u64>,
-    /// When its last attempt was claimed.
+    /// The claim of its last attempt.
     pub(crate) started: Option<Micros>,
     pub(crate) finished: Option<Micros>,
-    /// Since when it waited, if it did.
+    /// The time from which it waited, if it did.
     pub(crate) waited_from: Option<Micros>,
+    /// The time a gate gave it a place, if it waited at one.
+    pub(crate) let_in: Option<Micros>,
     pub(crate) reason: String,
-    /// The last due of a skipped stretch and how many it has.
+    /// The last due time of a skipped range, and the number of its occurrences.
     pub(crate) stretch: Option<(Micros, u64)>,
 }
 
-/// Who a fault hits.
+/// The nodes that a fault hits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Hit {
-    /// These nodes.
+    /// Only these nodes.
     Nodes(Vec<String>),
-    /// All of them, or what they share.
+    /// All nodes, or something that they share.
     Everyone,
 }
 
 impl Hit {
-    /// Whether it hit this node.
+    /// Returns true if the fault hit this node.
     pub(crate) fn is_on(&self, node: &str) -> bool {
         match self {
             Self::Everyone => true,
@@ -158,42 +162,43 @@ impl Hit {
     }
 }
 
-/// How late a fault may make a start.
+/// The delay of a start that a fault may cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delay {
-    /// No later than without it.
+    /// No delay.
     None,
-    /// So much later, while it lasts and just after.
+    /// A delay of at most this length, while the fault lasts and just after.
     Brief(Micros),
-    /// A run held when it began waits for its lease to be given up; later ones are others' and on time.
+    /// A run that was held when the fault began waits until its lease has ended. Later runs go to
+    /// other nodes on time.
     AtBegin,
-    /// Any run due while it lasts may wait for its end, and for a lease to be given up.
+    /// Any run due while the fault lasts may wait for its end, and for the end of a lease.
     Throughout,
 }
 
-/// What a fault may do, as its row promises it.
+/// The harm that a fault may do, by its row in the table of faults.
 #[derive(Debug, Clone)]
 pub(crate) struct Harm {
     pub(crate) hit: Hit,
     pub(crate) delay: Delay,
-    /// Whether what runs on what was hit may be attempted again.
+    /// True if runs on the hit nodes may be attempted again.
     pub(crate) may_repeat: bool,
-    /// Whether a process of a hit node may live on past its lease (a frozen host).
+    /// True if a process of a hit node may live on past its lease (a frozen host).
     pub(crate) may_overlap: bool,
 }
 
-/// What else a fault allows, by name.
+/// The further effects that a fault may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Excuse {
-    /// Redis lost the last of what it had written: these runs and jobs are named there.
+    /// Redis lost its last writes; these runs and jobs may be missing.
     Forgot(BTreeSet<String>),
-    /// Attempts on what was hit may fail to start, with these words in the reason.
+    /// Attempts on the hit nodes may fail to start, with these words in the reason.
     CannotStart(&'static str),
     /// All nodes were down, and one round of catching up follows.
     AllDown,
 }
 
-/// A fault as it was inflicted.
+/// A fault that was inflicted.
 #[derive(Debug, Clone)]
 pub(crate) struct Inflicted {
     pub(crate) row: String,
@@ -204,7 +209,7 @@ pub(crate) struct Inflicted {
     pub(crate) excuse: Option<Excuse>,
 }
 
-/// What a person did.
+/// An action of an operator.
 #[derive(Debug, Clone)]
 pub(crate) struct Deed {
     pub(crate) from: Micros,
@@ -212,56 +217,58 @@ pub(crate) struct Deed {
     pub(crate) what: Doing,
 }
 
-/// The kinds of it the checker must know of.
+/// The kinds of actions that the checker must know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// A job was kept from running in all of this interval.
+    /// A job was paused in this whole interval.
     Paused(String),
     /// A run was asked to stop.
     Cancelled(String),
-    /// A run by hand was accepted.
+    /// A manual run was accepted.
     Ran(String),
-    /// Past occurrences of a job were asked for.
+    /// A backfill of a job was asked for.
     Backfilled(String),
 }
 
-/// One of the jobs that had a name one after the other.
+/// One of several jobs that had the same name one after the other.
 #[derive(Debug, Clone)]
 pub(crate) struct Generation {
-    /// Of its definition. Two in a row have the same if the definition was the same.
+    /// The version of its definition. Two generations in a row have the same version if the
+    /// definition was the same.
     pub(crate) version: u32,
     pub(crate) when: When,
-    /// Between which times it was added.
+    /// The earliest and the latest time of its addition.
     pub(crate) added: (Micros, Micros),
-    /// Between which times it was removed.
+    /// The earliest and the latest time of its removal.
     pub(crate) removed: (Micros, Micros),
-    /// Whether nobody saw it removed before the next was added: the next may be an edit of it.
+    /// True if nobody saw the removal before the next addition: the next generation may be an edit
+    /// of this one.
     pub(crate) may_be_edited: bool,
 }
 
-/// All of it.
+/// The whole evidence of a trial.
 #[derive(Debug, Clone)]
 pub(crate) struct Evidence {
     pub(crate) timing: Timing,
     pub(crate) jobs: BTreeMap<String, Job>,
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) history: Vec<Recorded>,
-    /// Runs as history showed them on the way.
+    /// Runs as history showed them during the trial.
     pub(crate) told: Vec<Recorded>,
     pub(crate) faults: Vec<Inflicted>,
     pub(crate) deeds: Vec<Deed>,
-    /// The jobs that had each name, in the order of time, where there was more than one.
+    /// The generations of each name that had more than one job, in the order of time.
     pub(crate) generations: BTreeMap<String, Vec<Generation>>,
-    /// How much longer than usual this host itself took to start a program, and when.
+    /// The times at which this host was slow, each with how much slower than usual.
     pub(crate) host_lags: Vec<(Micros, Micros)>,
     /// The names of all nodes.
     pub(crate) nodes: Vec<String>,
-    /// The nodes that carry the label some jobs require.
+    /// The nodes with the label that some jobs require.
     pub(crate) labelled: Vec<String>,
     /// The small node, if there is one.
     pub(crate) small: Option<String>,
-    /// What was found left over when all was over.
+    /// The processes, keys and resources that were left at the end.
     pub(crate) leftovers: Vec<String>,
-    /// Nodes that ended though nobody made them.
+    /// The nodes that ended without a cause.
     pub(crate) crashes: Vec<String>,
 }

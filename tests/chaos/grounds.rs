@@ -1,30 +1,32 @@
-//! What nodes are to stand on before they are started, for the sake of faults to come: a network of their own, a clock that can
-//! be set. Whoever lays it leaves a guard here that takes it away, after the nodes and whatever becomes of the test.
+//! The environment that nodes get before they start, for faults to come: a network of their own, a
+//! settable clock.
+//! Whoever prepares it leaves a guard here, which removes it after the nodes, whatever happens to
+//! the test.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use crate::support::program::write_program;
 
-/// Of all nodes.
+/// The environment of all nodes.
 pub(crate) struct Grounds {
     pub(crate) dir: PathBuf,
-    /// Where the store listens that jobs write to.
+    /// The address of the store to which jobs write.
     pub(crate) store: SocketAddr,
     pub(crate) nodes: Vec<Footing>,
 }
 
-/// Of one node.
+/// The environment of one node.
 #[derive(Default)]
 pub(crate) struct Footing {
-    /// Where its way to Redis listens, if not on the loopback.
+    /// The address of its proxy to Redis, if it is not on the loopback.
     pub(crate) address: Option<Ipv4Addr>,
-    /// The network namespace it is in, if it has one of its own.
+    /// The network namespace of the node, if it has its own.
     pub(crate) network: Option<String>,
     pub(crate) vars: Vec<(String, String)>,
-    /// What its own file says in `[daemon]` beside what all say: lines.
+    /// The lines in `[daemon]` of its own file, besides the common ones.
     pub(crate) daemon: String,
-    /// Takes all this away when dropped.
+    /// The guards that remove the environment when dropped.
     pub(crate) guards: Vec<Box<dyn Send + Sync>>,
 }
 
@@ -34,18 +36,18 @@ impl Grounds {
     }
 }
 
-/// While this file is there, a node that starts has a full disk for what it logs.
+/// Returns the path of a file. While it exists, a node that starts has a full disk for its log.
 pub(crate) fn full_log(dir: &Path, node: &str) -> PathBuf {
     dir.join(format!("full-log.{node}"))
 }
 
 impl Footing {
-    /// What the `jobs.toml` of a node on it is to say where that of all says `text`.
+    /// Returns the `jobs.toml` of a node in this environment, from the common text.
     pub(crate) fn file_of(&self, text: &str) -> String {
         text.replacen("[daemon]\n", &format!("[daemon]\n{}", self.daemon), 1)
     }
 
-    /// Writes the program that starts a node on this footing.
+    /// Writes the program that starts a node in this environment.
     pub(crate) fn starter(&self, dir: &Path, node: &str) -> PathBuf {
         let default = || env!("CARGO_BIN_EXE_schedd").into();
         let program = PathBuf::from(std::env::var_os("SCHEDD_CHAOS_PROGRAM").unwrap_or_else(default));

@@ -1,5 +1,6 @@
-//! What people do while faults come and go, through `schedctl` and `jobs.toml`: add bursts, run by hand, pause and resume, cancel,
-//! edit. What was not acknowledged is noted as such: it may have been done or not.
+//! The actions of operators while faults come and go, through `schedctl` and `jobs.toml`.
+//! They add bursts, run by hand, pause and resume, cancel, and edit.
+//! An action that was not acknowledged is recorded as such: it may have been done or not.
 
 use std::time::Duration;
 
@@ -16,19 +17,19 @@ use crate::small;
 use crate::stage::{Interrupted, Stage, schedctl};
 use crate::trial::TIMING;
 
-/// Someone at work.
+/// An operator at work.
 pub(crate) struct Hands<'a> {
     stage: &'a Stage,
     rng: Rng,
-    /// Those of the file and, as time goes on, those added.
+    /// The jobs of the file and, as time goes on, the jobs added.
     pub(crate) jobs: Vec<Job>,
     pub(crate) deeds: Vec<Deed>,
     bursts: usize,
-    /// Whether they may add a job that kills its node.
+    /// The permission to add a job that kills its node.
     spite: Spite,
 }
 
-/// Whether somebody adds a poisonous job.
+/// The choice whether an operator adds a poisonous job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spite {
     None,
@@ -40,7 +41,7 @@ impl<'a> Hands<'a> {
         Self { stage, rng, jobs, deeds: Vec::new(), bursts: 0, spite }
     }
 
-    /// Does something each two or three seconds until the stage says that it is enough.
+    /// Does something every two or three seconds until `is_enough` returns true.
     pub(crate) fn work(&mut self, is_enough: impl Fn() -> bool) -> Result<(), Interrupted> {
         let mut step = 0;
         while !is_enough() {
@@ -64,7 +65,7 @@ impl<'a> Hands<'a> {
         self.jobs.iter().any(|known| known.name == job)
     }
 
-    /// Asks until it is done, for a while. None: it was not.
+    /// Repeats the call for a while until it succeeds. Returns `None` if it never did.
     fn insist(&self, args: &[&str]) -> Result<Option<String>, Interrupted> {
         for _ in 0..60 {
             let output = schedctl(self.stage, args).output().unwrap();
@@ -84,7 +85,7 @@ impl<'a> Hands<'a> {
         let mut alike = unique(self.bursts, 3, now() + 3 * SECOND);
         self.bursts += 1;
         self.add(jobs)?;
-        // One call each: a refusal is the answer of its own call.
+        // Each job has a call of its own, because a refusal is the answer of its own call.
         while let Some(job) = alike.pop() {
             self.add(vec![job])?;
         }
@@ -95,7 +96,8 @@ impl<'a> Hands<'a> {
         self.add(vec![poison(now() + 2 * SECOND)])
     }
 
-    /// Adds them all by one `schedctl add --stdin`. Those it does not name as added may have been.
+    /// Adds all jobs with one `schedctl add --stdin`. Jobs that it does not acknowledge may have
+    /// been added too.
     fn add(&mut self, mut jobs: Vec<Job>) -> Result<(), Interrupted> {
         add(self.stage, &mut jobs);
         self.jobs.append(&mut jobs);
@@ -124,7 +126,8 @@ impl<'a> Hands<'a> {
         if is_paused {
             self.stage.pause(Duration::from_secs(4))?;
         }
-        // Also if the pause was not acknowledged: it may have been made.
+        // The resume follows a pause without acknowledgement too, because the pause may have been
+        // made.
         for job in jobs {
             self.insist(&["resume", job])?;
             self.deeds.push(Deed { from, to: now(), what: Doing::Paused(job.to_owned()) });
@@ -141,7 +144,8 @@ impl<'a> Hands<'a> {
         let running = runs.as_array().into_iter().flatten().find(|run| run["state"] == "running");
         if let Some(run) = running.and_then(|run| run["run_id"].as_str()) {
             let from = now();
-            // Once: by the next try it may be over, which is answered by another code.
+            // The call is made once: by a second try the run may be over, which gives another exit
+            // code.
             let _ = schedctl(self.stage, &["cancel", run]).output();
             self.deeds.push(Deed { from, to: now(), what: Doing::Cancelled(run.to_owned()) });
         }
@@ -174,7 +178,7 @@ impl<'a> Hands<'a> {
         let phases = &mut self.jobs[at].phases;
         let count = phases.len();
         if is_done {
-            // One already due under the old schedule stays owed.
+            // A run that is already due under the old schedule stays owed.
             phases[count - 2].maybe_to = now() + SECOND;
             phases[count - 1].sure_from = now() + SECOND;
         }

@@ -1,6 +1,8 @@
-//! A store jobs write to over HTTP. It takes an effect under a fence no lower than the highest it has seen of that run, and
-//! refuses others with 409: what docs/guarantees.md tells receivers to do. Everything it is asked is kept for the checker, which
-//! judges the fences again for itself.
+//! A store to which jobs write over HTTP.
+//! It accepts an effect if its fence is not lower than the highest it has seen of that run, and
+//! refuses others with 409.
+//! That is what docs/guarantees.md advises receivers to do.
+//! Every request is kept for the checker, which judges the fences again.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,7 +14,7 @@ use std::time::Duration;
 
 use crate::evidence::{Attempt, Reach, RunName, now};
 
-/// The store; it ends with the value.
+/// The store; it ends when this value is dropped.
 pub(crate) struct HttpStore {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -46,7 +48,7 @@ impl HttpStore {
                 };
                 let shared = Arc::clone(&accepting);
                 std::thread::spawn(move || {
-                    // A client that goes away is not the store's concern.
+                    // A client may disconnect at any time, which is no error of the store.
                     let _ = serve(stream, &shared);
                 });
             }
@@ -62,7 +64,7 @@ impl HttpStore {
         format!("http://{}/effect", self.address)
     }
 
-    /// All it was asked, in the order it came.
+    /// Returns all requests, in the order they came.
     pub(crate) fn requests(&self) -> Vec<Attempt> {
         self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner).requests.clone()
     }

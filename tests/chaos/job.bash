@@ -1,9 +1,10 @@
 #!/bin/bash
-# One attempt of a job of the chaos test. It tells what it does by appending lines to the file `effects`:
+# One attempt of a job of the chaos test. It reports by appending lines to the file `effects`:
 #   B|T|E run attempt fence node pid wall_us boot_s code version
-# B when it begins, T each 100 ms while it lives, E when it ends, with its exit code; each with the version of its definition.
-# A killed attempt leaves no E, and its
-# last T says until when it lived. No process is started to tell a line or to wait: two cores must bear many of these.
+# B is its begin, T comes every 100 ms while it lives, and E is its end with the exit code.
+# Each line has the version of the job's definition. A killed attempt leaves no E; its last T says
+# until when it lived.
+# No process is started to write a line or to wait, because two cores must bear many of these jobs.
 # Usage: job.bash DIR WHAT MILLIS [NUMBER [VERSION]]
 dir=$1 what=$2 millis=$3 number=${4:-0} version=${5:--}
 exec 9<>"$dir/never" # a fifo nobody writes to: reading it with a limit is a sleep

@@ -1,4 +1,5 @@
-//! The jobs of a run: one kind for each promise, of periods and lengths drawn from the seed, few enough for two cores.
+//! The jobs of a trial: one kind for each promise.
+//! Their periods and lengths come from the seed, and they are few enough for two cores.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,15 +11,15 @@ use crate::evidence::{Micros, SECOND};
 use crate::schedule::{Phase, When};
 use crate::sharing::{self, INVOICE, Sharing};
 
-/// What stands before the number of a version.
+/// The prefix of a version number in the arguments of `job.bash`.
 pub(crate) const VERSION: &str = "version-";
-/// Slots of the queue `crowd` on each node.
+/// The slots of the queue `crowd` on each node.
 pub(crate) const CROWD_SLOTS: usize = 4;
 
-/// Jobs of the queue `aside`, which all nodes serve.
+/// The jobs of the queue `aside`, which all nodes serve.
 const ASIDE: [&str; 6] = ["long-cron", "replacing", "allowing", "failing", "daemonising", "orphaning"];
 
-/// What becomes of a run that is due while another of its job is open.
+/// The overlap rule of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overlap {
     Skip,
@@ -27,50 +28,51 @@ pub(crate) enum Overlap {
     Allow,
 }
 
-/// What an attempt does.
+/// The action of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Act {
     /// Works and succeeds.
     Work,
-    /// The first so many attempts fail.
+    /// The first attempts, of this number, fail.
     FailFirst(u32),
-    /// So many bytes of output.
+    /// Writes this many bytes of output.
     Flood(u64),
-    /// Leaves a process behind that is deaf to TERM.
+    /// Leaves a process behind that ignores TERM.
     Daemonise,
-    /// Leaves a process behind and ends with another code than that, so many times.
+    /// Leaves such a process behind, and fails with another exit code than that process; this many
+    /// times.
     Orphan(u32),
-    /// Is deaf to TERM and works past its time.
+    /// Ignores TERM and works past its timeout.
     Deaf,
-    /// Looks whether it has any input or terminal, and fails if so.
+    /// Checks that it has no input and no terminal, and fails otherwise.
     Probe,
-    /// Starts so many processes and leaves them behind.
+    /// Starts this many processes and leaves them behind.
     Fork(u32),
-    /// The first attempts end with these codes, all others succeed.
+    /// Ends its first attempts with these codes; later attempts succeed.
     Exits(&'static [i32]),
-    /// Later attempts than the first take so many milliseconds.
+    /// Works for this many milliseconds in each attempt after the first.
     Grow(u32),
-    /// Kills its node each time.
+    /// Kills its node in each attempt.
     Poison,
-    /// A request to the store at this URL.
+    /// Sends a request to the store at this URL.
     Post(String),
 }
 
-/// Which failures are tried again.
+/// The failures that are tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Retried {
     Any,
-    /// Those with these codes.
+    /// Failures with these codes.
     On(&'static [i32]),
-    /// All but those with these.
+    /// Failures with any other codes.
     NeverOn(&'static [i32]),
 }
 
-/// When a job is asked whether its work is done before it is started.
+/// The attempts before which a job is asked whether its work is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Check {
     Never,
-    /// Before all attempts but the first.
+    /// All attempts but the first.
     OnRetry,
     Always,
 }
@@ -80,36 +82,36 @@ pub(crate) enum Check {
 #[allow(clippy::struct_excessive_bools, reason = "each says one thing a job is or is not")]
 pub(crate) struct Job {
     pub(crate) name: String,
-    /// When it is due, in the order of time.
+    /// Its schedules, in the order of time.
     pub(crate) phases: Vec<Phase>,
     pub(crate) overlap: Overlap,
     pub(crate) catch_up: &'static str,
     pub(crate) is_at_most_once: bool,
     pub(crate) act: Act,
-    /// How long an attempt takes.
+    /// The length of an attempt.
     pub(crate) work: Micros,
-    /// Failed attempts that are tried again, each after `retry_delay`.
+    /// The number of retries, each after `retry_delay`.
     pub(crate) retries: u32,
     pub(crate) retry_delay: Micros,
-    /// Whether the delay doubles with each failure.
+    /// True if the delay doubles with each failure.
     pub(crate) is_backing_off: bool,
     pub(crate) retried: Retried,
     pub(crate) check: Check,
     /// The time over which missed runs are spread.
     pub(crate) spread: Micros,
-    /// How long an attempt may take.
+    /// The timeout of an attempt.
     pub(crate) timeout: Micros,
-    /// Whether it is one of the queue `crowd`, of few slots.
+    /// True if it is in the queue `crowd`, which has few slots.
     pub(crate) is_in_crowd: bool,
-    /// What it shares with others.
+    /// The things it shares with other jobs.
     pub(crate) sharing: Sharing,
-    /// How many a round of catching up runs at most: none = all.
+    /// The most runs of a round of catching up; `None` for all.
     pub(crate) max_count: Option<i64>,
-    /// False if its `add` was never answered, so that it may exist or not.
+    /// False if its `add` was never acknowledged, so that it may exist or not.
     pub(crate) is_sure: bool,
-    /// When its `add` was over; 0 for one of the file.
+    /// The end of its `add`; 0 for a job of the file.
     pub(crate) added: Micros,
-    /// Of its definition, if it is removed and added again.
+    /// The version of its definition, if it is removed and added again.
     pub(crate) version: Option<u32>,
 }
 
@@ -144,12 +146,12 @@ impl Job {
         self
     }
 
-    /// Whether it comes again and again.
+    /// Returns true if the job has a schedule.
     pub(crate) fn is_recurring(&self) -> bool {
         self.phases.iter().any(|phase| matches!(phase.when, When::Seconds(_) | When::Every { .. }))
     }
 
-    /// Its program with arguments.
+    /// Returns its program with arguments.
     pub(crate) fn command(&self, dir: &Path) -> Vec<String> {
         let (what, number) = match &self.act {
             Act::FailFirst(attempts) => ("fail-first", attempts.to_string()),
@@ -169,7 +171,7 @@ impl Job {
         script(dir, &args)
     }
 
-    /// Whether a failure with this code is tried again while retries are left.
+    /// Returns true if a failure with this code is tried again while retries are left.
     pub(crate) fn is_retried_on(&self, code: i32) -> bool {
         match self.retried {
             Retried::Any => true,
@@ -178,12 +180,12 @@ impl Job {
         }
     }
 
-    /// How long it waits after so many failures, of which there is one at least.
+    /// Returns the delay after this many failures, at least one.
     pub(crate) fn waits_after(&self, failures: u32) -> Micros {
         if self.is_backing_off { self.retry_delay << failures.saturating_sub(1).min(10) } else { self.retry_delay }
     }
 
-    /// Its table in `jobs.toml`.
+    /// Returns its table in `jobs.toml`.
     pub(crate) fn toml(&self, dir: &Path) -> String {
         let mut text = format!("[jobs.{}]\n", self.name);
         match self.phases.last().map(|phase| phase.when) {
@@ -234,7 +236,7 @@ impl Job {
         text
     }
 
-    /// Its line for `schedctl add --stdin`, if it is due once.
+    /// Returns its line for `schedctl add --stdin`, if it is due once.
     pub(crate) fn json(&self, dir: &Path) -> Option<Value> {
         let When::Once(due) = self.phases.first()?.when else { return None };
         let at = jiff::Timestamp::from_microsecond(due).ok()?.to_string();
@@ -254,14 +256,15 @@ impl Job {
     }
 }
 
-/// The program of all jobs, with these arguments.
+/// Returns the program of all jobs, with these arguments.
 fn script(dir: &Path, args: &[&str]) -> Vec<String> {
     let file = dir.join("job.bash").display().to_string();
     let all = ["/bin/bash", &file, &dir.display().to_string()];
     all.into_iter().chain(args.iter().copied()).map(str::to_owned).collect()
 }
 
-/// What all tables have in common: short times, and a mark by which every process of the test is known.
+/// Returns the part that all tables have in common: short times, and a mark that every process of
+/// the test carries.
 pub(crate) fn head(dir: &Path, lease: Micros) -> String {
     format!(
         "[daemon]\nlease = \"{}s\"\ntick = \"100ms\"\nshutdown_grace = \"3s\"\n\
@@ -273,7 +276,7 @@ pub(crate) fn head(dir: &Path, lease: Micros) -> String {
     )
 }
 
-/// The jobs of the file.
+/// Returns the jobs of the file.
 pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
     let cron = |rng: &mut Rng| When::Seconds([3, 4, 5, 6, 7][rng.usize(..5)]);
     let every = |period| When::Every { period, anchor: (0, 0) };
@@ -285,10 +288,11 @@ pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
         let job = Job::new(&format!("caught-{catch_up}"), Act::Work, 200).due(every(3 + i64::try_from(number).unwrap()));
         jobs.push(Job { catch_up, ..job });
     }
-    // Longer than the lease: renewed while they run.
+    // These jobs run longer than the lease, which is renewed meanwhile.
     jobs.push(Job::new("long", Act::Work, rng.i64(7_000..9_000)).due(every(rng.i64(9..14))));
     jobs.push(Job::new("long-cron", Act::Work, rng.i64(6_000..9_000)).due(When::Seconds(15)));
-    // So long and so often that there is always one another node would have before it ends: one not stopped in time is seen.
+    // This job is so long and frequent that another node always has a run before one ends. A
+    // process that is not stopped in time is therefore noticed.
     jobs.push(Job { overlap: Overlap::Allow, ..Job::new("longest", Act::Work, 19_000).due(every(5)) });
     jobs.push(Job { catch_up: "all", spread: 4 * SECOND, ..Job::new("spread", Act::Work, 200).due(every(4)) });
     jobs.push(Job { overlap: Overlap::Queue, ..Job::new("queueing", Act::Work, rng.i64(2_000..5_500)).due(When::Seconds(4)) });
@@ -297,13 +301,14 @@ pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
     jobs.push(Job { is_at_most_once: true, ..Job::new("once-short", Act::Work, rng.i64(100..2_000)).due(cron(rng)) });
     jobs.push(Job { is_at_most_once: true, ..Job::new("once-long", Act::Work, rng.i64(6_000..8_000)).due(every(10)) });
     jobs.push(Job { retries: 3, ..Job::new("failing", Act::FailFirst(2), 300).due(every(rng.i64(8..12))) });
-    // Tried again twice, then failed by a code that is not; and one that is tried again unless it says otherwise.
+    // The first job is retried twice and then fails by a code that is not retried. The second is
+    // retried unless its code forbids it.
     let backing_off =
         Job { retries: 5, retry_delay: SECOND / 2, is_backing_off: true, ..Job::new("by-code", Act::Exits(&[75, 75, 3]), 100) };
     jobs.push(Job { retried: Retried::On(&[75]), ..backing_off }.due(every(rng.i64(8..12))));
     let never = Job { retries: 2, retry_delay: SECOND / 2, ..Job::new("but-by-code", Act::Exits(&[1, 3]), 100) };
     jobs.push(Job { retried: Retried::NeverOn(&[3]), ..never }.due(every(rng.i64(8..12))));
-    // Killed before it is done, it is tried again; killed just after, it is not.
+    // A run killed before it is done is tried again; a run killed just after is not.
     let checked = Job { retries: 3, check: Check::OnRetry, ..Job::new("checked-retry", Act::FailFirst(1), rng.i64(300..900)) };
     jobs.push(checked.due(every(rng.i64(4..7))));
     let checked = Job { retries: 3, check: Check::Always, ..Job::new("checked-always", Act::Work, rng.i64(300..3_000)) };
@@ -320,7 +325,7 @@ pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
     jobs.push(Job::new("pausing", Act::Work, 300).due(When::Seconds(3)));
     jobs.push(Job::new("stopping", Act::Work, 9_000).due(every(12)));
     jobs.push(Job::new("edited", Act::Work, 200).due(When::Seconds(4)));
-    // What leaves processes behind, is tried again, or gives way to the next, on the small node too.
+    // Jobs that leave processes behind, are retried, or are replaced run on the small node too.
     for job in jobs.iter_mut().filter(|job| ASIDE.contains(&&*job.name)) {
         job.sharing.queue = Some("aside");
     }
@@ -328,7 +333,7 @@ pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
     jobs
 }
 
-/// `count` jobs due once each, within two seconds from `due`.
+/// Returns `count` jobs, each due once within two seconds from `due`.
 pub(crate) fn burst(rng: &mut Rng, number: usize, count: usize, due: Micros) -> Vec<Job> {
     let one = |rng: &mut Rng, at: usize| {
         let due = (due + rng.i64(0..2_000) * 1000) / 1000 * 1000;
@@ -338,14 +343,15 @@ pub(crate) fn burst(rng: &mut Rng, number: usize, count: usize, due: Micros) -> 
     (0..count).map(|at| one(rng, at)).collect()
 }
 
-/// `count` jobs of the queue `paced`, due at once.
+/// Returns `count` jobs of the queue `paced`, all due at the same time.
 pub(crate) fn paced(number: usize, count: usize, due: Micros) -> Vec<Job> {
     let sharing = Sharing { queue: Some("paced"), ..Sharing::default() };
     let one = |at| Job::new(&format!("paced{number}-{at}"), Act::Work, 50).due(When::Once(due / 1000 * 1000)).owed();
     (0..count).map(|at| Job { sharing: sharing.clone(), ..one(at) }).collect()
 }
 
-/// `count` jobs of one unique key, due one soon after the other: while one is there the others are refused.
+/// Returns `count` jobs of one unique key, due one soon after the other. While one exists the
+/// others are refused.
 pub(crate) fn unique(number: usize, count: usize, due: Micros) -> Vec<Job> {
     let sharing = Sharing { unique: Some(INVOICE), ..Sharing::default() };
     let one = |at: usize| {
@@ -355,23 +361,23 @@ pub(crate) fn unique(number: usize, count: usize, due: Micros) -> Vec<Job> {
     (0..count).map(|at| Job { sharing: sharing.clone(), ..one(at) }).collect()
 }
 
-/// A job of the queue `crowd`, due then.
+/// Returns a job of the queue `crowd` with this due time.
 pub(crate) fn crowded(name: &str, due: Micros) -> Job {
     Job { is_in_crowd: true, ..Job::new(name, Act::Work, 30).due(When::Once(due / 1000 * 1000)).owed() }
 }
 
-/// A job that leaves `count` processes behind, due then.
+/// Returns a job with this due time that leaves `count` processes behind.
 pub(crate) fn forking(name: &str, count: u32, due: Micros) -> Job {
     Job::new(name, Act::Fork(count), 1_000).due(When::Once(due / 1000 * 1000)).owed()
 }
 
-/// The job that kills its node each time it is tried.
+/// Returns the job that kills its node in each attempt.
 pub(crate) fn poison(due: Micros) -> Job {
     Job::new("poison", Act::Poison, 60_000).due(When::Once(due / 1000 * 1000)).owed()
 }
 
 impl Job {
-    /// One that is due once is owed from the moment it is accepted.
+    /// Marks a one-shot as owed from the moment it is accepted.
     pub(crate) fn owed(mut self) -> Self {
         for phase in &mut self.phases {
             phase.sure_from = 0;

@@ -1,4 +1,5 @@
-//! Redis when all is over: nothing live is left, and each key that stays belongs to something that history or a list still names.
+//! The checks of Redis at the end: no live run is left, and each key belongs to something that
+//! history or a list names.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,7 @@ use redis::Connection;
 
 use crate::evidence::Micros;
 
-/// The keys that only live runs have, each with what it holds.
+/// Returns the keys that only live runs have, each with its content.
 pub(crate) fn live(connection: &mut Connection) -> Vec<String> {
     let live = ["leases", "stops", "due:", "open:", "waiting:", "held:", "queued:", "running:"];
     let of_these = all(connection).into_iter().filter(|key| live.iter().any(|kind| key.starts_with(kind)));
@@ -18,7 +19,8 @@ pub(crate) fn live(connection: &mut Connection) -> Vec<String> {
         .collect()
 }
 
-/// The keys that belong to nothing: a run or an output no index names, a job that is in no list.
+/// Returns the keys that belong to nothing: a run or an output that no index names, or a job in no
+/// list.
 pub(crate) fn stray(connection: &mut Connection) -> Vec<String> {
     let members = |connection: &mut Connection, key: &str| -> BTreeSet<String> {
         let members: Vec<String> = redis::cmd("ZRANGE").arg(whole(key)).arg(0).arg(-1).query(connection).unwrap();
@@ -36,13 +38,16 @@ pub(crate) fn stray(connection: &mut Connection) -> Vec<String> {
     all(connection).into_iter().filter(is_stray).collect()
 }
 
-/// Since when a run waited for its turn or at a gate, as its record says.
-pub(crate) fn waited_from(connection: &mut Connection, run: &str) -> Option<Micros> {
-    let ms: Option<String> = redis::cmd("HGET").arg(whole(&format!("run:{run}"))).arg("waited_from").query(connection).unwrap();
-    ms?.parse::<Micros>().ok()?.checked_mul(1000)
+/// Returns the time from which a run waited for its turn or at a gate, and the time a gate let it
+/// in, by its record.
+pub(crate) fn waits_of(connection: &mut Connection, run: &str) -> [Option<Micros>; 2] {
+    let mut command = redis::cmd("HMGET");
+    let fields: [Option<String>; 2] =
+        command.arg(whole(&format!("run:{run}"))).arg(&["waited_from", "waited_to"]).query(connection).unwrap();
+    fields.map(|ms| ms?.parse::<Micros>().ok()?.checked_mul(1000))
 }
 
-/// All keys of the namespace, without its prefix, in order.
+/// Returns all keys of the namespace without its prefix, in order.
 fn all(connection: &mut Connection) -> BTreeSet<String> {
     let keys: Vec<String> = redis::cmd("KEYS").arg(whole("*")).query(connection).unwrap();
     keys.into_iter().filter_map(|key| Some(key.strip_prefix("{schedd}:")?.to_owned())).collect()

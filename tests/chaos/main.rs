@@ -1,19 +1,20 @@
-//! The black-box proof of schedd's guarantees, in the manner of Jepsen's test of Chronos: real nodes on a real Redis are hurt
-//! while jobs tell what they do, and a checker holds that against what was promised. schedd's own records are compared, never
-//! trusted.
+//! The black-box proof of schedd's guarantees, in the manner of Jepsen's test of Chronos.
+//! Real nodes on a real Redis suffer faults while jobs report what they do, and a checker compares
+//! that with the promises.
+//! The records of schedd are compared, never trusted.
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | `plan`, `jobs`, `sharing`, `schedule` | what a seed means: jobs, what they share, faults, and when jobs are due by plain arithmetic |
-//! | `small` | the node of few places, and the runs it has to put in order |
-//! | `stage`, `grounds`, `proxy`, `http_store` | the nodes, what they stand on, their ways to Redis, and the store jobs write to |
-//! | `faults/` | one file a family of faults, each with what its row may do to the promises |
-//! | `hands`, `adding`, `readding` | what people do meanwhile |
-//! | `job.bash`, `effects` | jobs telling what they do, and reading it |
+//! | `plan`, `jobs`, `sharing`, `schedule` | the meaning of a seed: jobs, what they share, faults, and due times by plain arithmetic |
+//! | `small` | the node with few slots, and the runs it has to put in order |
+//! | `stage`, `grounds`, `proxy`, `http_store` | the nodes, their environment, their connections to Redis, and the store jobs write to |
+//! | `faults/` | one file for each family of faults, each with the harm its row may do to the promises |
+//! | `hands`, `adding`, `readding` | the actions of operators meanwhile |
+//! | `job.bash`, `effects` | the reports of jobs, and their reader |
 //! | `settle`, `keys` | the end: everything owed is awaited and read once |
-//! | `metronome`, `soak` | how slow this host itself is, and what nodes use in a long steady run |
-//! | `evidence`, `checker/` | all that is known, and the pure judgement of it, which tests itself at each start |
-//! | `trial`, `report` | one seed from its plan to its findings, and what is printed |
+//! | `metronome`, `soak` | the slowness of this host itself, and the resources of nodes in a long steady run |
+//! | `evidence`, `checker/` | all that is known, and its judgement without I/O, which tests itself at each start |
+//! | `trial`, `report` | one seed from its plan to its findings, and the output |
 //! | `redis_clock` | steps of Redis' own clock, with a judgement of their own |
 //! | `mutants`, `play` | daemons that break a rule, and the scene that makes each visible |
 
@@ -55,42 +56,45 @@ use std::time::Duration;
 
 use clap::Parser;
 
-/// Hurts real nodes and checks what their jobs did. Prints its seed: the same one gives the same plan.
+/// Inflicts faults on real nodes and checks what their jobs did. Prints its seed: the same seed
+/// gives the same plan.
 #[derive(Debug, Parser)]
 #[command(name = "chaos")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 struct Args {
-    /// The seed of the plan [default: from the clock]
+    /// Seed of the plan [default: from the clock]
     #[arg(long)]
     seed: Option<u64>,
-    /// How long it takes in all, about
+    /// Duration of the whole trial, in seconds, roughly
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u64).range(45..))]
     seconds: u64,
-    /// Nodes, beside the small one
+    /// Number of nodes, besides the small one
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=20))]
     nodes: u64,
-    /// Only these faults; "none" for none
+    /// Inflict only these faults; "none" for none
     #[arg(long, value_delimiter = ',')]
     faults: Vec<String>,
-    /// Only jobs whose names begin so
+    /// Run only jobs whose names begin with one of these
     #[arg(long, value_delimiter = ',')]
     jobs: Vec<String>,
-    /// Keep the directory with all that was recorded
+    /// Keep the directory with all records
     #[arg(long)]
     verbose: bool,
-    /// A long steady run: only Redis, the ways to it and files are hurt, and what nodes use is watched
+    /// Run long and steadily: only Redis, the connections to it and files suffer; the resources of
+    /// nodes are watched
     #[arg(long)]
     soak: bool,
-    /// Only the proof that the checker sees broken rules: daemons that break one, each in a scene that shows it
+    /// Only prove that the checker notices broken rules: each mutant breaks a rule in a scene that
+    /// shows it
     #[arg(long)]
     mutants: bool,
-    /// The same with this one only
+    /// Only prove it with this mutant
     #[arg(long, value_name = "NAME", conflicts_with = "mutants")]
     mutant: Option<String>,
-    /// Only steps of Redis' own clock, for so many seconds
+    /// Only step Redis' own clock, for --seconds
     #[arg(long, conflicts_with_all = ["soak", "mutants", "mutant", "faults", "jobs", "nodes"])]
     redis_clock: bool,
-    /// Only the checker's tests of itself
+    /// Run only the checker's tests of itself
     #[arg(long)]
     self_test: bool,
 }

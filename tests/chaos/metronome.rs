@@ -1,6 +1,8 @@
-//! How slow this host itself is, four times a second: how long it takes to start a shell, how long a sleep is overslept, and how
-//! long the threads of daemons and keepers wait for a processor though they could run. What that takes beyond a tenth of a second
-//! no scheduler could have made up for: the checker adds it to what is allowed around that time, and the report tells the worst.
+//! Measures how slow this host itself is, four times a second.
+//! It measures how long a shell takes to start, how long a sleep is overslept, and how long threads
+//! of daemons and keepers wait for a processor.
+//! No scheduler could make up for what exceeds a tenth of a second.
+//! The checker adds it to the allowed delay around that time, and the report shows the worst.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,7 +16,7 @@ use crate::stage::Stage;
 const USUAL: Micros = 100_000;
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Ticks until the stage is over; gives when it was slow, and by how much.
+/// Ticks until the stage is over. Returns the times at which the host was slow, and by how much.
 pub(crate) fn tick(stage: &Stage) -> Vec<(Micros, Micros)> {
     let mut lags = Vec::new();
     let mut waited = HashMap::new();
@@ -33,8 +35,9 @@ pub(crate) fn tick(stage: &Stage) -> Vec<(Micros, Micros)> {
     lags
 }
 
-/// The longest that a thread of a daemon or keeper has waited for a processor since the last look: the second number of its
-/// `schedstat`, in nanoseconds.
+/// Returns the longest time that a thread of a daemon or keeper has waited for a processor since
+/// the last call.
+/// It is the second number of the thread's `schedstat`, in nanoseconds there.
 fn queued(stage: &Stage, waited: &mut HashMap<PathBuf, Micros>) -> Micros {
     let mut longest = 0;
     for node in stage.nodes() {

@@ -1,4 +1,5 @@
-//! The daemon with one rule broken, chosen by `SCHEDD_MUTANT`: what the chaos checker must catch. Never installed.
+//! The daemon with one broken rule, chosen by `SCHEDD_MUTANT`, which the chaos checker must notice.
+//! Never installed.
 
 use std::process::ExitCode;
 

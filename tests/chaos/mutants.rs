@@ -1,5 +1,6 @@
-//! The checker's proof of itself on real daemons: each of the mutants of `src/store/mutants.rs` is played in a scene that shows
-//! its broken rule, and beside it the same build with no broken rule, of which nothing may be found.
+//! The checker's proof of itself on real daemons.
+//! Each mutant of `src/store/mutants.rs` plays in a scene that shows its broken rule.
+//! The same build without a broken rule plays beside it and must give no finding.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,12 +22,12 @@ use crate::small;
 use crate::stage::Interrupted;
 use crate::trial::Failure;
 
-/// A broken rule and the scene in which it shows.
+/// A broken rule, and the scene in which it shows.
 struct Mutant {
     name: &'static str,
-    /// What is broken.
+    /// The broken rule, in words.
     rule: &'static str,
-    /// The verdicts of which one must be raised.
+    /// The verdicts, at least one of which must be raised.
     wanted: &'static [Verdict],
     scene: Scene,
 }
@@ -65,7 +66,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "reaper-trusts-clock",
         rule: "a lease has ended when the node's own clock says so",
-        // Missing: taken from its node again and again before it could begin, it is poison.
+        // Missing: the run is taken from its node again and again before it could begin, so it
+        // fails as poison.
         wanted: &[Verdict::Overlap, Verdict::Dup, Verdict::Missing],
         scene: Scene {
             nodes: 2,
@@ -123,14 +125,14 @@ fn once(name: &str, act: Act, work_ms: i64) -> Job {
     Job::new(name, act, work_ms).due(When::Once(Play::soon())).owed()
 }
 
-/// A node tells an end when its run has long been given to another.
+/// A node reports an end long after its run was given to another node.
 fn told_late(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.add(vec![once("growing", Act::Grow(6_000), 1_000)]);
     let Some(first) = play.await_begin(1)? else { return Ok(()) };
     play.freeze(&first.node, |play| play.await_begin(2).map(|_| ()))
 }
 
-/// A node dies while it claims run after run; another goes on.
+/// A node dies while it claims one run after the other; another node goes on.
 fn killed_while_claiming(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.take_away(1);
     let start = Play::soon();
@@ -142,7 +144,7 @@ fn killed_while_claiming(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.pause(Duration::from_secs(3))
 }
 
-/// A node dies with an at-most-once run; another goes on.
+/// A node dies with an at-most-once run; another node goes on.
 fn killed_at_most_once(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.add(vec![Job { is_at_most_once: true, ..once("once", Act::Work, 5_000) }]);
     let Some(first) = play.await_begin(1)? else { return Ok(()) };
@@ -164,32 +166,32 @@ fn look_on(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.pause(Duration::from_secs(5))
 }
 
-/// Two that exclude each other, due together.
+/// Two jobs that exclude each other, due together.
 fn grouped() -> Vec<Job> {
     let sharing = Sharing { group: Some("alone"), ..Sharing::default() };
     let one = |name: &str| Job { sharing: sharing.clone(), ..Job::new(name, Act::Work, 700).due(When::Seconds(5)) };
     vec![one("one"), one("other")]
 }
 
-/// Three that take turns.
+/// Three jobs that take turns.
 fn turning() -> Vec<Job> {
     let mut jobs = sharing::zoo(&mut Rng::with_seed(1));
     jobs.retain(|job| job.sharing.group == Some("turns"));
     jobs
 }
 
-/// One that nobody asks for: when it is known, so are the queues of its file.
+/// A job that nobody asks for. When nodes know it, they know the queues of its file too.
 fn by_hand() -> Vec<Job> {
     vec![Job::new("by-hand", Act::Work, 100).due(When::ByHand)]
 }
 
-/// More than the small node can take at once.
+/// Adds more runs than the small node can take at once.
 fn add_batch(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.add(small::batch(0, now() + 3 * SECOND));
     look_on(play)
 }
 
-/// Too many at once for their queues.
+/// Too many jobs at once for their queues.
 fn queueing() -> Vec<Job> {
     let of = |queue: &'static str, number: usize| {
         let sharing = Sharing { queue: Some(queue), ..Sharing::default() };
@@ -202,7 +204,8 @@ fn look_on_long(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.pause(Duration::from_secs(13))
 }
 
-/// A job is removed and added again with another definition while a run of it executes. The run fails and is tried again.
+/// Removes a job and adds it again with another definition while a run of it executes. The run
+/// fails and is tried again.
 fn readd_while_it_executes(play: &mut Play<'_>) -> Result<(), Interrupted> {
     let failing = Job { retries: 1, retry_delay: SECOND, ..Job::new("readded", Act::FailFirst(1), 2_500) };
     let when = When::Seconds(10);
@@ -214,7 +217,7 @@ fn readd_while_it_executes(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.pause(Duration::from_secs(6))
 }
 
-/// A node whose clock is ahead joins the one that has a run.
+/// A node whose clock is ahead joins the node that has a run.
 fn joined_by_another(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.take_away(1);
     play.add(vec![Job { overlap: Overlap::Allow, ..once("lone", Act::Work, 6_000) }]);
@@ -223,7 +226,7 @@ fn joined_by_another(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.pause(Duration::from_secs(3))
 }
 
-/// What came of one.
+/// The result of one mutant.
 struct Row {
     name: &'static str,
     rule: &'static str,
@@ -232,8 +235,8 @@ struct Row {
     control: String,
 }
 
-/// Plays the mutant of this name, or all, one after the other, and prints a table. Fails if one is not caught, or if anything
-/// is found of a daemon that breaks nothing.
+/// Plays the mutant of this name, or all mutants one after the other, and prints a table.
+/// Fails if a mutant is not noticed, or if the daemon without a broken rule gives a finding.
 pub(crate) fn run(name: Option<&str>, interrupted: &Arc<AtomicBool>) -> Result<ExitCode, Failure> {
     let chosen: Vec<&Mutant> = MUTANTS.iter().filter(|mutant| name.is_none_or(|name| name == mutant.name)).collect();
     if chosen.is_empty() {
@@ -259,7 +262,7 @@ pub(crate) fn run(name: Option<&str>, interrupted: &Arc<AtomicBool>) -> Result<E
     Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Plays a scene twice at once: with the broken rule, and without.
+/// Plays a scene twice at the same time: with the broken rule, and without.
 fn prove(mutant: &Mutant, interrupted: &Arc<AtomicBool>) -> Result<Row, Failure> {
     let play = |word: Option<&'static str>| {
         let dir = tempfile::Builder::new().prefix("schedd-chaos-").tempdir_in("/tmp").unwrap();

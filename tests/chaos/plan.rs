@@ -1,4 +1,5 @@
-//! What a seed means: the jobs of the file, the faults one after the other, what people do in between.
+//! The meaning of a seed: the jobs of the file, the faults one after the other, and the actions of
+//! operators in between.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,35 +11,36 @@ use crate::faults::{DECK, Draw, Fault, Reaches, needs};
 use crate::jobs::{Job, head, zoo};
 use crate::trial::TIMING;
 
-/// How long the end of a run takes beside its faults: what is owed is awaited, everything is stopped and read.
+/// The time that the end of a trial takes besides its faults: owed runs are awaited, everything is
+/// stopped and read.
 pub(crate) const SETTLING: Duration = Duration::from_secs(25);
 
-/// A run, planned.
+/// A planned trial.
 pub(crate) struct Plan {
     pub(crate) jobs: Vec<Job>,
-    /// Faults, each with the calm before it.
+    /// The faults, each with the calm before it.
     pub(crate) faults: Vec<(Duration, Box<dyn Fault>)>,
-    /// For what is decided on the way.
+    /// The random numbers for decisions during the trial.
     pub(crate) rng: Rng,
 }
 
-/// What is asked for on the command line.
+/// The request of the command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted<'a> {
     pub(crate) seed: u64,
     pub(crate) nodes: usize,
-    /// How long faults go on.
+    /// The time during which faults go on.
     pub(crate) length: Duration,
-    /// Names of faults; empty = all.
+    /// Names of faults; empty for all.
     pub(crate) faults: &'a [String],
-    /// Names of jobs; empty = all.
+    /// Names of jobs; empty for all.
     pub(crate) jobs: &'a [String],
-    /// Whether daemons and keepers are left alone.
+    /// True if daemons and keepers are left alone.
     pub(crate) steady: bool,
 }
 
 impl Plan {
-    /// The plan of a seed, with a store at `url`. Fails with the name of a fault that does not exist.
+    /// Returns the plan of a seed, with a store at `url`. Fails with the name of an unknown fault.
     pub(crate) fn draw(wanted: &Wanted<'_>, url: &str) -> Result<Self, String> {
         let mut rng = Rng::with_seed(wanted.seed);
         let mut jobs = zoo(&mut rng, url);
@@ -63,7 +65,8 @@ impl Plan {
         Ok(Self { jobs, faults, rng })
     }
 
-    /// Each kind in an order drawn anew when all have been, with a calm before each, until the time is used up.
+    /// Returns the faults until the time is used up, each after a calm.
+    /// The kinds come in a random order, which is drawn anew when all have been used.
     fn schedule(rng: &mut Rng, deck: &[Draw], wanted: &Wanted<'_>) -> Vec<(Duration, Box<dyn Fault>)> {
         let (mut faults, mut left, mut hand) = (Vec::new(), wanted.length, Vec::new());
         while !deck.is_empty() {
@@ -73,7 +76,7 @@ impl Plan {
             }
             let Some(draw) = hand.pop() else { break };
             let fault = draw(rng, wanted.nodes);
-            // Now and then the next one comes before schedd can be over the last.
+            // Now and then the next fault comes before schedd can have recovered from the last.
             let calm = Duration::from_millis(if rng.u32(..3) == 0 { rng.u64(0..500) } else { rng.u64(2_000..6_000) });
             let takes = calm + fault.lasts();
             if takes > left {
@@ -85,13 +88,13 @@ impl Plan {
         faults
     }
 
-    /// The `jobs.toml` of all nodes.
+    /// Returns the `jobs.toml` of all nodes.
     pub(crate) fn toml(&self, dir: &Path) -> String {
         toml_of(&self.jobs, dir, TIMING.lease)
     }
 }
 
-/// The `jobs.toml` with these jobs.
+/// Returns a `jobs.toml` with these jobs.
 pub(crate) fn toml_of(jobs: &[Job], dir: &Path, lease: Micros) -> String {
     jobs.iter().fold(head(dir, lease), |text, job| text + &job.toml(dir))
 }

@@ -1,7 +1,8 @@
-//! One scene: a fixed little plan that makes one broken rule visible, on a stage of its own, judged by the same checker as all
-//! else. Leases are short, so that a scene takes seconds.
+//! One scene: a fixed small plan that makes one broken rule visible, on a stage of its own.
+//! The same checker judges it as everything else. Leases are short, so that a scene takes seconds.
 //!
-//! Invariant: what a scene does to nodes is in its fault log, with the harm its row promises; the checker knows no more of it.
+//! Invariant: whatever a scene does to nodes is in its fault log, with the harm of its row. The
+//! checker knows no more of it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,15 +25,16 @@ use crate::trial::{Ended, Failure, await_jobs, close_phases, open_phases};
 use crate::{effects, metronome, settle, small, soak};
 
 const TIMING: Timing = Timing { lease: 3 * SECOND, reap: SECOND, kill_grace: SECOND, clean: SECOND };
-/// How long a scene waits for a job line, and in the end for what is owed: one with a broken rule may wait in vain.
+/// The time a scene waits for a job's line, and in the end for owed runs. With a broken rule it may
+/// wait in vain.
 const PATIENCE: Duration = Duration::from_secs(12);
 
-/// What is on stage and what is done there.
+/// The nodes and jobs of a scene, and the actions in it.
 pub(crate) struct Scene {
     pub(crate) nodes: usize,
-    /// A variable of the last node.
+    /// A variable in the environment of the last node.
     pub(crate) var: Option<(&'static str, &'static str)>,
-    /// Whether the last node is the small one.
+    /// True if the last node is the small one.
     pub(crate) has_small: bool,
     /// The jobs of the file.
     pub(crate) jobs: fn() -> Vec<Job>,
@@ -48,7 +50,7 @@ pub(crate) struct Play<'a> {
 }
 
 impl Scene {
-    /// Plays it in `dir` with daemons that break a rule, or none.
+    /// Plays the scene in `dir`, with daemons that break a rule or none.
     pub(crate) fn play(&self, dir: &Path, mutant: Option<&str>, interrupted: Arc<AtomicBool>) -> Result<Evidence, Failure> {
         let store = HttpStore::start();
         let mut jobs = (self.jobs)();
@@ -123,7 +125,7 @@ fn read_on(stage: &Stage) -> Vec<Recorded> {
 }
 
 impl Play<'_> {
-    /// A moment a second from now, in whole milliseconds.
+    /// Returns the time one second from now, in whole milliseconds.
     pub(crate) fn soon() -> Micros {
         (now() + SECOND) / 1000 * 1000
     }
@@ -141,7 +143,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Removes the jobs added so, and adds each again with another definition.
+    /// Removes these jobs and adds each again with another definition.
     pub(crate) fn readd(&mut self, when: When) -> Result<(), Interrupted> {
         for readded in &mut self.readded {
             readded.remove(self.stage)?;
@@ -154,7 +156,8 @@ impl Play<'_> {
         self.stage.pause(length)
     }
 
-    /// Waits until so many attempts have begun; gives the last of them, or none if it never began.
+    /// Waits until this many attempts have begun. Returns the last of them, or `None` if it never
+    /// began.
     pub(crate) fn await_begin(&self, number: usize) -> Result<Option<Attempt>, Interrupted> {
         let mut found = None;
         self.stage.wait(PATIENCE, || {
@@ -164,7 +167,8 @@ impl Play<'_> {
         Ok(found)
     }
 
-    /// Takes a node away that has nothing to do: nothing is excused by that.
+    /// Kills a node that has nothing to do. The fault log gets no entry, so nothing is excused by
+    /// it.
     pub(crate) fn take_away(&self, node: usize) {
         kill(&self.stage.nodes()[node]);
     }
@@ -173,14 +177,14 @@ impl Play<'_> {
         self.stage.nodes()[node].start_again(self.stage.dir());
     }
 
-    /// F1 of this node; it is started again when the act ends.
+    /// Inflicts F1 on this node, which is started again when the act ends.
     pub(crate) fn kill_until_the_end(&mut self, node: &str) {
         let from = now();
         kill(self.named(node));
         self.note("F1", format!("kill -9 of {node}"), node, from);
     }
 
-    /// F3 of this node, until `until` is over.
+    /// Inflicts F3 on this node until `until` returns.
     pub(crate) fn freeze(&mut self, node: &str, until: impl FnOnce(&Self) -> Result<(), Interrupted>) -> Result<(), Interrupted> {
         let from = now();
         self.named(node).daemon().signal_if_alive(Signal::STOP);

@@ -1,7 +1,9 @@
-//! The way of one node to Redis, over TCP, with weather on it: answers get lost, connections break or fall silent.
+//! The TCP connection of one node to Redis, with faults: answers get lost, connections break or
+//! fall silent.
 //!
-//! Invariant: bytes that a weather took are never made up for: a connection that lost some stays silent until it is closed, as
-//! one does whose other end has gone without a word.
+//! Invariant: lost bytes are never made up for.
+//! A connection that lost some stays silent until it is closed, like a connection whose other end
+//! vanished.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,24 +14,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What befalls answers.
+/// The fault on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weather {
-    /// Nothing.
+    /// No fault.
     Clear,
-    /// They are lost, the command was done; the connection stays.
+    /// Answers are lost although the commands are done; the connection stays.
     Swallow,
-    /// Each comes only in its first half, then the connection breaks.
+    /// Each answer comes only in its first half, then the connection breaks.
     Cut,
-    /// They come so much later.
+    /// Answers come this much later.
     Slow(Duration),
-    /// They come a few bytes at a time.
+    /// Answers come a few bytes at a time.
     Trickle,
     /// Nothing passes in either direction, and new connections get no answer.
     Blackhole,
 }
 
-/// A listening address that leads to a Redis.
+/// A listening address that forwards to a Redis.
 pub(crate) struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -44,7 +46,7 @@ struct Shared {
 }
 
 impl Proxy {
-    /// A way to the Redis at this unix socket's URL, from an address of this host.
+    /// Starts a proxy on this address of the host, to the Redis at this unix socket's URL.
     pub(crate) fn to(url: &str, from: Ipv4Addr) -> Self {
         let listener = TcpListener::bind((from, 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -68,7 +70,7 @@ impl Proxy {
         *self.shared.weather.lock().unwrap_or_else(PoisonError::into_inner) = weather;
     }
 
-    /// Breaks every connection there is.
+    /// Breaks every open connection.
     pub(crate) fn break_all(&self) {
         for (client, server) in self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             let _ = client.shutdown(Shutdown::Both);
@@ -96,7 +98,7 @@ impl Shared {
                 std::thread::sleep(Duration::from_millis(2));
                 continue;
             };
-            // Without a server the client sees its connection closed.
+            // Without a server the client sees a closed connection.
             let Ok(server) = UnixStream::connect(&self.target) else { continue };
             client.set_nonblocking(false).unwrap();
             let _ = client.set_nodelay(true);

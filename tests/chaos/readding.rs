@@ -1,5 +1,7 @@
-//! Jobs that are removed and added again under their name, with another definition or the same, while runs of them are owed. Some
-//! are added by `schedctl`, some stand in `jobs.toml`. What was not acknowledged is asked for again until it is seen to be done.
+//! Jobs that are removed and added again under their name while runs of them are owed.
+//! The definition is another or the same. Some jobs are added by `schedctl`, some are in
+//! `jobs.toml`.
+//! A change that was not acknowledged is repeated until it is seen to be done.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,10 +16,10 @@ use crate::schedule::{Phase, When};
 use crate::sharing::{READDING, Sharing};
 use crate::stage::{Interrupted, Stage, schedctl};
 
-/// How long a change of the file may take to be seen, and an addition or a removal by `schedctl`.
+/// The time within which a change of the file, an addition or a removal must be seen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How a job is added and removed.
+/// The place where a job is defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// By `schedctl`.
@@ -26,20 +28,20 @@ pub(crate) enum Place {
     File,
 }
 
-/// A name and the jobs that had it.
+/// A name, and the generations of jobs that had it.
 #[derive(Debug, Clone)]
 pub(crate) struct Readded {
-    /// What does not change with the definition.
+    /// The part of the job that does not change with the definition.
     job: Job,
     place: Place,
     generations: Vec<Generation>,
 }
 
-/// Whether a job is there.
+/// The presence of a job in Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Gone,
-    /// With the version asked about.
+    /// Present, with the version asked about.
     Same,
     Other,
 }
@@ -61,7 +63,7 @@ impl Readded {
         self.generations.last().is_some_and(|last| last.removed.1 == Micros::MAX)
     }
 
-    /// Adds it with this version of its definition, until that is seen.
+    /// Adds the job with this version of its definition, and waits until that is seen.
     pub(crate) fn add(&mut self, stage: &Stage, when: When, version: u32) -> Result<(), Interrupted> {
         let phase = Phase { when, sure_from: Micros::MAX, sure_to: Micros::MAX, maybe_from: 0, maybe_to: Micros::MAX };
         let job = Job { phases: vec![phase], version: Some(version), ..self.job.clone() };
@@ -84,7 +86,7 @@ impl Readded {
             }
             match seen(stage, &job.name, version) {
                 Some(Seen::Same) => true,
-                // Redis lost the removal: it is done once more.
+                // Redis lost the removal, so it is repeated.
                 Some(Seen::Other) if self.place == Place::Api => {
                     let _ = schedctl(stage, &["cancel", &job.name]).output();
                     false
@@ -99,7 +101,7 @@ impl Readded {
         Ok(())
     }
 
-    /// Removes it, until that is seen.
+    /// Removes the job, and waits until that is seen.
     pub(crate) fn remove(&mut self, stage: &Stage) -> Result<(), Interrupted> {
         self.begin_to_remove(stage);
         let (name, place) = (&self.job.name, self.place);
@@ -123,7 +125,8 @@ impl Readded {
         }
     }
 
-    /// Takes it out of the file and puts it in again at once, with another definition: some nodes may see only an edit.
+    /// Removes the job from the file and adds it again at once with another definition. Some nodes
+    /// may see only an edit.
     fn exchange(&mut self, stage: &Stage, when: When) -> Result<(), Interrupted> {
         let version = self.version() + 1;
         self.begin_to_remove(stage);
@@ -134,7 +137,7 @@ impl Readded {
         Ok(())
     }
 
-    /// The job as the checker is to know it, with the jobs that had its name.
+    /// Returns the job as the checker must know it, with its generations.
     pub(crate) fn told(self) -> (Job, Vec<Generation>) {
         let phase = |generation: &Generation| {
             let is_once = matches!(generation.when, When::Once(_));
@@ -143,7 +146,7 @@ impl Readded {
                 sure_from: generation.added.1,
                 sure_to: generation.removed.0,
                 maybe_from: if is_once { 0 } else { generation.added.0 },
-                // What was promised once is told when it is taken back.
+                // A one-shot is owed once: its record says when it was taken back.
                 maybe_to: if is_once { Micros::MAX } else { generation.removed.1 },
             }
         };
@@ -152,7 +155,7 @@ impl Readded {
     }
 }
 
-/// What Redis has under this name; none if that cannot be told.
+/// Returns what Redis has under this name; `None` if that is unknown.
 fn seen(stage: &Stage, name: &str, version: u32) -> Option<Seen> {
     let listed = schedctl(stage, &["list", "--json"]).output().unwrap();
     let jobs: Value = serde_json::from_slice(&listed.stdout).ok().filter(|_| listed.status.success())?;
@@ -165,7 +168,7 @@ fn seen(stage: &Stage, name: &str, version: u32) -> Option<Seen> {
     shown.status.success().then_some(if text.contains(&wanted) { Seen::Same } else { Seen::Other })
 }
 
-/// The line for `schedctl add --stdin` of a job with this table.
+/// Returns the line for `schedctl add --stdin` of a job with this table.
 fn line(job: &Job, table: &str, stage: &Stage) -> Value {
     let mut file: Value = toml::from_str(table).unwrap();
     let mut line = file["jobs"][&job.name].take();
@@ -175,7 +178,7 @@ fn line(job: &Job, table: &str, stage: &Stage) -> Value {
     line["env"] = json!({"CHAOS": stage.dir().display().to_string()});
     if let Some(Phase { when: When::Once(due), .. }) = job.phases.first() {
         line["at"] = json!(jiff::Timestamp::from_microsecond(*due).unwrap().to_string());
-        // Nothing is missed of what is due once.
+        // A one-shot has no missed occurrences.
         if let Some(line) = line.as_object_mut() {
             line.remove("catch_up");
             line.remove("late_after");
@@ -186,7 +189,7 @@ fn line(job: &Job, table: &str, stage: &Stage) -> Value {
     line
 }
 
-/// Whoever removes jobs and adds them again.
+/// The operator who removes jobs and adds them again.
 pub(crate) struct Readding<'a> {
     stage: &'a Stage,
     rng: Rng,
@@ -199,7 +202,7 @@ impl<'a> Readding<'a> {
         Self { stage, rng, readded, deeds: Vec::new() }
     }
 
-    /// Removes one and adds it again, until the stage says that it is enough; then removes all.
+    /// Removes a job and adds it again, until `is_enough` returns true; then removes all.
     pub(crate) fn work(&mut self, is_enough: impl Fn() -> bool) -> Result<(), Interrupted> {
         while !is_enough() && !self.readded.is_empty() {
             let at = self.rng.usize(..self.readded.len());
@@ -228,14 +231,15 @@ impl<'a> Readding<'a> {
         let when = self.when(at);
         let readded = &mut self.readded[at];
         if readded.generations.last().is_some_and(|last| last.removed.1 == Micros::MAX) {
-            // Nobody has seen it removed: nothing is known of what would be added.
+            // Nobody has seen the removal, so the effect of an addition would be unknown.
             return Ok(());
         }
         let version = readded.version() + u32::from(is_changed || readded.version() == 0);
         readded.add(self.stage, when, version)
     }
 
-    /// When the next job of this name is due: once it is soon or far ahead, else as the one before.
+    /// Returns the next due time of this name: soon or far ahead for a one-shot, otherwise the
+    /// former schedule.
     fn when(&mut self, at: usize) -> When {
         match self.readded[at].job.phases.first().map(|phase| phase.when) {
             Some(When::Once(_)) => {
@@ -247,7 +251,7 @@ impl<'a> Readding<'a> {
         }
     }
 
-    /// Asks for a run by hand, or for past occurrences, so that runs are owed when the job is removed.
+    /// Asks for a manual run or a backfill, so that runs are owed when the job is removed.
     fn owe(&mut self, at: usize) -> Result<(), Interrupted> {
         let name = self.readded[at].job.name.clone();
         let from = now();
@@ -265,7 +269,7 @@ impl<'a> Readding<'a> {
         self.stage.pause(Duration::ZERO)
     }
 
-    /// What it did, and the jobs as the checker is to know them.
+    /// Returns the operator's actions, and the jobs as the checker must know them.
     pub(crate) fn told(self) -> (Vec<Deed>, Vec<Job>, BTreeMap<String, Vec<Generation>>) {
         let (jobs, generations): (Vec<Job>, Vec<Vec<Generation>>) = self.readded.into_iter().map(Readded::told).unzip();
         let generations = jobs.iter().map(|job| job.name.clone()).zip(generations).collect();
@@ -273,7 +277,8 @@ impl<'a> Readding<'a> {
     }
 }
 
-/// The jobs that are removed and added again. Owed runs of them wait at a group or a queue's limit, spread, for a retry, or by hand.
+/// Returns the jobs that are removed and added again.
+/// Their owed runs wait at a group or a queue's limit, spread, for a retry, or by hand.
 pub(crate) fn zoo() -> Vec<Readded> {
     let in_group = Sharing { group: Some(READDING), ..Sharing::default() };
     let in_queue = Sharing { queue: Some("narrow"), ..Sharing::default() };
@@ -282,7 +287,7 @@ pub(crate) fn zoo() -> Vec<Readded> {
         Readded::new(job, place)
     };
     let work = |ms: i64| Job::new("", Act::Work, ms);
-    // Long enough that a run nearly always waits for its next attempt.
+    // The delay is so long that a run nearly always waits for its next attempt.
     let failing = || Job { retries: 3, retry_delay: 2 * SECOND, ..Job::new("", Act::FailFirst(2), 100) };
     let spread = Job { catch_up: "all", spread: 4 * SECOND, ..work(100) };
     let (alone, due_once) = (&Sharing::default(), When::Once(0));

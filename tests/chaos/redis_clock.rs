@@ -1,8 +1,11 @@
-//! Steps of Redis' own clock: F17. It is set forward and back, by an hour, a day and five years, while nodes and Redis are killed now
-//! and then; what is said of wrong clocks is held against what jobs did, by a judgement of its own.
+//! Steps of Redis' own clock: F17.
+//! The clock is set forward and back, by an hour, a day and five years, while nodes and Redis are
+//! killed now and then.
+//! A judgement of its own compares the promises about wrong clocks with what jobs did.
 //!
-//! It is apart from the other faults: while the clock is wrong, the dues of runs are times of that clock, of which the reference that
-//! judges the others knows nothing.
+//! This test is separate from the other faults.
+//! While the clock is wrong, due times are times of that clock, which the reference of the other
+//! faults does not know.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,16 +30,18 @@ use crate::{adding, effects, metronome, settle};
 const LEASE: Micros = 3 * SECOND;
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
-/// As far as it is set.
+/// The steps, in seconds.
 const STEPS: [i64; 6] = [HOUR, -HOUR, DAY, -DAY, 1_826 * DAY, -1_826 * DAY];
-/// Within what time everything is as it was once the clock is right and all nodes are there.
+/// The time within which everything works as before, once the clock is right and all nodes are
+/// there.
 const AGAIN: Micros = 5 * SECOND;
-/// How late a start may be then.
+/// The latest start after the due time from then on.
 const CLEAN: Micros = SECOND;
-/// How long after a step a script may still use the time before it: it keeps the time at which it began.
+/// The time after a step during which a script may still use the former time: it keeps the time at
+/// which it began.
 const MOMENT: Micros = SECOND / 2;
 
-/// The recurring jobs: name, period in seconds, what their section says.
+/// The recurring jobs: name, period in seconds, section in the file.
 const JOBS: [(&str, i64, &str); 9] = [
     ("second", 1, "cron = \"* * * * * *\""),
     ("every", 2, "every = \"2s\""),
@@ -46,11 +51,12 @@ const JOBS: [(&str, i64, &str); 9] = [
     ("turna", 2, "every = \"2s\"\ngroup = \"clocks\""),
     ("turnb", 2, "every = \"2s\"\ngroup = \"clocks\""),
     ("rated", 1, "every = \"1s\"\nqueue = \"clocks\""),
-    // So long after the end of the run before.
+    // The delay counts from the end of the run before.
     ("delay", 0, "delay = \"1s\""),
 ];
 
-/// An interval in which Redis' clock was `seconds` ahead, and until when nodes or Redis were away.
+/// An interval in which Redis' clock was `seconds` ahead, and the time until which nodes or Redis
+/// were away.
 #[derive(Debug, Clone, Copy)]
 struct Wrong {
     from: Micros,
@@ -59,13 +65,13 @@ struct Wrong {
     all_there: Micros,
 }
 
-/// What is known when all is over.
+/// The evidence at the end.
 struct Seen {
-    /// From when all jobs were there, to when they were taken away.
+    /// The time from which all jobs were known, and the time of their removal.
     from: Micros,
     to: Micros,
     wrong: Vec<Wrong>,
-    /// Which node was killed, and when.
+    /// The killed nodes, each with the time of its death.
     kills: Vec<(String, Micros)>,
     attempts: Vec<Attempt>,
     /// The one-shots that were added, each of which fails once.
@@ -117,7 +123,7 @@ fn play(dir: &Path, seed: u64, length: Duration, interrupted: Arc<AtomicBool>) -
         let mut left = Vec::new();
         let end = Instant::now() + length;
         loop {
-            // Some of these are due while the clock is right, and some when it is wrong.
+            // Some of these jobs are due while the clock is right, and some while it is wrong.
             once.extend(add_once(&stage, once.len()));
             stage.pause(Duration::from_millis(rng.u64(2_000..6_000)))?;
             once.extend(add_once(&stage, once.len()));
@@ -144,7 +150,8 @@ fn play(dir: &Path, seed: u64, length: Duration, interrupted: Arc<AtomicBool>) -
     })
 }
 
-/// Sets the clock wrong for a while, now and then twice, and kills a node or Redis now and then meanwhile.
+/// Sets the clock wrong for a while, sometimes twice, and sometimes kills a node or Redis
+/// meanwhile.
 fn step(stage: &Stage, rng: &mut Rng, seconds: i64, kills: &mut Vec<(String, Micros)>) -> Result<Vec<Wrong>, Interrupted> {
     let mut steps = vec![seconds];
     if rng.u32(..4) == 0 {
@@ -176,7 +183,8 @@ fn step(stage: &Stage, rng: &mut Rng, seconds: i64, kills: &mut Vec<(String, Mic
         stage.redis().restart();
     }
     node.start_again(stage.dir());
-    // A run of a node that was killed is given back when its lease has ended, and a node meets a Redis for a moment before it claims.
+    // A run of a killed node is taken back after the end of its lease.
+    // On a restarted Redis a node waits a moment before it claims.
     let lost = if is_killed { LEASE + 3 * SECOND } else { 0 } + if is_restarted { 3 * SECOND } else { 0 };
     let right = now();
     for wrong in &mut wrong {
@@ -188,7 +196,8 @@ fn step(stage: &Stage, rng: &mut Rng, seconds: i64, kills: &mut Vec<(String, Mic
     Ok(wrong)
 }
 
-/// Adds five one-shots that are due within five seconds and fail once; gives the names of those acknowledged.
+/// Adds five one-shots that are due within five seconds and fail once. Returns the names that were
+/// acknowledged.
 fn add_once(stage: &Stage, number: usize) -> Vec<String> {
     let command = json!(["bash", stage.dir().join("job.bash"), stage.dir(), "fail-first", "30", "1"]);
     let line = |place: usize| {
@@ -205,7 +214,7 @@ fn findings_of_doctor(stage: &Stage) -> Vec<String> {
     findings.iter().map(|finding| format!("doctor: {finding}")).collect()
 }
 
-/// What was broken.
+/// Returns a finding for each broken promise.
 fn judge(seen: &Seen) -> Vec<String> {
     let mut findings: Vec<String> = seen.leftovers.iter().map(|left| format!("LEAK {left}")).collect();
     let mut of_run: BTreeMap<&str, Vec<&Attempt>> = BTreeMap::new();
@@ -214,14 +223,15 @@ fn judge(seen: &Seen) -> Vec<String> {
         let by_redis =
             |at: Micros| seen.wrong.iter().find(|wrong| (wrong.from..wrong.to).contains(&at)).map_or(0, |wrong| wrong.seconds);
         let may_be = [attempt.began - MOMENT, attempt.began].map(|at| attempt.began + by_redis(at) * SECOND);
-        // What failed early is tried again whenever its clock is right.
+        // A run that failed while the clock was ahead is retried when the clock is right, which may be
+        // before its due time.
         if attempt.number == 1 && may_be.iter().all(|at| *at < attempt.run.due) {
             findings.push(format!("EARLY {attempt}"));
         }
     }
     for attempts in of_run.values() {
         for pair in attempts.windows(2) {
-            // A node that is killed may not have told the end of what it ran.
+            // A killed node may not have reported the end of its run.
             let is_lost =
                 |(node, at): &(String, Micros)| *node == pair[0].node && (0..SECOND).contains(&(at - pair[0].last_sign));
             let is_done = pair[0].is_done() && !seen.kills.iter().any(is_lost);
@@ -247,7 +257,8 @@ fn judge(seen: &Seen) -> Vec<String> {
     findings
 }
 
-/// The times in which the clock was right, each from when all is to be as it was.
+/// Returns the intervals in which the clock was right, each from the time when everything must work
+/// as before.
 fn right_times(seen: &Seen) -> Vec<(Micros, Micros)> {
     let mut times = Vec::new();
     let mut from = seen.from + AGAIN;
@@ -260,12 +271,13 @@ fn right_times(seen: &Seen) -> Vec<(Micros, Micros)> {
     times
 }
 
-/// What is wrong with a job between two instants at which the clock was right all along: a due without its start in time, or none for
-/// longer than its period. Of a delay that is the time from an end to the next start.
+/// Returns what is wrong with a job in an interval in which the clock was right.
+/// A due time has no start or a late start, or no due time came for longer than the period.
+/// For the job with a delay it is the time from an end to the next start.
 fn in_right_time(seen: &Seen, job: &str, period: Micros, from: Micros, to: Micros) -> Option<String> {
     let lag: Micros =
         seen.host_lags.iter().filter(|(at, _)| (from - SECOND..to + SECOND).contains(at)).map(|(_, lag)| *lag).max().unwrap_or(0);
-    // A member of a group waits for the other's turn.
+    // A member of a group waits for the other member's turn.
     let slack = CLEAN + lag + if job.starts_with("turn") { SECOND } else { 0 };
     let begun = seen.attempts.iter().filter(|attempt| attempt.run.job == job);
     let begun: Vec<&Attempt> = begun.filter(|attempt| (from - period - slack..to).contains(&attempt.began)).collect();
@@ -299,10 +311,11 @@ fn at_second(at: Micros) -> String {
     format!("{:.3}", span(at))
 }
 
-/// What breaks a sound history.
+/// A change that breaks a sound history.
 type Harm<'a> = &'a dyn Fn(&mut Seen);
 
-/// Histories that must raise a verdict, and one that must raise none.
+/// Judges one sound history, which must give no finding, and broken histories, which must each give
+/// their finding.
 fn self_test() {
     let attempt = |job: &str, due: i64, began: i64, number: u32, code: Option<i32>| {
         let run = RunName::parse(&format!("{job}@{}", due * 1_000)).unwrap();
@@ -329,7 +342,7 @@ fn self_test() {
             attempts.extend((0..20).chain(25..50).step_by(step).map(|second| attempt(job, second, second, 1, Some(0))));
             attempts.push(attempt(job, 22 + HOUR, 22, 1, Some(0)));
         }
-        // Each other period begins anew after the step.
+        // The periods of this job begin anew after the step.
         attempts.retain(|one| !(one.run.job == "all" && one.run.due > 24 * SECOND && one.run.due < HOUR * SECOND));
         attempts.extend((27..50).step_by(3).map(|second| attempt("all", second, second, 1, Some(0))));
         attempts.push(attempt("once-0", 30, 30, 1, Some(1)));

@@ -1,4 +1,4 @@
-//! What is printed: the fault log, the counts, each finding, the table of verdicts and the last line.
+//! The output: the fault log, the counts, each finding, the table of verdicts and the last line.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use crate::checker::{self, Finding, Verdict};
 use crate::evidence::{Evidence, Excuse, Micros, Reach, span};
 use crate::faults::needs::NOT_MADE;
 
-/// Findings of one verdict shown in full; of the others only the number.
+/// The number of findings of one verdict that are shown in full; the rest are only counted.
 const SHOWN: usize = 5;
 
-/// Prints all but the last line.
+/// Prints everything but the last line.
 pub(crate) fn print(evidence: &Evidence, findings: &[Finding], begun: Micros) {
     println!("\n-- faults, in seconds from the start");
     for fault in &evidence.faults {
@@ -76,7 +76,7 @@ pub(crate) fn print(evidence: &Evidence, findings: &[Finding], begun: Micros) {
     }
 }
 
-/// The verdicts raised, each with how often, for one line.
+/// Returns the verdicts that were raised, each with its count, in one line.
 pub(crate) fn raised(findings: &[Finding]) -> String {
     let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
     let raised: Vec<String> = Verdict::ALL

@@ -1,41 +1,43 @@
-//! The reference: when jobs are due, by plain arithmetic on seconds. It shares nothing with schedd's own cron and periods.
+//! The reference: due times by plain arithmetic on seconds. It shares nothing with the cron and
+//! periods of schedd.
 
 use crate::evidence::{Micros, SECOND};
 
-/// When a job is due.
+/// The schedule of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
     /// `*/STEP * * * * *`: at each second of a minute that STEP divides.
     Seconds(i64),
-    /// Each PERIOD, counted from a whole second the first of the nodes chose between these two.
+    /// Each PERIOD, counted from a whole second that the first of the nodes chose.
     Every {
-        /// Seconds.
+        /// The period, in seconds.
         period: i64,
-        /// The earliest and the latest that second can be.
+        /// The earliest and the latest possible second of the anchor.
         anchor: (Micros, Micros),
     },
-    /// Once.
+    /// Once, at this time.
     Once(Micros),
-    /// When a person asks for it.
+    /// Only by hand.
     ByHand,
 }
 
-/// A time in which a job had one schedule.
+/// An interval in which a job had one schedule.
 #[derive(Debug, Clone)]
 pub(crate) struct Phase {
     pub(crate) when: When,
-    /// What is due from here ...
+    /// An occurrence from here ...
     pub(crate) sure_from: Micros,
     /// ... to here is owed.
     pub(crate) sure_to: Micros,
-    /// What is due from here ...
+    /// An occurrence from here ...
     pub(crate) maybe_from: Micros,
     /// ... to here may run.
     pub(crate) maybe_to: Micros,
 }
 
 impl When {
-    /// The dues from `from` to before `to`. `seen` is any due seen of it, which tells the anchor of a period.
+    /// Returns the due times from `from` to before `to`. `seen` is any observed due time of the
+    /// job, which gives a period's anchor.
     pub(crate) fn dues(self, from: Micros, to: Micros, seen: Option<Micros>) -> Vec<Micros> {
         let seconds = || (from.div_euclid(SECOND)..=to.div_euclid(SECOND)).map(|second| second * SECOND);
         let within = |due: &Micros| (from..to).contains(due);
@@ -50,13 +52,14 @@ impl When {
         }
     }
 
-    /// Whether a job with this schedule may be due then.
+    /// Returns true if a job with this schedule may be due at this time.
     pub(crate) fn allows(self, due: Micros, seen: Option<Micros>) -> bool {
         match self {
             Self::Every { period, anchor } => {
                 let step = period * SECOND;
                 let is_in_step = seen.is_none_or(|seen| (due - seen) % step == 0);
-                // Some whole second the nodes may have chosen is whole periods before it.
+                // The due time must lie whole periods after some second that the nodes may have
+                // chosen.
                 let first = anchor.0.div_euclid(SECOND)..=anchor.1.div_euclid(SECOND);
                 is_in_step && due % SECOND == 0 && first.into_iter().any(|second| (due - second * SECOND) % step == 0)
             }

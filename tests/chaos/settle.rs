@@ -1,4 +1,5 @@
-//! The end of a run: recurring jobs are stopped, what is owed is awaited, and everything is read once.
+//! The end of a trial: recurring jobs are stopped, owed runs are awaited, and everything is read
+//! once.
 
 use std::fs;
 use std::time::Duration;
@@ -12,14 +13,15 @@ use crate::keys;
 use crate::soak::{self, Usage};
 use crate::stage::{Interrupted, Stage, schedctl};
 
-/// The most that what is owed may take once nothing is wrong any more.
+/// The longest time that owed runs may take once nothing is wrong any more.
 pub(crate) const OWED: Duration = Duration::from_secs(60);
-/// Growth of open files of a daemon or keeper that is no leak: connections that are being replaced.
+/// The growth of open files of a daemon or keeper that is no leak: connections are being replaced.
 const FILES: u64 = 30;
-/// Resident memory of a daemon and its keeper, built for debugging, beyond which something is kept that should not be: KiB.
+/// The resident memory of a daemon (a debug build) and its keeper, in KiB, beyond which something
+/// leaks.
 const RESIDENT: u64 = 160 * 1024;
 
-/// Takes all jobs of the file away and gives when that began and when it was done.
+/// Removes all jobs of the file. Returns when that began and when it was done.
 pub(crate) fn stop_recurring(stage: &Stage, lease: Micros) -> Result<(Micros, Micros), Interrupted> {
     let begun = now();
     stage.write_jobs(&head(stage.dir(), lease));
@@ -31,7 +33,7 @@ pub(crate) fn stop_recurring(stage: &Stage, lease: Micros) -> Result<(Micros, Mi
     Ok((begun, now()))
 }
 
-/// Waits until nothing is due, leased, open or waiting; gives what still is after a long time.
+/// Waits until no run is due, leased, open or waiting. Returns what is left after `limit`.
 pub(crate) fn await_owed(stage: &Stage, limit: Duration) -> Result<Vec<String>, Interrupted> {
     let mut connection = stage.redis().connection();
     stage.wait(limit, || keys::live(&mut connection).is_empty())?;
@@ -40,7 +42,7 @@ pub(crate) fn await_owed(stage: &Stage, limit: Duration) -> Result<Vec<String>, 
     Ok(live.chain(stray).collect())
 }
 
-/// All runs, as `schedctl history` shows them now; kept as `history.json`.
+/// Returns all runs, as `schedctl history` shows them now; also writes them to `history.json`.
 pub(crate) fn read_history(stage: &Stage) -> Result<Vec<Recorded>, String> {
     let output = schedctl(stage, &["history", "--json", "--limit", "0"]).output().unwrap();
     fs::write(stage.dir().join("history.json"), &output.stdout).unwrap();
@@ -49,11 +51,11 @@ pub(crate) fn read_history(stage: &Stage) -> Result<Vec<Recorded>, String> {
     runs.as_array().ok_or("history is no array")?.iter().map(read).collect()
 }
 
-/// Notes since when those waited that did.
+/// Adds to each run of `history` the time from which it waited.
 pub(crate) fn read_waits(stage: &Stage, history: &mut [Recorded]) {
     let mut connection = stage.redis().connection();
     for recorded in history {
-        recorded.waited_from = keys::waited_from(&mut connection, &recorded.run.id);
+        [recorded.waited_from, recorded.let_in] = keys::waits_of(&mut connection, &recorded.run.id);
     }
 }
 
@@ -73,12 +75,13 @@ fn recorded(run: &Value) -> Option<Recorded> {
         started: text("started_at").and_then(instant),
         finished: text("finished_at").and_then(instant),
         waited_from: None,
+        let_in: None,
         reason: text("reason").unwrap_or_default().to_owned(),
         stretch: last.zip(count("skipped_count")),
     })
 }
 
-/// What has grown beyond its bound since `before`, and which processes of jobs are left.
+/// Returns what has grown beyond its bound since `before`, and the processes of jobs that are left.
 pub(crate) fn leftovers(stage: &Stage, before: &[(String, Usage)]) -> Result<Vec<String>, Interrupted> {
     let mut found = Vec::new();
     for (node, Usage { kib, files, .. }) in soak::usage(stage) {
@@ -100,7 +103,8 @@ pub(crate) fn leftovers(stage: &Stage, before: &[(String, Usage)]) -> Result<Vec
     Ok(found)
 }
 
-/// Stops all nodes with grace; tells of one that does not end well, and of what outlives them.
+/// Stops all nodes with SIGTERM. Returns the nodes that did not end well, and the processes that
+/// outlive them.
 pub(crate) fn stop_nodes(stage: &Stage) -> Result<(Vec<String>, Vec<String>), Interrupted> {
     let mut crashes = Vec::new();
     stage.end();

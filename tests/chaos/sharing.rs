@@ -1,7 +1,9 @@
-//! What jobs of the plan share: queues with a limit or a rate, keys, groups, jobs that are not to run while others do, labels. The
-//! nodes are told by the same constants the checker judges by.
+//! The things that jobs of the plan share: queues with a limit or a rate, keys, groups, `not_while`
+//! rules, labels.
+//! The nodes are configured from the same constants by which the checker judges.
 //!
-//! Invariant: no run waits at more than what its [`Thing`]s name, so that the checker can say when it had to begin.
+//! Invariant: no run waits for more than its [`Thing`]s name, so that the checker can say when it
+//! had to begin.
 
 use std::fmt::{self, Write as _};
 
@@ -13,7 +15,7 @@ use crate::jobs::{Act, Job};
 use crate::schedule::When;
 use crate::small;
 
-/// So many per so long, and so many of them at once.
+/// A rate: `count` runs in `seconds`, with a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
     pub(crate) count: i64,
@@ -22,37 +24,38 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// The time in which it lets one more begin.
+    /// Returns the time after which the rate admits one more run.
     pub(crate) fn interval(self) -> Micros {
         self.seconds * SECOND / self.count
     }
 
-    /// The most that may begin within a stretch of time.
+    /// Returns the most runs that may begin within an interval.
     pub(crate) fn most_within(self, length: Micros) -> i64 {
         self.burst + length / self.interval()
     }
 }
 
-/// Runs at once of the queue `narrow`, on all nodes.
+/// The limit of the queue `narrow`, on all nodes together.
 pub(crate) const NARROW: usize = 2;
 /// The rate of the queue `paced`.
 pub(crate) const PACED: Rate = Rate { count: 2, seconds: 1, burst: 3 };
 /// The rate of the key `customer-2`.
 const CUSTOMER: Rate = Rate { count: 10, seconds: 10, burst: 3 };
-/// The members of the group `turns`, in their order: not that of their names, in which they are due.
+/// The members of the group `turns`, in their order, which differs from the order of their names
+/// and due times.
 pub(crate) const ORDER: [&str; 3] = ["turn-c", "turn-b", "turn-a"];
-/// The group of jobs that are removed and added again, and of one that keeps them waiting.
+/// The group of jobs that are removed and added again, and of a job that keeps them waiting.
 pub(crate) const READDING: &str = "readding";
 /// The unique key of jobs that are added.
 pub(crate) const INVOICE: &str = "invoice-7";
-/// Between the end of a member and the next begin.
+/// The gap between the end of a member and the next begin.
 pub(crate) const GAP: Micros = SECOND / 2;
-/// How long a turn waits for a member.
+/// The time a turn waits for a member.
 pub(crate) const PATIENCE: Micros = 2 * SECOND;
 /// The label of all nodes but the last of them and the small one.
 pub(crate) const LABEL: &str = "gpu";
 
-/// What a job says of sharing.
+/// The sharing rules of a job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sharing {
     pub(crate) queue: Option<&'static str>,
@@ -61,11 +64,12 @@ pub(crate) struct Sharing {
     pub(crate) group: Option<&'static str>,
     pub(crate) not_while: Option<&'static str>,
     pub(crate) key: Option<Key>,
-    /// The key of which there is one job at a time, until it is over. Nobody waits for it: a second is refused.
+    /// The unique key, of which there is one job at a time until it is over. Nobody waits for it: a
+    /// second job is refused.
     pub(crate) unique: Option<&'static str>,
 }
 
-/// A key, and what the job allows it.
+/// A key, and the limits that the job sets for it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
@@ -73,13 +77,13 @@ pub(crate) struct Key {
     pub(crate) rate: Option<Rate>,
 }
 
-/// Something that runs share, so that one may have to wait for another.
+/// Something that runs share, so that one run may have to wait for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Thing {
     /// A queue with a limit or a rate.
     Queue(&'static str),
     Group(&'static str),
-    /// The gate of a job that others are not to run beside.
+    /// The gate of a job beside which others must not run.
     Beside(&'static str),
     Key(&'static str),
 }
@@ -96,7 +100,7 @@ impl fmt::Display for Thing {
 }
 
 impl Sharing {
-    /// What a job called `name` has to pass, in the order it passes it; the queue, which comes last, stands last.
+    /// Returns what a run of the job `name` has to pass, in order. The queue comes last.
     pub(crate) fn things(&self, name: &str) -> Vec<Thing> {
         let beside = self.not_while.or((name == "backup").then_some("backup"));
         let queue = self.queue.filter(|queue| matches!(*queue, "narrow" | "paced"));
@@ -104,7 +108,7 @@ impl Sharing {
         gates.into_iter().chain([queue.map(Thing::Queue)]).flatten().collect()
     }
 
-    /// The rate of one of its things.
+    /// Returns the rate of one of its things.
     pub(crate) fn rate_of(&self, thing: Thing) -> Option<Rate> {
         match thing {
             Thing::Queue("paced") => Some(PACED),
@@ -113,7 +117,7 @@ impl Sharing {
         }
     }
 
-    /// Its keys in `jobs.toml`.
+    /// Returns its keys in `jobs.toml`.
     pub(crate) fn toml(&self) -> String {
         let mut text = String::new();
         let mut line = |key: &str, value: &dyn fmt::Display| writeln!(text, "{key} = {value}").unwrap();
@@ -146,7 +150,7 @@ impl Sharing {
     }
 }
 
-/// The queues and groups of all tables.
+/// Returns the queues and groups of all tables.
 pub(crate) fn head() -> String {
     let Rate { count, seconds, burst } = PACED;
     format!(
@@ -159,7 +163,7 @@ pub(crate) fn head() -> String {
     )
 }
 
-/// Has all nodes but the last carry [`LABEL`], or the only one; gives their names.
+/// Gives [`LABEL`] to all nodes but the last, or to the only node. Returns their names.
 pub(crate) fn label(nodes: &mut [Footing]) -> Vec<String> {
     let few = (nodes.len() - 1).max(1);
     for node in &mut nodes[..few] {
@@ -168,14 +172,14 @@ pub(crate) fn label(nodes: &mut [Footing]) -> Vec<String> {
     (1..=few).map(|number| format!("n{number}")).collect()
 }
 
-/// The jobs of the file that share something.
+/// Returns the jobs of the file that share something.
 pub(crate) fn zoo(rng: &mut Rng) -> Vec<Job> {
     let every = |period| When::Every { period, anchor: (0, 0) };
     let mut jobs = Vec::new();
     let mut add = |name: &str, work: i64, when: When, sharing: Sharing| {
         jobs.push(Job { sharing, ..Job::new(name, Act::Work, work).due(when) });
     };
-    // Four due at once where two may run.
+    // Four jobs are due at once where two may run.
     for (number, priority) in [5, 0, 0, -5].into_iter().enumerate() {
         let sharing = Sharing { queue: Some("narrow"), priority, ..Sharing::default() };
         add(&format!("narrow-{number}"), rng.i64(500..1_200), When::Seconds(6), sharing);
@@ -188,12 +192,14 @@ pub(crate) fn zoo(rng: &mut Rng) -> Vec<Job> {
     for number in 0..3 {
         add(&format!("two-{number}"), rng.i64(600..1_500), When::Seconds(5), key("customer-2", 2, Some(CUSTOMER)));
     }
-    // In due order over two queues; one of them has to pass a key as well, while it has its place in the group.
+    // These jobs run in due order over two queues. One of them also has to pass a key while it has
+    // its place in the group.
     let alone = Sharing { group: Some("alone"), ..Sharing::default() };
     add("alone-a", rng.i64(300..1_000), every(rng.i64(4..7)), alone.clone());
     add("alone-b", rng.i64(300..1_000), When::Seconds(5), Sharing { queue: Some("aside"), ..alone.clone() });
     add("alone-both", rng.i64(200..600), every(rng.i64(6..9)), Sharing { group: Some("alone"), ..key("customer-1", 1, None) });
-    // The last two are due together, the first each second time only; the middle one is paused now and then.
+    // The last two are due together, the first only every second time. The middle one is paused now
+    // and then.
     for (name, step) in ORDER.into_iter().zip([10, 5, 5]) {
         add(name, rng.i64(200..500), When::Seconds(step), Sharing { group: Some("turns"), ..Sharing::default() });
     }

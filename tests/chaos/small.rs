@@ -1,7 +1,10 @@
-//! The small node: the last of them, of room for few runs at once, and the only one that may take some. So which run it takes next
-//! is told by the order of their claims alone, and the checker can say of it what no node among others lets it say.
+//! The small node: the last node, with room for few runs at once, and the only one that may take
+//! some of them.
+//! The order of its claims alone therefore shows which run it takes next. With other nodes beside
+//! it the checker could not say that.
 //!
-//! Invariant: it serves no queue of runs that could be late for its fullness, but those that need its label.
+//! Invariant: it serves no queue whose runs could be late because it is full, except those that
+//! need its label.
 
 use crate::evidence::{Micros, SECOND};
 use crate::grounds::Footing;
@@ -9,20 +12,20 @@ use crate::jobs::{Act, Job};
 use crate::schedule::When;
 use crate::sharing::Sharing;
 
-/// `max_running` of the small node.
+/// The `max_running` of the small node.
 pub(crate) const ROOM: usize = 3;
-/// The label only the small node carries.
+/// The label that only the small node has.
 pub(crate) const SMALL: &str = "small";
-/// The queue that comes before all others there.
+/// The strict queue, which comes before all others there.
 pub(crate) const STRICT: &str = "urgent";
 /// The queue whose runs differ in priority.
 pub(crate) const RANKED: &str = "ranked";
-/// Two queues and how many times the slots of the second the first gets.
+/// Two queues, and the weight of the first: how many times the slots of the second it gets.
 pub(crate) const SHARES: (&str, &str, i64) = ("heavy", "light", 3);
-/// Those it serves beside these, as all others do.
+/// The queues that it serves besides these, as all other nodes do.
 const SERVED: &str = "aside,crowd";
 
-/// The queues, for `jobs.toml`.
+/// Returns the queues, for `jobs.toml`.
 pub(crate) fn queues() -> String {
     let (heavy, light, times) = SHARES;
     format!("[queues.{STRICT}]\nstrict = true\n[queues.{RANKED}]\n[queues.{heavy}]\nweight = {times}\n[queues.{light}]\n")
@@ -36,8 +39,11 @@ pub(crate) fn make(node: &mut Footing) {
     node.vars.push(("SCHEDD_QUEUES".to_owned(), format!("{STRICT},{RANKED},{heavy},{light},{SERVED}")));
 }
 
-/// More than the small node has room for, which only it may take, due at `due` and just before: first those of the strict queue, so
-/// that it is full; then one of the least priority, which only its age can bring on; then all others at one instant.
+/// Returns more runs than the small node has room for, which only it may take, due at `due` and
+/// just before.
+/// Runs of the strict queue come first, so that the node is full.
+/// Then comes a run of the least priority, which only its age can bring forward; then all others at
+/// the same time.
 pub(crate) fn batch(number: usize, due: Micros) -> Vec<Job> {
     let due = due / 1000 * 1000;
     let mut jobs = Vec::new();
@@ -50,7 +56,7 @@ pub(crate) fn batch(number: usize, due: Micros) -> Vec<Job> {
     };
     add(STRICT, 0, 8, due - SECOND / 10);
     add(RANKED, -10, 1, due - SECOND / 20);
-    // Were priorities nothing, those named first would go first.
+    // Without priorities, these runs would go first because of their names.
     add(RANKED, -5, 7, due);
     add(RANKED, 5, 10, due);
     add(SHARES.0, 0, 15, due);

@@ -1,5 +1,7 @@
-//! What a long steady run costs: memory, open files and threads of each node and its keeper, keys and memory of Redis, each ten
-//! seconds, and whether they go on growing once a node has warmed up.
+//! The resources of a long steady run, sampled every ten seconds, and a check that they stop
+//! growing after the warm-up.
+//! They are memory, open files and threads of each node and its keeper, and keys and memory of
+//! Redis.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,12 +11,13 @@ use crate::evidence::{Micros, now, span};
 use crate::stage::Stage;
 
 const EVERY: Duration = Duration::from_secs(10);
-/// How long caches and pools may take to fill.
+/// The time that caches and pools may take to fill.
 pub(crate) const WARM_UP: Duration = Duration::from_secs(120);
-/// Growth after that which is no leak: KiB of a daemon and its keeper, open files, threads.
+/// The growth after the warm-up that is no leak: KiB of a daemon and its keeper, open files,
+/// threads.
 const MOST: Usage = Usage { kib: 8 * 1024, files: 20, threads: 8 };
 
-/// What one node and its keeper use.
+/// The resources of one node and its keeper.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) kib: u64,
@@ -22,7 +25,7 @@ pub(crate) struct Usage {
     pub(crate) threads: u64,
 }
 
-/// All of it at one moment.
+/// All resources at one moment.
 #[derive(Debug, Clone)]
 struct Sample {
     at: Micros,
@@ -31,7 +34,7 @@ struct Sample {
     redis_bytes: u64,
 }
 
-/// What each node and its keepers use now.
+/// Returns the resources that each node and its keepers use now.
 pub(crate) fn usage(stage: &Stage) -> Vec<(String, Usage)> {
     let one = |node: &crate::stage::Node| {
         let daemon = node.daemon();
@@ -56,7 +59,8 @@ fn usage_of(pid: i32) -> Usage {
     Usage { kib: number("VmRSS:"), files, threads: number("Threads:") }
 }
 
-/// Takes samples until the stage is over; gives what grew after the warm-up beyond its bound. All are in `soak.tsv`.
+/// Takes samples until the stage is over. Returns what grew beyond its bound after the warm-up. All
+/// samples go to `soak.tsv`.
 pub(crate) fn watch(stage: &Stage) -> Vec<String> {
     let (mut samples, started) = (Vec::new(), Instant::now());
     let mut warm = None;
@@ -90,7 +94,7 @@ pub(crate) fn watch(stage: &Stage) -> Vec<String> {
     warm.map_or_else(Vec::new, |warm| grown(warm, last))
 }
 
-/// None while Redis does not answer.
+/// Takes a sample. Returns `None` while Redis does not answer.
 fn take(stage: &Stage) -> Option<Sample> {
     let client = redis::Client::open(stage.redis_url()).ok()?;
     let mut connection = client.get_connection_with_timeout(Duration::from_secs(1)).ok()?;

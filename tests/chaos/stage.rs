@@ -1,5 +1,7 @@
-//! What is on stage: a Redis with an append-only file, nodes that reach it through a proxy each, and the hub that starts again
-//! what died. Everything lives below one directory and ends when the stage is dropped, also after a panic or Ctrl-C.
+//! The stage: a Redis with an append-only file, nodes that reach it through a proxy each, and the
+//! hub that restarts dead nodes.
+//! Everything lives below one directory and ends when the stage is dropped, also after a panic or
+//! Ctrl-C.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,11 +21,11 @@ use crate::proxy::Proxy;
 use crate::support::daemon::Schedd;
 use crate::support::redis::TestRedis;
 
-/// Raised by Ctrl-C: whoever waits gives up.
+/// The error after Ctrl-C: whoever waits gives up.
 #[derive(Debug)]
 pub(crate) struct Interrupted;
 
-/// Where everything happens.
+/// The place where a trial happens.
 pub(crate) struct Stage {
     dir: PathBuf,
     redis: Mutex<TestRedis>,
@@ -35,26 +37,26 @@ pub(crate) struct Stage {
     is_over: AtomicBool,
 }
 
-/// What `jobs.toml` of every node is to say.
+/// The content of `jobs.toml` on every node.
 #[derive(Default)]
 struct JobsText {
     main: String,
-    /// What stands behind it, by the name of a job.
+    /// The sections after the main text, by the name of a job.
     sections: BTreeMap<String, String>,
 }
 
-/// One node.
+/// One node of the stage.
 pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) proxy: Proxy,
     daemon: Mutex<Schedd>,
-    /// A fault wants it down: the hub leaves it alone.
+    /// True while a fault keeps it down: the hub leaves it alone.
     is_held: AtomicBool,
-    /// Taken away last.
+    /// The environment of the node; dropped last.
     footing: Footing,
 }
 
-/// A node that ended though no fault of the schedule made it.
+/// The death of a node that no fault caused.
 #[derive(Debug, Clone)]
 pub(crate) struct Death {
     pub(crate) node: String,
@@ -68,7 +70,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Stage {
-    /// Sets the stage on these grounds, with nodes of this `jobs.toml`.
+    /// Sets the stage on these grounds, with nodes that have this `jobs.toml`.
     pub(crate) fn set(grounds: Grounds, jobs: &str, mutant: Option<&str>, interrupted: Arc<AtomicBool>) -> Self {
         let Grounds { dir, nodes: footings, .. } = grounds;
         let dir = &*dir;
@@ -104,17 +106,18 @@ impl Stage {
         locked(&self.redis)
     }
 
-    /// What `jobs.toml` of every node is to say.
+    /// Returns the content of `jobs.toml` on every node.
     pub(crate) fn jobs_text(&self) -> String {
         locked(&self.jobs_text).whole()
     }
 
-    /// Writes `jobs.toml` of every node and has it read; what stands behind it stays.
+    /// Writes the main text of `jobs.toml` on every node and reloads it. The sections of single
+    /// jobs stay.
     pub(crate) fn write_jobs(&self, text: &str) {
         self.change_jobs(|kept| text.clone_into(&mut kept.main));
     }
 
-    /// Writes one job behind the others, or takes it away.
+    /// Writes or removes the section of one job.
     pub(crate) fn write_section(&self, job: &str, text: Option<String>) {
         self.change_jobs(|kept| match text {
             Some(text) => drop(kept.sections.insert(job.to_owned(), text)),
@@ -122,7 +125,7 @@ impl Stage {
         });
     }
 
-    /// Writes what it is to say once more.
+    /// Writes the present content once more.
     pub(crate) fn rewrite_jobs(&self) {
         self.change_jobs(|_| ());
     }
@@ -140,12 +143,12 @@ impl Stage {
         }
     }
 
-    /// The way to Redis no fault lies on.
+    /// Returns the URL of Redis without a proxy, which no fault hits.
     pub(crate) fn redis_url(&self) -> &str {
         &self.redis_url
     }
 
-    /// Waits.
+    /// Sleeps for this time, unless the trial is interrupted.
     pub(crate) fn pause(&self, length: Duration) -> Result<(), Interrupted> {
         let end = Instant::now() + length;
         loop {
@@ -160,7 +163,7 @@ impl Stage {
         }
     }
 
-    /// Waits for `probe`; false: it did not come true within `limit`.
+    /// Waits for `probe`. Returns false if it did not return true within `limit`.
     pub(crate) fn wait(&self, limit: Duration, mut probe: impl FnMut() -> bool) -> Result<bool, Interrupted> {
         let end = Instant::now() + limit;
         while !probe() {
@@ -172,7 +175,7 @@ impl Stage {
         Ok(true)
     }
 
-    /// Whether it is about to be cleared: whoever acts on it stops.
+    /// Returns true if the stage is about to be cleared, so that whoever acts on it must stop.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::SeqCst) || self.interrupted.load(Ordering::SeqCst)
     }
@@ -181,7 +184,7 @@ impl Stage {
         self.is_over.store(true, Ordering::SeqCst);
     }
 
-    /// Starts again what died, until the stage is over.
+    /// Restarts dead nodes until the stage is over.
     pub(crate) fn resurrect(&self) {
         while !self.is_over() {
             for node in &self.nodes {
@@ -201,12 +204,13 @@ impl Stage {
         }
     }
 
-    /// The deaths no fault of the schedule made.
+    /// Returns the deaths that no fault caused.
     pub(crate) fn deaths(&self) -> Vec<Death> {
         locked(&self.deaths).clone()
     }
 
-    /// The processes that carry this stage's mark: daemons, keepers, jobs and what those left behind.
+    /// Returns the processes that carry this stage's mark: daemons, keepers, jobs, and what those
+    /// left behind.
     pub(crate) fn marked_processes(&self) -> Vec<(i32, String)> {
         let mark = format!("CHAOS={}", self.dir.display());
         let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<i32>().ok());
@@ -221,7 +225,7 @@ impl Stage {
         pids.filter(is_ours).map(shown).collect()
     }
 
-    /// Copies what nodes logged to where it stays.
+    /// Copies the logs of the nodes into the directory that is kept.
     pub(crate) fn keep_logs(&self) {
         for node in &self.nodes {
             fs::write(self.dir.join(format!("{}.log", node.name)), node.daemon().log()).unwrap();
@@ -238,13 +242,14 @@ impl JobsText {
 impl Drop for Stage {
     fn drop(&mut self) {
         self.end();
-        // Whatever a fault stopped must be able to die.
+        // A process that a fault stopped must be able to die.
         self.redis().stop_signal_if_alive(Signal::CONT);
         self.keep_logs();
         for node in &self.nodes {
             node.daemon().signal_if_alive(Signal::KILL);
         }
-        // Keepers kill what they ran; what escaped them, or is stopped, is ours all the same.
+        // Keepers kill their own processes. Processes that escaped them, or are stopped, are killed
+        // here.
         let end = Instant::now() + Duration::from_secs(5);
         while !self.marked_processes().is_empty() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(50));
@@ -278,17 +283,17 @@ impl Node {
         locked(&self.daemon)
     }
 
-    /// From here on it may be down: the hub leaves it alone until [`Node::start_again`].
+    /// Tells the hub that the node may be down until [`Node::start_again`].
     pub(crate) fn hold(&self) {
         self.is_held.store(true, Ordering::SeqCst);
     }
 
-    /// Starts it again if it is down.
+    /// Starts the node again if it is down.
     pub(crate) fn start_again(&self, dir: &Path) {
         let mut daemon = self.daemon();
         if daemon.has_ended().is_some() {
             daemon.start_again();
-            // Until it takes signals, one meant to have its file read would end it.
+            // A SIGHUP would end the daemon until it has its signal handlers.
             let end = Instant::now() + Duration::from_secs(5);
             while !takes_hup(daemon.pid()) && daemon.has_ended().is_none() && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(10));
@@ -299,7 +304,7 @@ impl Node {
         self.is_held.store(false, Ordering::SeqCst);
     }
 
-    /// For the poisonous job, which kills its node.
+    /// Writes the pid for the poisonous job, which kills its node.
     fn tell_pid(&self, dir: &Path) {
         let file = dir.join(format!("pid.{}", self.name));
         let new = dir.join(format!("pid.{}.new", self.name));
@@ -308,7 +313,7 @@ impl Node {
     }
 }
 
-/// Whether a process has a handler for HUP: the lowest bit of the signals it catches.
+/// Returns true if a process has a handler for HUP: the lowest bit of the signals it catches.
 fn takes_hup(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let caught =
@@ -316,7 +321,7 @@ fn takes_hup(pid: u32) -> bool {
     caught.is_some_and(|set| set & 1 == 1)
 }
 
-/// `schedctl` on this stage's Redis.
+/// Returns a call of `schedctl` on this stage's Redis.
 pub(crate) fn schedctl(stage: &Stage, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedctl"));
     command

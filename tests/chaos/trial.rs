@@ -1,4 +1,5 @@
-//! One seed from its plan to its findings: the stage is set, faults and people do their work, all is settled, read and judged.
+//! One seed from its plan to its findings: set the stage, let faults and operators work, settle,
+//! read and judge.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,12 +23,12 @@ use crate::schedule::When;
 use crate::stage::{Death, Interrupted, Stage, schedctl};
 use crate::{effects, metronome, report, settle, sharing, small, soak};
 
-/// What is promised, with the lease the nodes are set up with.
+/// The promised times, with the lease that the nodes have.
 pub(crate) const TIMING: Timing = Timing { lease: 6 * SECOND, reap: SECOND, kill_grace: SECOND, clean: SECOND };
-/// The calm after the last fault, in which everything is to be as it was.
+/// The calm after the last fault, in which everything must return to normal.
 const CALM: Duration = Duration::from_secs(8);
 
-/// What is asked for.
+/// The settings of a trial.
 pub(crate) struct Trial {
     pub(crate) seed: u64,
     pub(crate) nodes: usize,
@@ -38,19 +39,19 @@ pub(crate) struct Trial {
     pub(crate) mode: Mode,
 }
 
-/// What a run is for.
+/// The purpose of a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Everything is hurt; nothing may be broken.
+    /// Everything suffers faults; no promise may break.
     Chaos,
-    /// Daemons and keepers are left alone; nothing may grow.
+    /// Daemons and keepers are left alone; no resource may grow.
     Soak,
 }
 
-/// Why there is no judgement.
+/// The reason why there is no judgement.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Somebody pressed Ctrl-C.
+    /// An operator pressed Ctrl-C.
     Interrupted,
     /// The test could not do its work.
     Test(String),
@@ -63,7 +64,7 @@ impl From<Interrupted> for Failure {
 }
 
 impl Trial {
-    /// Runs it and prints what came of it. The directory is kept if anything was found.
+    /// Runs the trial and prints its result. The directory is kept if there is any finding.
     pub(crate) fn run(&self, interrupted: Arc<AtomicBool>) -> Result<ExitCode, Failure> {
         println!("chaos: seed={} nodes={} faults for {:?}", self.seed, self.nodes, self.length);
         let dir = tempfile::Builder::new().prefix("schedd-chaos-").tempdir_in("/tmp").unwrap();
@@ -94,7 +95,7 @@ impl Trial {
         let is_soak = self.mode == Mode::Soak;
         let wanted = Wanted {
             seed: self.seed,
-            // The small one can be hit as well.
+            // Faults can hit the small node as well.
             nodes: self.nodes + 1,
             length: self.length,
             faults: &self.faults,
@@ -127,7 +128,8 @@ impl Trial {
             let hub = scope.spawn(|| stage.resurrect());
             let people = scope.spawn(|| hands.work(|| is_enough.load(Ordering::SeqCst)));
             let others = scope.spawn(|| readding.work(|| is_enough.load(Ordering::SeqCst)));
-            // Whatever happens in here, the others are told to end: the scope waits for them.
+            // Whatever happens in here, the other threads are told to end, because the scope waits
+            // for them.
             let ended = Ended(&stage);
             let log = conduct(&stage, plan.faults, self.length);
             is_enough.store(true, Ordering::SeqCst);
@@ -185,7 +187,7 @@ impl Trial {
     }
 }
 
-/// Tells everybody on a stage that it is over, also when its owner gives up.
+/// Marks the stage as over when dropped, also when its owner gives up.
 pub(crate) struct Ended<'a>(pub(crate) &'a Stage);
 
 impl Drop for Ended<'_> {
@@ -194,7 +196,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Waits until all jobs of the file are known; gives when.
+/// Waits until all jobs of the file are known. Returns the time at which they were.
 pub(crate) fn await_jobs(stage: &Stage, count: usize) -> Result<Micros, Failure> {
     let are_known = || {
         let listed = schedctl(stage, &["list", "--json"]).output().unwrap();
@@ -207,7 +209,7 @@ pub(crate) fn await_jobs(stage: &Stage, count: usize) -> Result<Micros, Failure>
     Err(Failure::Test(format!("the nodes do not know the {count} jobs after 30 s: {}", stage.nodes()[0].daemon().log())))
 }
 
-/// From when recurring jobs are owed, and between which times their periods are anchored.
+/// Sets the time from which recurring jobs are owed, and the bounds of their anchors.
 pub(crate) fn open_phases(jobs: &mut [Job], set_at: Micros, ready: Micros) {
     for phase in jobs.iter_mut().flat_map(|job| &mut job.phases) {
         phase.sure_from = ready;
@@ -218,7 +220,7 @@ pub(crate) fn open_phases(jobs: &mut [Job], set_at: Micros, ready: Micros) {
     }
 }
 
-/// Until when they were.
+/// Sets the time until which recurring jobs are owed.
 pub(crate) fn close_phases(jobs: &mut [Job], stopped: (Micros, Micros)) {
     for job in jobs.iter_mut().filter(|job| job.is_recurring()) {
         for phase in &mut job.phases {
@@ -228,7 +230,7 @@ pub(crate) fn close_phases(jobs: &mut [Job], stopped: (Micros, Micros)) {
     }
 }
 
-/// The faults inflicted, the jobs some of them brought along, and what was told of these.
+/// The inflicted faults, the jobs that some of them added, and the history that was read meanwhile.
 type Conducted = (Vec<Inflicted>, Vec<Job>, Vec<Recorded>);
 
 /// Inflicts the faults one after the other and heals each, also when interrupted.
@@ -251,7 +253,7 @@ fn conduct(stage: &Stage, faults: Vec<(Duration, Box<dyn Fault>)>, length: Durat
             excuse: fault.excuse(),
         });
         jobs.extend(fault.jobs());
-        // Redis may still be away.
+        // Redis may still be out of reach.
         told.extend(settle::read_history(stage).unwrap_or_default());
         paused?;
     }
@@ -259,19 +261,19 @@ fn conduct(stage: &Stage, faults: Vec<(Duration, Box<dyn Fault>)>, length: Durat
     Ok((log, jobs, told))
 }
 
-/// Whether this attempt killed that node.
+/// Returns true if this attempt killed that node.
 fn is_poisoned(attempt: &crate::evidence::Attempt, death: &Death) -> bool {
     let is_there = attempt.run.job == "poison" && attempt.node == death.node;
     is_there && attempt.began <= death.at && death.at <= attempt.began + 2 * SECOND
 }
 
-/// The death of a node by the poisonous job, as a fault.
+/// Returns the death of a node by the poisonous job as a fault.
 fn poisoning(death: &Death) -> Inflicted {
     let hit = Hit::Nodes(vec![death.node.clone()]);
     Inflicted {
         row: "F23".to_owned(),
         what: format!("{} killed by the poisonous job", death.node),
-        // Seen within a twentieth of a second.
+        // A death is noticed within a twentieth of a second.
         from: death.at - SECOND / 10,
         to: death.again,
         harm: Harm { hit, delay: Delay::AtBegin, may_repeat: true, may_overlap: false },

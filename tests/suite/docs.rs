@@ -1,4 +1,5 @@
-//! README.md, `docs/` and `examples/` hold together: jobs files, links, and the names of verbs and keys.
+//! README.md, `docs/` and `examples/` hold together: jobs files, links, and the names of verbs and
+//! keys.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -119,7 +120,7 @@ fn every_jobs_file_in_the_docs_is_one_that_is_taken() {
     assert!(count >= 9, "only {count} jobs files were found");
 }
 
-/// The files of `examples/` that end so.
+/// Returns the files of `examples/` with this extension.
 fn examples(end: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(Path::new(ROOT).join("examples")).unwrap().map(|entry| entry.unwrap().path());
     let files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|found| found == end)).collect();
@@ -129,7 +130,7 @@ fn examples(end: &str) -> Vec<PathBuf> {
 
 #[test]
 fn every_example_passes_the_check_without_a_warning() {
-    // Copied, as a user does: who may write to this checkout is no matter here.
+    // A copy, as a user makes one: the permissions of this checkout must not matter.
     let dir = tempfile::tempdir().unwrap();
     let copy = dir.path().join("jobs.toml");
     for file in examples("toml") {

@@ -102,7 +102,7 @@ fn loops_that_stand_still_are_left_to_the_watchdog_though_the_process_lives() {
     manager.all_within(STUCK);
     let heard = manager.all_within(Duration::from_secs(2));
     assert!(!has_sign(&heard), "{heard:?}");
-    node.wait_for_log("A part of this node stands still");
+    node.wait_for_log("A loop of this node hangs");
     freezer.thaw();
     manager.wait_for("WATCHDOG=1");
 }

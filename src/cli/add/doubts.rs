@@ -1,7 +1,7 @@
-//! What is doubtful about jobs that are added all the same: of one job of flags, and of many lines.
+//! Warnings about jobs that are added anyway: for one job given by flags, and for many lines.
 //!
-//! Invariant: of any number of lines at most [`MOST`] doubts are told, and what is kept of them is bounded; how many more there
-//! were is always said.
+//! Invariant: at most [`MOST`] warnings about lines are printed, and the memory for them is
+//! bounded. The number of omitted warnings is always printed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,22 +17,23 @@ use crate::domain::schedule::Schedule;
 use crate::secrets;
 use crate::store::{JobRecord, Store};
 
-/// Doubts of lines that are told.
+/// Maximum warnings printed for lines.
 const MOST: usize = 20;
-/// Jobs named in `not_while` that are looked for.
+/// Maximum names in `not_while` that are looked up.
 const OTHERS: usize = 1_000;
-/// Users that are looked up once.
+/// Maximum users whose lookup is cached.
 const USERS: usize = 1_000;
 
-/// What this host has, looked up once where that may take long.
+/// Facts about this host. Lookups that may be slow are cached.
 #[derive(Debug, Default)]
 pub(super) struct Host {
-    /// By user and group: what is lacking.
+    /// The problem of each `USER:GROUP`, if there is one.
     users: BTreeMap<String, Option<String>>,
 }
 
 impl Host {
-    /// What of a job is not there, by its key. A job may be meant for other hosts, so it is no fault.
+    /// Returns what a job needs and this host lacks, by key. The job may be meant for other hosts,
+    /// so this is no error.
     pub(super) fn lacks(&mut self, job: &NamedJob) -> Vec<Problem> {
         let spec = &job.spec;
         let mut found = Vec::new();
@@ -61,7 +62,7 @@ impl Host {
         found
     }
 
-    /// What keeps this host from running anything as that user, as far as it can be known.
+    /// Returns why this host cannot run processes as `run_as`, as far as that can be known.
     fn lack_of_user(&mut self, run_as: &RunAs) -> Option<String> {
         let name = run_as.to_string();
         if let Some(known) = self.users.get(&name) {
@@ -75,12 +76,13 @@ impl Host {
     }
 }
 
-/// Whether it is certain that nothing is there: what is in a directory of somebody else cannot be known.
+/// Returns true if the path certainly does not exist. The content of an unreadable directory is
+/// unknown.
 fn is_missing(path: &Path) -> bool {
     matches!(path.try_exists(), Ok(false))
 }
 
-/// That a job that was made has no time to come, if that is not how it is meant.
+/// Returns a warning if a created job has no future time, although its schedule should have one.
 pub(super) fn timeless(job: &NamedJob, (name, result, next_due): &Added) -> Option<String> {
     let schedule = &job.spec.schedule;
     let has_none_by_nature = *schedule == Schedule::Manual || schedule.is_at_boot();
@@ -88,10 +90,10 @@ pub(super) fn timeless(job: &NamedJob, (name, result, next_due): &Added) -> Opti
     is_timeless.then(|| format!("job {name} has no time to come: it runs only when asked, by schedctl run {name}"))
 }
 
-/// Which of these names no job has.
+/// Returns the names that belong to no job.
 pub(super) async fn strangers(store: &Store, names: &[JobName]) -> Result<BTreeSet<JobName>, Failure> {
     let records = store.read_jobs(names).await?;
-    // One that cannot be read is there.
+    // A record that cannot be read belongs to an existing job.
     let is_there = |record: &Result<Option<JobRecord>, _>| match record {
         Ok(record) => record.as_ref().is_some_and(JobRecord::is_live),
         Err(_) => true,
@@ -99,23 +101,24 @@ pub(super) async fn strangers(store: &Store, names: &[JobName]) -> Result<BTreeS
     Ok(names.iter().zip(&records).filter(|(_, record)| !is_there(record)).map(|(name, _)| name.clone()).collect())
 }
 
-/// What is told of a name in `not_while` that no job has.
+/// Returns the warning for a name in `not_while` that no job has.
 pub(super) fn stranger_words(name: &JobName) -> String {
-    format!("no job {name} is there: until there is one, it keeps nothing apart")
+    format!("no job {name} exists: until it does, this name has no effect")
 }
 
-/// The doubts of many lines.
+/// The warnings about many lines.
 #[derive(Debug, Default)]
 pub(super) struct LineDoubts {
     host: Host,
     told: usize,
     untold: u64,
-    /// Jobs named in `not_while`, each with the first line that does: a later line may be that job.
+    /// Jobs named in `not_while`, each with the first line that names it. A later line may add that
+    /// job.
     others: BTreeMap<JobName, usize>,
 }
 
 impl LineDoubts {
-    /// Tells what is doubtful about the job of a line that was added.
+    /// Prints the warnings about the job of an added line.
     pub(super) fn tell(&mut self, line: usize, job: &NamedJob, added: &Added, console: &mut Console) {
         for doubt in job.warnings.iter().chain(&self.host.lacks(job)) {
             self.say(line, &doubt.to_string(), console);
@@ -130,7 +133,7 @@ impl LineDoubts {
         }
     }
 
-    /// Tells what can be judged after the last line only, and how many doubts were not told.
+    /// Prints the warnings that need all lines, and how many warnings were omitted.
     pub(super) async fn end(mut self, store: &Store, console: &mut Console) -> Result<(), Failure> {
         let others = std::mem::take(&mut self.others);
         let names: Vec<JobName> = others.keys().cloned().collect();
@@ -143,8 +146,8 @@ impl LineDoubts {
         }
         match self.untold {
             0 => {}
-            1 => console.warn("one more warning of a line is not told"),
-            more => console.warn(&format!("{more} more warnings of lines are not told")),
+            1 => console.warn("one more warning about a line is not shown"),
+            more => console.warn(&format!("{more} more warnings about lines are not shown")),
         }
         Ok(())
     }

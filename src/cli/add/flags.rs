@@ -17,18 +17,18 @@ schedctl run.
 
 Times for --at, --anchor, --start and --end: 2026-12-24T09:00:00+01:00, '2026-12-24 09:00',
 '24 dec 9am', 09:00, noon, 'tomorrow 9am', 'fri 17:00', 'next fri', 'in 2h30m', @1790000000. A day
-alone is its midnight.
-The time that was understood is printed; one inside a gap of the zone's clock is refused with its
-neighbours.
+alone means its midnight.
+The time that was understood is printed. A time that the zone's clock skips is refused, with the
+times before and after.
 Durations, here and everywhere: 90s, 2h30m, 1.5h, 1d, 1w, 250ms, PT2H30M.
 
 A line for --stdin is an object with the keys of [jobs.X] in jobs.toml, plus name and in:
   {\"name\": \"report\", \"in\": \"10m\", \"command\": [\"/usr/local/bin/report\"], \"retry\": 3}
 A unique key is \"unique\": \"K\" with \"unique_for\", or
   \"unique\": {\"key\": \"K\", \"for\": \"1h\", \"mode\": \"throttle\"}
-A bad line is told with its number and the others go in; the code is 1 then. An at of a line that is
-already past runs at once, of several the newest. What is doubtful of a line goes in with a warning,
-of which 20 are told.";
+A bad line is reported with its number, the other lines are added, and the exit code is 1. A past at
+of a line runs at once; of several past ones only the newest runs. A doubtful line is added with a
+warning; at most 20 warnings are shown.";
 
 const USAGE: &str = "\
 schedctl add [OPTIONS] -- COMMAND [ARG]...
@@ -36,7 +36,7 @@ schedctl add [OPTIONS] -- COMMAND [ARG]...
        schedctl add [OPTIONS] --http URL
        schedctl add --stdin [--replace | --if-absent]";
 
-/// One of the two comings of a local time.
+/// A choice between the two instants of a local time that the clock shows twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Fold {
     #[value(alias = "0")]
@@ -45,12 +45,13 @@ pub(super) enum Fold {
     Second,
 }
 
-/// A text that is no finite number of processors.
+/// The error for a text that is no finite number of processors.
 #[derive(Debug, thiserror::Error)]
 #[error("wanted a number such as 0.5, more than 0, at most 1000")]
 pub(in crate::cli) struct ProcessorsError;
 
-/// The number `text` means. JSON, by which the flags are judged, has none that is not finite.
+/// Parses a number of processors. JSON, in which the flags are checked, cannot express infinity or
+/// NaN.
 fn processors(text: &str) -> Result<f64, ProcessorsError> {
     text.parse().ok().filter(|number: &f64| number.is_finite()).ok_or(ProcessorsError)
 }
@@ -72,82 +73,86 @@ pub(in crate::cli) struct AddArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) name: Option<String>,
 
-    /// Run once, so long from now; 0s is at once
+    /// Run once after this delay; 0s means at once
     #[arg(long = "in", value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
     pub(super) start_in: Option<String>,
-    /// Run once at this time; given several times, at each of them
+    /// Run once at this time; may be given several times
     #[arg(long, value_name = "TIME", help_heading = "When")]
     pub(super) at: Vec<String>,
-    /// Run when this cron expression matches (@every 90s and @daily too); may be given several times
+    /// Run when this cron expression matches (@every 90s and @daily too); may be given several
+    /// times
     #[arg(long, value_name = "EXPR", help_heading = "When")]
     pub(super) cron: Vec<String>,
-    /// Run again and again, so far apart
+    /// Run repeatedly at this interval
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
     pub(super) every: Option<String>,
-    /// Run again and again, so long after the end of the run before
+    /// Run repeatedly, this long after the end of the previous run
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
     pub(super) delay: Option<String>,
-    /// Run when this expression of systemd's OnCalendar matches, such as 'Mon..Fri 09:00'; may be given several times
+    /// Run when this systemd OnCalendar expression matches, such as 'Mon..Fri 09:00'; may be given
+    /// several times
     #[arg(long, value_name = "EXPR", help_heading = "When")]
     pub(super) calendar: Vec<String>,
-    /// Run as this iCalendar rule says, such as 'FREQ=MONTHLY;BYDAY=-1FR'; may be given several times
+    /// Run by this iCalendar rule, such as 'FREQ=MONTHLY;BYDAY=-1FR'; may be given several times
     #[arg(long, value_name = "RULE", requires = "dtstart", help_heading = "When")]
     pub(super) rrule: Vec<String>,
-    /// What --rrule counts from, by the wall clock: 2026-01-05T09:00
+    /// Local start time of --rrule: 2026-01-05T09:00
     #[arg(long, value_name = "LOCAL TIME", requires = "rrule", help_heading = "When")]
     pub(super) dtstart: Option<String>,
-    /// What --every counts from, itself a time to run [default: when the job was first added]
+    /// Time from which --every counts, itself an occurrence [default: when the job was first added]
     #[arg(long, value_name = "TIME", requires = "every", help_heading = "When")]
     pub(super) anchor: Option<String>,
-    /// Nothing before this time
+    /// No occurrences before this time
     #[arg(long, value_name = "TIME", help_heading = "When")]
     pub(super) start: Option<String>,
-    /// Nothing after this time
+    /// No occurrences after this time
     #[arg(long, value_name = "TIME", help_heading = "When")]
     pub(super) end: Option<String>,
-    /// So many runs, then no more
+    /// Stop after N scheduled runs
     #[arg(long, value_name = "N", help_heading = "When")]
     pub(super) max_runs: Option<u32>,
-    /// Start each run up to so much later, drawn anew each time
+    /// Delay each run by a random time up to this, new for each run
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
     pub(super) jitter: Option<String>,
-    /// Start all runs so much later, up to this; the same for each run of the job
+    /// Delay all runs by a fixed time up to this, derived from the job
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
     pub(super) splay: Option<String>,
-    /// Not on these days: 2026-12-24, 2026-12-24..2027-01-01, sat, sat..sun; may be given several times
+    /// Do not run on these days: 2026-12-24, 2026-12-24..2027-01-01, sat, sat..sun; may be given
+    /// several times
     #[arg(long, value_name = "DAYS", value_delimiter = ',', help_heading = "When")]
     pub(super) exclude: Vec<String>,
-    /// Only on these days
+    /// Run only on these days
     #[arg(long, value_name = "DAYS", value_delimiter = ',', help_heading = "When")]
     pub(super) only_on: Vec<String>,
-    /// Skip a run that would start later than so long after it was to
+    /// Skip a run that would start more than this after it should have started
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
     pub(super) skip_if_late: Option<String>,
-    /// Time zone of --cron, --calendar, --rrule and --at, such as Europe/Berlin [default: that of this host]
+    /// Time zone of --cron, --calendar, --rrule and --at, such as Europe/Berlin [default: that of
+    /// this host]
     #[arg(long, value_name = "ZONE", help_heading = "When")]
     pub(super) tz: Option<String>,
-    /// Which one of a local --at that comes twice, as the clock goes back [default: first]
+    /// Which one to take if the clock shows a local --at twice [default: first]
     #[arg(long, value_name = "WHICH", requires = "at", value_enum, help_heading = "When")]
     pub(super) fold: Option<Fold>,
-    /// Take an --at that is past: it runs at once; of several past ones the newest is wanted alone
+    /// Accept a past --at, which runs at once; of several past ones only the newest runs
     #[arg(long, requires = "at", help_heading = "When")]
     pub(super) allow_past: bool,
-    /// When the clock goes forward over a time of --cron, --calendar or --rrule: run-after (once, right after) or skip [default:
-    /// run-after, but skip if the minute or hour begins with *]
+    /// If the clock skips a time of --cron, --calendar or --rrule: run-after (once, right after) or
+    /// skip [default: run-after, but skip if the minute or hour begins with *]
     #[arg(long, value_name = "RULE", help_heading = "When")]
     pub(super) dst_gap: Option<String>,
-    /// When the clock goes back and shows a time of --cron, --calendar or --rrule twice: first, last or both [default: first, but
-    /// both if the minute or hour begins with *]
+    /// If the clock shows a time of --cron, --calendar or --rrule twice: first, last or both
+    /// [default: first, but both if the minute or hour begins with *]
     #[arg(long, value_name = "RULE", help_heading = "When")]
     pub(super) dst_fold: Option<String>,
 
     /// Program and its arguments, run without a shell
     #[arg(last = true, value_name = "COMMAND", help_heading = "What")]
     pub(super) command: Vec<String>,
-    /// Line for /bin/sh -c
+    /// Command line for /bin/sh -c
     #[arg(long, value_name = "LINE", help_heading = "What")]
     pub(super) shell: Option<String>,
-    /// Make a request to this URL
+    /// Send a request to this URL
     #[arg(long, value_name = "URL", help_heading = "What")]
     pub(super) http: Option<String>,
     /// Method of the request [default: GET, with a body POST]
@@ -156,165 +161,173 @@ pub(in crate::cli) struct AddArgs {
     /// Header field of the request, NAME:VALUE; may be given several times
     #[arg(long, value_name = "NAME:VALUE", help_heading = "What")]
     pub(super) header: Vec<String>,
-    /// Body of the request, or @FILE for what is in a file
+    /// Body of the request, or @FILE for the content of a file
     #[arg(long, value_name = "TEXT|@FILE", help_heading = "What")]
     pub(super) body: Option<String>,
-    /// Statuses that count as success, such as 200,204 [default: any 2xx]
+    /// Status codes that count as success, such as 200,204 [default: any 2xx]
     #[arg(long, value_name = "CODES", value_delimiter = ',', help_heading = "What")]
     pub(super) expect: Vec<u16>,
-    /// Variable of the command's environment, which may hold ${credential:NAME}; may be given several times
+    /// Environment variable of the command, may contain ${credential:NAME}; may be given several
+    /// times
     #[arg(long, value_name = "NAME=VALUE", help_heading = "What")]
     pub(super) env: Vec<String>,
-    /// File of more variables, NAME=VALUE a line, read at each attempt; with - before it, it may be missing; may be given several times
+    /// File with environment variables, one NAME=VALUE a line, read at each attempt; a leading -
+    /// makes it optional; may be given several times
     #[arg(long, value_name = "FILE", allow_hyphen_values = true, help_heading = "What")]
     pub(super) env_file: Vec<String>,
-    /// Write each line it prints into the log of its node too
+    /// Also write each line of output to the log of the node
     #[arg(long, help_heading = "What")]
     pub(super) log_output: bool,
-    /// Directory the command starts in [default: the home of its user]
+    /// Working directory of the command [default: the home of its user]
     #[arg(long, value_name = "DIR", help_heading = "What")]
     pub(super) cwd: Option<String>,
 
-    /// User of the node's host the command runs as, and its group [default: the user of schedd]
+    /// User, and optionally group, on the node's host to run the command as [default: the user of
+    /// schedd]
     #[arg(long, value_name = "USER[:GROUP]", help_heading = "What")]
     pub(super) user: Option<String>,
-    /// Memory of all its processes together, such as 512M: past it they are killed
+    /// Memory limit for all processes of a run together, such as 512M; above it they are killed
     #[arg(long, value_name = "SIZE", help_heading = "What")]
     pub(super) limit_memory: Option<String>,
-    /// Processor time of all of them together, in processors, such as 0.5
+    /// CPU limit for all processes of a run together, in processors, such as 0.5
     #[arg(long, value_name = "N", value_parser = processors, allow_negative_numbers = true, help_heading = "What")]
     pub(super) limit_cpu: Option<f64>,
-    /// Processes and threads it may have
+    /// Maximum number of processes and threads of a run
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "What")]
     pub(super) limit_pids: Option<i64>,
-    /// Files each of its processes may have open
+    /// Maximum number of open files of each process
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "What")]
     pub(super) limit_files: Option<i64>,
-    /// How far it gives way to others, 0 to 19
+    /// CPU niceness, 0 to 19: a higher number gives way to other processes
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "What")]
     pub(super) nice: Option<i64>,
-    /// Permissions new files do not get, octal [default: 0022]
+    /// Permissions that new files do not get, octal [default: 0022]
     #[arg(long, value_name = "MASK", help_heading = "What")]
     pub(super) umask: Option<String>,
-    /// What the command reads on its standard input, or @FILE for what is in a file [default: nothing]
+    /// Standard input of the command, or @FILE for the content of a file [default: nothing]
     #[arg(long, value_name = "TEXT|@FILE", help_heading = "What")]
     pub(super) stdin_text: Option<String>,
-    /// Shell that runs the line of --shell, by -c [default: /bin/sh]
+    /// Shell that runs the line of --shell with -c [default: /bin/sh]
     #[arg(long, value_name = "PROGRAM", help_heading = "What")]
     pub(super) shell_program: Option<String>,
 
-    /// Queue it runs in [default: default]
+    /// Queue of the job [default: default]
     #[arg(long, value_name = "QUEUE", help_heading = "Rules")]
     pub(super) queue: Option<String>,
-    /// How urgent it is among the runs of its queue, -10 to 10; the greater first [default: 0]
+    /// Priority among the runs of its queue, -10 to 10; higher runs first [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Rules")]
     pub(super) priority: Option<i64>,
-    /// Labels a node has to carry to run it, such as gpu,eu
+    /// Labels that a node needs to run the job, such as gpu,eu
     #[arg(long, value_name = "LABELS", value_delimiter = ',', help_heading = "Rules")]
     pub(super) requires: Vec<String>,
-    /// Group it is in: of its jobs one runs at a time
+    /// Group of the job: one run of the group runs at a time
     #[arg(long, value_name = "GROUP", help_heading = "Rules")]
     pub(super) group: Option<String>,
-    /// What it shares with other jobs of the same key, such as customer-42: of them one runs at a time
+    /// Concurrency key, such as customer-42: one run of all jobs with the same key runs at a time
     #[arg(long, value_name = "KEY", help_heading = "Rules")]
     pub(super) key: Option<String>,
-    /// How many of its key run at once [default: 1, or any number with --per-key-rate]
+    /// Number of runs with the same --key at once [default: 1, or any number with --per-key-rate]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Rules")]
     pub(super) per_key: Option<i64>,
-    /// How often one of its key may start, such as 10/1m
+    /// Start rate of runs with the same --key, such as 10/1m
     #[arg(long, value_name = "RATE", help_heading = "Rules")]
     pub(super) per_key_rate: Option<String>,
-    /// How many of them at once [default: all that the rate allows in its time]
+    /// Number of runs that may start at once under --per-key-rate [default: the number in the rate]
     #[arg(long, value_name = "N", requires = "per_key_rate", allow_negative_numbers = true, help_heading = "Rules")]
     pub(super) per_key_burst: Option<i64>,
-    /// Jobs it is not to run beside, whichever began
+    /// Jobs that must not run at the same time as this job
     #[arg(long, value_name = "JOBS", value_delimiter = ',', help_heading = "Rules")]
     pub(super) not_while: Vec<String>,
-    /// Longest time of one attempt [default: 1h]
+    /// Maximum duration of one attempt [default: 1h]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Rules")]
     pub(super) timeout: Option<String>,
-    /// Time from TERM to KILL [default: 5s]
+    /// Time between SIGTERM and SIGKILL [default: 5s]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Rules")]
     pub(super) kill_grace: Option<String>,
-    /// Attempts after a failed first one [default: 0]
+    /// Maximum number of retries after a failed attempt [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Rules")]
     pub(super) retry: Option<i64>,
-    /// Wait before the first retry [default: 10s]
+    /// Delay before the first retry [default: 10s]
     #[arg(long, value_name = "DURATION", requires = "retry", allow_hyphen_values = true, help_heading = "Rules")]
     pub(super) retry_delay: Option<String>,
-    /// How the wait grows: fixed, linear or exponential [default: exponential]
+    /// Growth of the retry delay: fixed, linear or exponential [default: exponential]
     #[arg(long, value_name = "HOW", requires = "retry", help_heading = "Rules")]
     pub(super) retry_backoff: Option<String>,
-    /// Retry only on these exit codes, or statuses of --http, such as 75,124 (124 is a time-out)
+    /// Retry only on these exit codes, or status codes of --http, such as 75,124 (124 is a timeout)
     #[arg(long, value_name = "CODES", requires = "retry", value_delimiter = ',', help_heading = "Rules")]
     pub(super) retry_on: Vec<u16>,
-    /// Do not retry on these exit codes or statuses
+    /// Do not retry on these exit codes or status codes
     #[arg(long, value_name = "CODES", requires = "retry", value_delimiter = ',', help_heading = "Rules")]
     pub(super) retry_never_on: Vec<u16>,
-    /// While the run before is not over: skip, queue, replace or allow [default: skip]
+    /// If the previous run has not ended: skip, queue, replace or allow [default: skip]
     #[arg(long, value_name = "HOW", help_heading = "Rules")]
     pub(super) overlap: Option<String>,
-    /// Of missed times run: skip (none), latest or all [default: latest]
+    /// Missed occurrences to run: skip (none), latest or all [default: latest]
     #[arg(long, value_name = "HOW", help_heading = "Rules")]
     pub(super) catch_up: Option<String>,
-    /// Skip what is later than this, whatever else is said
+    /// Skip occurrences older than this, whatever other rules say
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Rules")]
     pub(super) max_age: Option<String>,
-    /// Start missed times that run within this time instead of at once
+    /// Spread missed occurrences over this time instead of starting them at once
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Rules")]
     pub(super) spread: Option<String>,
-    /// When a host dies: at-least-once or at-most-once [default: at-least-once]
+    /// If a host dies: at-least-once or at-most-once [default: at-least-once]
     #[arg(long, value_name = "HOW", help_heading = "Rules")]
     pub(super) delivery: Option<String>,
-    /// Before an attempt, ask this line of /bin/sh whether the work is done: 0 yes, 1 no, else ask again later
+    /// Before an attempt, run this line with /bin/sh to ask if the work is done: exit code 0 yes, 1
+    /// no, else ask again later
     #[arg(long, value_name = "LINE", help_heading = "Rules")]
     pub(super) done_check: Option<String>,
     /// Ask before each attempt but the first (retry), or before each (always) [default: retry]
     #[arg(long, value_name = "WHEN", requires = "done_check", help_heading = "Rules")]
     pub(super) done_check_on: Option<String>,
 
-    /// When a run has failed for good, timed out or is lost: a line of /bin/sh, or a URL that gets a JSON body by POST
+    /// If a run failed for good, timed out or was lost: a line for /bin/sh, or a URL that gets a
+    /// JSON body by POST
     #[arg(long, value_name = "LINE|URL", help_heading = "Being told")]
     pub(super) on_failure: Option<String>,
-    /// When a run has succeeded
+    /// If a run succeeded
     #[arg(long, value_name = "LINE|URL", help_heading = "Being told")]
     pub(super) on_success: Option<String>,
-    /// When a run starts late or is skipped as missed
+    /// If a run starts late or is skipped as missed
     #[arg(long, value_name = "LINE|URL", help_heading = "Being told")]
     pub(super) on_late: Option<String>,
-    /// When a run has succeeded after one that had not
+    /// If a run succeeded after one that did not
     #[arg(long, value_name = "LINE|URL", help_heading = "Being told")]
     pub(super) on_recovered: Option<String>,
-    /// Tell by --on-late when a run has not started so long after it was due, also if no node takes it
+    /// Notify by --on-late if a run has not started this long after it was due, also if no node
+    /// takes it
     #[arg(long, value_name = "DURATION", requires = "on_late", allow_hyphen_values = true, help_heading = "Being told")]
     pub(super) must_start_within: Option<String>,
-    /// Tell by --on-late when a run has not ended so long after it was due
+    /// Notify by --on-late if a run has not ended this long after it was due
     #[arg(long, value_name = "DURATION", requires = "on_late", allow_hyphen_values = true, help_heading = "Being told")]
     pub(super) must_finish_within: Option<String>,
-    /// Ping this URL when a run starts, succeeds or fails, in the form of healthchecks.io
+    /// Ping this URL when a run starts, succeeds or fails, as healthchecks.io does
     #[arg(long, value_name = "URL", help_heading = "Being told")]
     pub(super) ping_url: Option<String>,
-    /// Sign requests by Standard Webhooks: ${credential:NAME}, or whsec_...; may be given several times
+    /// Sign requests as Standard Webhooks: ${credential:NAME}, or whsec_...; may be given several
+    /// times
     #[arg(long, value_name = "SECRET", help_heading = "Being told")]
     pub(super) webhook_secret: Vec<String>,
 
-    /// Refuse to add while another job holds this key: until that is over, or for --unique-for
+    /// Refuse to add while another job holds this key: until that job is over, or for --unique-for
     #[arg(long, value_name = "KEY", help_heading = "Only once")]
     pub(super) unique: Option<String>,
-    /// Of all adds with this key before the job begins the last one counts: its definition and its time
+    /// Keep only the last add with this key before the job starts: its definition and its time
     #[arg(long, value_name = "KEY", help_heading = "Only once")]
     pub(super) debounce: Option<String>,
-    /// Move it on for so long from the first of these adds at most [default: as long as adds come]
+    /// Postpone the job by --debounce at most this long after the first add [default: no limit]
     #[arg(long, value_name = "DURATION", requires = "debounce", allow_hyphen_values = true, help_heading = "Only once")]
     pub(super) max_wait: Option<String>,
-    /// Of all adds with this key within --unique-for the first one counts, and the others are dropped, which is a success
+    /// Keep only the first add with this key within --unique-for; later adds are dropped and
+    /// succeed
     #[arg(long, value_name = "KEY", help_heading = "Only once")]
     pub(super) throttle: Option<String>,
-    /// Hold the key so long from now, also past the end of the job
+    /// Hold the key this long from now, also past the end of the job
     #[arg(long, value_name = "DURATION", requires = "only", allow_hyphen_values = true, help_heading = "Only once")]
     pub(super) unique_for: Option<String>,
 
-    /// Read one JSON object a line from the standard input
+    /// Read one JSON object a line from standard input
     #[arg(long, conflicts_with_all = [
         "name", "when", "dtstart", "anchor", "start", "end", "max_runs", "jitter", "splay", "exclude", "only_on", "skip_if_late",
         "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "env_file", "log_output", "cwd", "user", "limit_memory", "limit_cpu", "limit_pids", "limit_files", "nice", "umask", "stdin_text", "shell_program", "queue", "priority", "requires", "group", "key", "per_key", "per_key_rate", "per_key_burst",
@@ -323,10 +336,10 @@ pub(in crate::cli) struct AddArgs {
         "on_failure", "on_success", "on_late", "on_recovered", "must_start_within", "must_finish_within", "ping_url", "webhook_secret",
     ])]
     pub(super) stdin: bool,
-    /// If the name is taken, change that job
+    /// Change the existing job if the name is taken
     #[arg(long)]
     pub(super) replace: bool,
-    /// If the name is taken, or the key of --unique, leave that job and call it success
+    /// Succeed without a change if the name, or the key of --unique, is taken
     #[arg(long)]
     pub(super) if_absent: bool,
 }

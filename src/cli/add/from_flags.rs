@@ -1,4 +1,5 @@
-//! From flags to a checked job: the flags become the keys of `[jobs.X]` and are judged as those are.
+//! Conversion of flags to a checked job: the flags become the keys of `[jobs.X]` and are checked
+//! like those.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,13 +15,14 @@ use crate::domain::human_time::Instant;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
-/// The job the flags describe; `at` is what `--at` means. Every problem is told, in one line.
+/// Returns the job that the flags describe. `at` has the instants of `--at`. All problems are
+/// reported in one line.
 pub(super) fn job_of_flags(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds, host_zone: &Zone) -> Result<NamedJob, Failure> {
     refuse_flags_alone(args)?;
     let value = keys_of(args, at, bounds)?;
     config::job_from_value(&value, host_zone).map_err(|problems| {
         let line = problems.iter().map(|problem| told(args, problem)).collect::<Vec<_>>().join("; ");
-        // Of several faults the first that has a place is pointed at.
+        // The caret marks the first problem that has a position.
         match problems.into_iter().find_map(|problem| problem.within) {
             Some((text, offset)) => Failure::Pointed { line, text, offset },
             None => Failure::Invalid(line),
@@ -28,19 +30,20 @@ pub(super) fn job_of_flags(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds, h
     })
 }
 
-/// Clap does not ask for a flag that another one excludes.
+/// Refuses flags whose required flag is missing. clap does not require a flag that another given
+/// flag excludes.
 fn refuse_flags_alone(args: &AddArgs) -> Result<(), Failure> {
     let (has_request, has_time) = (args.http.is_some(), !args.at.is_empty());
     let given = [
-        ("--method", args.method.is_some(), has_request, "a request, wanted --http URL"),
-        ("--header", !args.header.is_empty(), has_request, "a request, wanted --http URL"),
-        ("--body", args.body.is_some(), has_request, "a request, wanted --http URL"),
-        ("--expect", !args.expect.is_empty(), has_request, "a request, wanted --http URL"),
-        ("--fold", args.fold.is_some(), has_time, "a time, wanted --at TIME"),
-        ("--allow-past", args.allow_past, has_time, "a time, wanted --at TIME"),
+        ("--method", args.method.is_some(), has_request, "--http URL"),
+        ("--header", !args.header.is_empty(), has_request, "--http URL"),
+        ("--body", args.body.is_some(), has_request, "--http URL"),
+        ("--expect", !args.expect.is_empty(), has_request, "--http URL"),
+        ("--fold", args.fold.is_some(), has_time, "--at TIME"),
+        ("--allow-past", args.allow_past, has_time, "--at TIME"),
     ];
     match given.into_iter().find(|(_, is_given, has_other, _)| *is_given && !has_other) {
-        Some((flag, _, _, other)) => Err(Failure::Invalid(format!("{flag} is given without {other} with it"))),
+        Some((flag, _, _, other)) => Err(Failure::Invalid(format!("{flag} requires {other}"))),
         None => Ok(()),
     }
 }
@@ -116,7 +119,7 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds) -> Result<Value, 
     Ok(Value::Object(keys))
 }
 
-/// One text as it is, several as a list, none as nothing.
+/// Returns a single text as a string, several as a list, and none as `None`.
 fn list_of(texts: impl Iterator<Item = String>) -> Option<Value> {
     let texts: Vec<String> = texts.collect();
     match texts.as_slice() {
@@ -138,7 +141,7 @@ fn retry_of(args: &AddArgs, limit: i64) -> Value {
     without_nulls(waits)
 }
 
-/// The number alone where there is no rate.
+/// Returns a plain number if no rate is given, else a table.
 fn per_key_of(args: &AddArgs) -> Option<Value> {
     let table = || without_nulls(json!({"limit": args.per_key, "rate": args.per_key_rate, "burst": args.per_key_burst}));
     match (args.per_key, &args.per_key_rate, args.per_key_burst) {
@@ -147,7 +150,7 @@ fn per_key_of(args: &AddArgs) -> Option<Value> {
     }
 }
 
-/// The flags given that make limits.
+/// Lists the given flags that make up `limits`.
 fn limit_flags(args: &AddArgs) -> String {
     let given = [
         ("--limit-memory", args.limit_memory.is_some()),
@@ -174,7 +177,8 @@ fn done_check_of(args: &AddArgs, line: &str) -> Value {
     without_nulls(json!({"shell": line, "on": args.done_check_on}))
 }
 
-/// A URL is requested, anything else is a line for the shell; but not what only looks like a URL.
+/// Returns an HTTP notice for a URL and a shell notice for any other text. A text that is almost a
+/// URL is refused.
 fn notice_of(key: &str, text: &str) -> Result<Value, Failure> {
     let is_url = ["http://", "https://"]
         .iter()
@@ -191,7 +195,8 @@ fn notice_of(key: &str, text: &str) -> Result<Value, Failure> {
     Ok(json!({"shell": text}))
 }
 
-/// Whether a text is of one word that begins with another scheme, or with the name of a host and a path: no line for a shell.
+/// Returns true for a single word that begins with another scheme, or with a host name and a path.
+/// Such a word is no shell line.
 fn is_almost_url(text: &str) -> bool {
     if text.trim().contains(char::is_whitespace) {
         return false;
@@ -208,7 +213,7 @@ fn is_almost_url(text: &str) -> bool {
     host.split('.').all(is_label) && host.rsplit_once('.').is_some_and(ends_as_host)
 }
 
-/// The flag a unique key is given by, its mode and the key.
+/// Returns the flag that gave a unique key, its mode and the key.
 fn given_key(args: &AddArgs) -> Option<(&'static str, &'static str, &str)> {
     let flags = [
         ("--unique", "refuse", &args.unique),
@@ -247,7 +252,7 @@ fn http_of(args: &AddArgs, url: &str) -> Result<Value, Failure> {
     Ok(without_nulls(json!({"url": url, "method": args.method, "headers": headers, "body": body, "expect": expect})))
 }
 
-/// The text itself, or of `@FILE` what is in the file.
+/// Returns the text itself, or the content of the file for `@FILE`.
 fn text_of(flag: &str, text: &str) -> Result<String, Failure> {
     let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
     let refuse = |why: String| Failure::Invalid(format!("{flag} {text:?} {why}"));
@@ -281,7 +286,7 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// A problem with the flag it is about in its key's place.
+/// Returns the text of a problem, with the flag in place of the key.
 pub(super) fn told(args: &AddArgs, problem: &Problem) -> String {
     if problem.path.is_empty() {
         return problem.message.clone();

@@ -1,6 +1,7 @@
-//! What `--at` means, and `--fold` where the clock goes back over it.
+//! The instants that `--at` means, and `--fold` for local times that the clock shows twice.
 //!
-//! Invariant: which instant was understood is always said, and of one that comes twice also the other.
+//! Invariant: the understood instant is always printed. For a local time that comes twice the other
+//! instant is printed too.
 
 use jiff::tz::AmbiguousOffset;
 
@@ -16,7 +17,7 @@ use crate::domain::schedule::Timetable;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
-/// What each `--at` means at `now` in `zone`.
+/// Parses each `--at` at `now` in `zone`.
 pub(super) fn instants_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<Vec<Instant>, Failure> {
     let read = |text: &String| {
         let read = parse_instant(text, now, zone).map_err(|error| Failure::at_time("--at", text, &error))?;
@@ -25,7 +26,7 @@ pub(super) fn instants_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Resul
     args.at.iter().map(read).collect()
 }
 
-/// What `--anchor`, `--start` and `--end` mean.
+/// The instants of `--anchor`, `--start` and `--end`.
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
     pub(super) anchor: Option<Instant>,
@@ -33,7 +34,7 @@ pub(super) struct Bounds {
     pub(super) end: Option<Instant>,
 }
 
-/// What the bounds of the schedule mean at `now` in `zone`.
+/// Parses the bounds of the schedule at `now` in `zone`.
 pub(super) fn bounds_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<Bounds, Failure> {
     let read = |flag: &str, text: &Option<String>| {
         let read = text.as_ref().map(|text| parse_instant(text, now, zone).map_err(|error| Failure::at_time(flag, text, &error)));
@@ -42,7 +43,7 @@ pub(super) fn bounds_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<
     Ok(Bounds { anchor: read("--anchor", &args.anchor)?, start: read("--start", &args.start)?, end: read("--end", &args.end)? })
 }
 
-/// Says which instants were understood.
+/// Prints the understood instants of the bounds.
 pub(super) fn tell_bounds(bounds: &Bounds, now: UnixMillis, zone: &Zone, console: &mut Console) {
     for (word, bound) in [("anchor", &bounds.anchor), ("start", &bounds.start), ("end", &bounds.end)] {
         let Some(Instant { at, note }) = bound else { continue };
@@ -53,7 +54,7 @@ pub(super) fn tell_bounds(bounds: &Bounds, now: UnixMillis, zone: &Zone, console
     }
 }
 
-/// Whether what is asked for is counted from now or read on a local clock, so that a wrong clock matters to who asks.
+/// Returns true if a flag is relative to now or a local time, so that a wrong host clock matters.
 pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
     let counts_from_1970 = |text: &str| text.trim_start_matches('@').bytes().all(|b| b.is_ascii_digit());
     let is_local = |text: &String| !counts_from_1970(text.trim()) && text.parse::<jiff::Timestamp>().is_err();
@@ -61,7 +62,8 @@ pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
     args.start_in.is_some() || args.at.iter().chain(bounds.into_iter().flatten()).any(is_local)
 }
 
-/// The coming of a local time that `fold` asks for. An instant without a note comes once, or says its offset.
+/// Returns the instant that `fold` selects of a local time that comes twice. An instant without a
+/// note comes once, or names its offset.
 fn folded(read: Instant, fold: Option<Fold>, zone: &Zone) -> Instant {
     let Some((first, second)) = both_comings(read.at, zone).filter(|_| read.note.is_some()) else { return read };
     let tell = |at: UnixMillis| rfc3339(at, zone);
@@ -77,7 +79,7 @@ fn folded(read: Instant, fold: Option<Fold>, zone: &Zone) -> Instant {
     Instant { at, note: Some(note) }
 }
 
-/// Both instants at which the local time of `at` is shown, if there are two.
+/// Returns both instants at which the zone shows the local time of `at`, if there are two.
 fn both_comings(at: UnixMillis, zone: &Zone) -> Option<(UnixMillis, UnixMillis)> {
     let rules = zone.rules();
     let ambiguous = rules.to_ambiguous_timestamp(rules.to_datetime(at.to_timestamp()));
@@ -86,24 +88,26 @@ fn both_comings(at: UnixMillis, zone: &Zone) -> Option<(UnixMillis, UnixMillis)>
     first.zip(second)
 }
 
-/// Says at which instant a job runs once.
+/// Prints the instant at which a job runs once.
 pub(super) fn tell_due(at: UnixMillis, now: UnixMillis, zone: &Zone, console: &mut Console) {
     console.note(&format!("at {} ({}), {}", rfc3339(at, zone), zone.name(), Relative { now }.either(at)));
 }
 
-/// Refuses an instant that is past, unless that is allowed.
+/// Refuses a past instant unless `--allow-past` is given.
 pub(super) fn refuse_past(args: &AddArgs, instants: &[Instant], now: UnixMillis, zone: &Zone) -> Result<(), Failure> {
     let past = args.at.iter().zip(instants).find(|(_, instant)| instant.at < now);
     let Some((text, Instant { at, .. })) = past.filter(|_| !args.allow_past) else { return Ok(()) };
     let (ago, name) = (span(now.since(*at)), zone.name());
     Err(Failure::Invalid(format!(
-        "--at {text:?} is {ago} ago: {} in {name}; wanted a time to come, or --allow-past to run it at once",
+        "--at {text:?} is {ago} ago: {} in {name}; wanted a future time, or --allow-past to run it at once",
         shown(*at, zone)
     )))
 }
 
-/// Says which instants were understood and run, and which of them do not. A past one that does not run is refused: it was to run
-/// at once. Gives the past one that is to run: whether it has run before is known once the job is applied.
+/// Prints which instants run and which do not. Fails if a past instant would not run, because it
+/// was meant to run at once.
+///
+/// Returns the past instant that is to run. Only applying the job shows whether it has run before.
 pub(super) fn tell_instants(
     args: &AddArgs,
     instants: &[Instant],
@@ -129,14 +133,14 @@ pub(super) fn tell_instants(
     Ok(owed)
 }
 
-/// Why a job that is applied `now` does not run at that instant of its list.
+/// Returns why a job applied at `now` does not run at the instant `at` of its list.
 fn why_not(spec: &JobSpec, table: &Timetable, at: UnixMillis, now: UnixMillis) -> Option<String> {
     if table.count_in(at, at) == 0 {
         return Some("--exclude, --only-on, --start or --end leaves it out".to_owned());
     }
     let first = table.latest_in(UnixMillis::EPOCH, now).unwrap_or(now);
     if at < first {
-        return Some(format!("of several past times only the newest runs, {first}; leave the others out"));
+        return Some(format!("of several past times only the newest runs, {first}; remove the older ones"));
     }
     let due = Due {
         timetable: table,
@@ -149,7 +153,7 @@ fn why_not(spec: &JobSpec, table: &Timetable, at: UnixMillis, now: UnixMillis) -
         now,
     };
     if at < now && matches!(judge(due), Decision::Skip { .. }) {
-        return Some("--catch-up skip, --max-age or --skip-if-late skips what is so late".to_owned());
+        return Some("--catch-up skip, --max-age or --skip-if-late skips a run this late".to_owned());
     }
     let most = spec.shape.max_runs.filter(|most| table.count_in(first, at) > u64::from(*most))?;
     Some(format!("--max-runs {most} is reached before it"))

@@ -1,8 +1,9 @@
-//! `add --stdin`: a job a line, in batches, in the order of the lines.
+//! `add --stdin`: one job a line, added in batches in the order of the lines.
 //!
-//! Lines are read ahead while Redis works on those before, a few batches at most, so memory is bounded whatever the input.
-//! Invariant: a line is told of once, as added or as refused; what was added stays added, also when nobody reads the
-//! answers any more.
+//! A few batches are read ahead while Redis works, so memory is bounded for any input.
+//!
+//! Invariant: each line is reported once, as added or as refused. A job that was added stays added,
+//! also if the reader of the answers is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,19 +26,21 @@ use crate::domain::zone::Zone;
 use crate::engine::planting::{self, Applied, PlantingError, Request};
 use crate::store::{Existing, Store};
 
-/// Batches applied at the same time: a batch takes four round trips, in which a Redis that is far away would idle.
+/// Batches applied at the same time. A batch takes four round trips, during which a distant Redis
+/// would otherwise be idle.
 const AT_ONCE: usize = 3;
-/// Parts of batches read ahead.
+/// Partial batches read ahead.
 const AHEAD: usize = 8;
 
-/// Adds the jobs of the standard input.
+/// Adds the jobs on standard input.
 pub(super) async fn add_lines(global: &Global, args: &AddArgs, host_zone: Zone, console: &mut Console) -> Result<u8, Failure> {
     let store = connect(global, console).await?;
     let pools = Pools::read(&store).await?;
     let (_, mut skew) = skew::ask_time(&store).await?;
     let (sender, mut batches) = mpsc::channel(AHEAD);
     let zone = host_zone.clone();
-    // Not joined: it may wait for input that never comes after Redis has gone, and ends with the process.
+    // The thread is not joined: it may wait for input that never comes after an outage, and ends
+    // with the process.
     std::thread::spawn(move || read_batches(std::io::stdin().lock(), &zone, &sender));
     let progress = Progress::new(console);
     let array = JsonArray::default();
@@ -78,7 +81,7 @@ pub(super) async fn add_lines(global: &Global, args: &AddArgs, host_zone: Zone, 
     Ok(u8::from(sheet.refused > 0))
 }
 
-/// What is at hand, as batches that are full where there is enough.
+/// Merges the available batches into full ones.
 fn gather(first: Batch, batches: &mut mpsc::Receiver<Batch>) -> Vec<Batch> {
     let mut gathered = vec![first];
     while let Ok(next) = batches.try_recv() {
@@ -93,10 +96,10 @@ fn gather(first: Batch, batches: &mut mpsc::Receiver<Batch>) -> Vec<Batch> {
     gathered
 }
 
-/// What became of lines, by their numbers, each with its job.
+/// The result for each line number, with its job.
 type Told = BTreeMap<usize, Result<(Added, NamedJob), String>>;
 
-/// What is being added.
+/// The state of an `add --stdin`.
 struct Sheet<'a> {
     store: &'a Store,
     args: &'a AddArgs,
@@ -107,13 +110,13 @@ struct Sheet<'a> {
     doubts: LineDoubts,
     refused: usize,
     added: usize,
-    /// Lines whose name or unique key another job had.
+    /// Lines whose name or unique key already belonged to another job.
     there: usize,
 }
 
 impl Sheet<'_> {
-    /// Adds batches and tells of each line, in their order. Batches that have a name or a unique key in common go one after the other, for
-    /// the later line is to win.
+    /// Adds batches and reports each line in order. Batches that share a name or a unique key are
+    /// applied one after the other, so that the later line wins.
     async fn add(&mut self, batches: Vec<Batch>, console: &mut Console) -> Result<(), Failure> {
         let mut settled = Vec::with_capacity(batches.len());
         let (lines, bytes) = batches.iter().fold((0, 0), |(lines, bytes), batch| (lines + batch.lines(), bytes + batch.consumed));
@@ -140,7 +143,7 @@ impl Sheet<'_> {
         outcome
     }
 
-    /// Adds a batch.
+    /// Adds one batch.
     async fn settle(&self, batch: Batch) -> Result<Told, Failure> {
         let Batch { jobs, refused, .. } = batch;
         let mut told: Told = refused.into_iter().map(|(line, why)| (line, Err(why))).collect();
@@ -208,7 +211,7 @@ impl Sheet<'_> {
         })
     }
 
-    /// What is told of one line.
+    /// Returns the result for one line.
     async fn answered(
         &self,
         name: JobName,
@@ -235,7 +238,7 @@ impl Sheet<'_> {
     }
 
     fn tell(&mut self, told: Told, console: &mut Console) {
-        // The bar is out of the way meanwhile.
+        // The bar is hidden while lines are printed.
         let Self { array, progress, doubts, refused, added, there, .. } = self;
         progress.aside(|| {
             for (line, what) in told {
@@ -266,7 +269,7 @@ impl Sheet<'_> {
     }
 }
 
-/// Whether some have a name or a unique key in common.
+/// Returns true if two batches share a name or a unique key.
 fn shares_a_name(batches: &[Batch]) -> bool {
     let mut seen: BTreeSet<(&str, String)> = BTreeSet::new();
     batches.iter().any(|batch| {

@@ -1,7 +1,7 @@
-//! `add`: one job of flags, or many of lines.
+//! `add`: one job given by flags, or many jobs given by lines.
 //!
-//! Invariant: everything that can be judged without Redis is judged before anything is asked of it, so that invalid input
-//! is answered the same whether Redis is there or not.
+//! Invariant: everything that can be checked without Redis is checked before the first request. So
+//! invalid input gets the same answer whether Redis is up or not.
 
 mod doubts;
 mod flags;
@@ -39,7 +39,7 @@ use crate::domain::zone::Zone;
 use crate::engine::planting::{self, Applied, Request};
 use crate::store::{Existing, JobRecord, Rev, SourceKind, Store};
 
-/// Names drawn before giving up on finding a free one: the second is hardly ever needed.
+/// Random names tried before giving up. A second one is hardly ever needed.
 const DRAWS: usize = 8;
 const NAME_LETTERS: usize = 10;
 
@@ -50,7 +50,8 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
         return lines::add_lines(global, args, host_zone, console).await;
     }
     let zone = args.tz.as_deref().map(zone_of).transpose()?.unwrap_or_else(|| host_zone.clone());
-    // Judged by this host's clock first: what cannot be meant at all needs no Redis to be refused.
+    // This check uses the host's clock, so that input that can never be valid is refused without
+    // Redis.
     let draft: Vec<UnixMillis> = instants_of(args, skew::own_now(), &zone)?.iter().map(|instant| instant.at).collect();
     from_flags::job_of_flags(args, &draft, &bounds_of(args, skew::own_now(), &zone)?, &host_zone)?;
 
@@ -80,14 +81,16 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     let mut added = apply(&store, args, &job, seen, &host_zone).await?;
     match owed {
         Some(at) if added.2 == Some(at) => instant::tell_due(at, now, &zone, console),
-        Some(at) => console
-            .warn(&format!("job {} does not run for {at}: it has run then, or was there before and is left as it is", added.0)),
+        Some(at) => console.warn(&format!(
+            "job {} does not run for {at}: it ran at that time already, or it existed before and was not changed",
+            added.0
+        )),
         None => {}
     }
     if let Some(since) = paused_since(&store, &added).await? {
         let (name, since) = (&added.0, shown(since, &host_zone));
-        console.warn(&format!("job {name} is paused since {since}: what is due of it waits for schedctl resume {name}"));
-        // Its time is no promise.
+        console.warn(&format!("job {name} is paused since {since}: its due runs wait for schedctl resume {name}"));
+        // A paused job may not run at this time.
         added.2 = None;
     }
     if let Some(doubt) = timeless(&job, &added) {
@@ -112,16 +115,16 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     Ok(0)
 }
 
-/// The revision of the job that is to be replaced, before anything is decided on it.
+/// Returns the revision of the job to replace, read before anything is decided by its definition.
 async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<Rev>, Failure> {
     let Some(name) = args.name.as_deref().filter(|_| args.replace).and_then(|name| name.parse().ok()) else { return Ok(None) };
     Ok(store.read_job(&name).await?.filter(JobRecord::is_live).map(|job| job.rev))
 }
 
-/// A job's name, what was done, and when it is due next.
+/// The name of a job, the result for it, and its next due time.
 type Added = (JobName, &'static str, Option<UnixMillis>);
 
-/// Applies a job of flags.
+/// Applies one job given by flags.
 async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, seen: Option<Rev>, host_zone: &Zone) -> Result<Added, Failure> {
     for _ in 0..DRAWS {
         let is_drawn = job.name.is_none();
@@ -150,18 +153,18 @@ async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, seen: Option<Rev>,
     Err(Failure::Conflict("no free name was found; give one by --name".to_owned()))
 }
 
-/// Since when a job is paused that was there before and has changed.
+/// Returns since when an existing job that was changed is paused.
 async fn paused_since(store: &Store, (name, result, _): &Added) -> Result<Option<UnixMillis>, Failure> {
     Ok(if *result == "updated" { store.read_job(name).await?.and_then(|job| job.paused_at) } else { None })
 }
 
-/// A job that was there before, with its planted run.
+/// Returns an existing job with the due time of its planned run.
 async fn pending(store: &Store, name: JobName, result: &'static str) -> Result<Added, Failure> {
     let next = store.read_job(&name).await?.and_then(|job| job.pending).map(|run| run.due());
     Ok((name, result, next))
 }
 
-/// Whether it is dropped, and nobody wants to know, while another job holds its unique key.
+/// Returns true if the add is dropped without an error while another job holds its unique key.
 fn is_dropped(job: &NamedJob) -> bool {
     job.spec.unique.as_ref().is_some_and(|unique| matches!(unique.second, Second::Dropped { .. }))
 }
@@ -176,7 +179,7 @@ fn draw_name() -> Result<JobName, IdError> {
     format!("job-{letters}").parse()
 }
 
-/// One of several added jobs as JSON.
+/// Returns the JSON of one added job of several.
 fn line_json(line: usize, added: &Added, next_due: Option<&str>) -> Value {
     json!({"line": line, "name": added.0.as_str(), "next_due": next_due, "result": added.1})
 }

@@ -1,4 +1,4 @@
-//! The queues and groups a job may name: those some file has declared.
+//! The queues and groups that a job may name, because a file declares them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::domain::group::GroupSettings;
 use crate::domain::ids::{GroupName, JobName, QueueName};
 use crate::store::Store;
 
-/// What is declared.
+/// The declared queues and groups.
 pub(super) struct Pools {
     queues: BTreeSet<QueueName>,
     groups: BTreeMap<GroupName, GroupSettings>,
@@ -20,7 +20,8 @@ impl Pools {
         Ok(Self { queues, groups: store.read_groups().await? })
     }
 
-    /// What of a job's queue and group is not declared, with what is; and whether its group has a turn for it.
+    /// Returns why a job's queue or group cannot be used: it is not declared, or its turns do not
+    /// include the job.
     pub(super) fn unknown_to(&self, job: &NamedJob) -> Option<String> {
         let queue = &job.spec.queue;
         if !self.queues.contains(queue) {

@@ -1,7 +1,8 @@
-//! The bar of a long `add --stdin`: how far it is and how fast it goes, on the terminal of the standard error.
+//! A progress bar for a long `add --stdin`, with position and speed, on the terminal of standard
+//! error.
 //!
-//! Invariant: it is there only for a person, only once the adding has taken a while, and nothing of it is left behind, also when
-//! somebody ends the adding.
+//! Invariant: the bar appears only on a terminal, only after the adding has taken a while, and is
+//! removed at the end. A signal that ends the process removes it too.
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
@@ -14,15 +15,15 @@ use signal_hook_tokio::Signals;
 
 use crate::cli::render::{Console, span};
 
-/// What takes no longer needs no bar.
+/// The duration from which the bar is shown.
 const SHOWN_AFTER: Duration = Duration::from_millis(700);
-/// Between two drawings.
+/// Time between two updates of the bar.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// How far the adding is.
+/// The progress of the adding.
 pub(super) struct Progress {
     began: Instant,
-    /// Bytes to come, if they are known.
+    /// Total bytes of input, if they are known.
     length: Option<u64>,
     bytes: u64,
     jobs: u64,
@@ -31,14 +32,14 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of a standard input that begins to be read now.
+    /// Starts to measure the progress of standard input.
     pub(super) fn new(console: &Console) -> Self {
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         let is_wanted = std::io::stderr().is_terminal() && !is_dumb && !console.is_quiet();
         Self { began: Instant::now(), length: bytes_to_come(std::io::stdin()), bytes: 0, jobs: 0, bar: None, is_wanted }
     }
 
-    /// So many lines of so many bytes are done.
+    /// Counts `lines` lines of `bytes` bytes as done.
     pub(super) fn add(&mut self, lines: usize, bytes: u64) {
         self.jobs += lines as u64;
         self.bytes = self.bytes.saturating_add(bytes);
@@ -52,7 +53,7 @@ impl Progress {
         }
     }
 
-    /// Does what writes on the terminal, with the bar out of the way.
+    /// Runs `write`, which writes to the terminal, while the bar is hidden.
     pub(super) fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(write),
@@ -77,20 +78,21 @@ fn bar(length: Option<u64>) -> Option<ProgressBar> {
     Some(bar)
 }
 
-/// Takes the bar away when a signal ends this, and then lets it. Where signals cannot be waited for they just end it.
+/// Removes the bar when a signal arrives, then lets the signal end the process. Without signal
+/// handling the signal ends the process at once.
 fn clear_when_ended(bar: &ProgressBar) {
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]) else { return };
     let bar = bar.clone();
     tokio::spawn(async move {
         if let Some(signal) = signals.next().await {
             bar.finish_and_clear();
-            // Only of a signal there is not, which these are.
+            // This fails only for a signal that does not exist, and these signals do exist.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });
 }
 
-/// How much of a file is left to be read; none of anything else.
+/// Returns how many bytes of a regular file are left to read, or `None` for another input.
 fn bytes_to_come(input: impl AsFd) -> Option<u64> {
     let about = rustix::fs::fstat(&input).ok()?;
     let is_file = rustix::fs::FileType::from_raw_mode(about.st_mode) == rustix::fs::FileType::RegularFile;

@@ -1,8 +1,8 @@
-//! Reading the lines of `add --stdin`.
+//! A reader for the lines of `add --stdin`.
 //!
-//! Invariant: every line that is not blank becomes a job or a refusal with the number of its line, whatever is in it and
-//! however long it is. When no more input is at hand what there is is handed on at once, so a slow writer's lines are added
-//! as they come.
+//! Invariant: every line that is not blank becomes a job or a refusal with its line number,
+//! whatever its content and length. If no more input is available, the batch is sent at once, so
+//! the lines of a slow writer are added as they arrive.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -13,24 +13,24 @@ use crate::domain::zone::Zone;
 
 /// Jobs in a full batch.
 pub(super) const BATCH: usize = 500;
-/// Bytes of the lines of a batch after which it is not made larger.
+/// Bytes after which no more lines are added to a batch.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// Lines read and checked.
+/// Lines that were read and checked.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Jobs, each with the number of its line.
+    /// Jobs, each with its line number.
     pub(super) jobs: Vec<(usize, NamedJob)>,
-    /// What is no job, each with the number of its line and why.
+    /// Refused lines, each with its line number and the reason.
     pub(super) refused: Vec<(usize, String)>,
-    /// How long the lines of the jobs were.
+    /// Total length of the lines of the jobs, in bytes.
     bytes: usize,
-    /// How much of the input it was, with what is told of nowhere: blank lines and line ends.
+    /// Bytes of input in this batch, including blank lines and line ends.
     pub(super) consumed: u64,
 }
 
 impl Batch {
-    /// How many lines it tells of.
+    /// Returns how many lines became a job or a refusal.
     pub(super) fn lines(&self) -> usize {
         self.jobs.len() + self.refused.len()
     }
@@ -39,7 +39,7 @@ impl Batch {
         self.lines() >= BATCH || self.bytes >= BATCH_BYTES
     }
 
-    /// Adds the lines that come after.
+    /// Appends the batch of the following lines.
     pub(super) fn append(&mut self, mut next: Self) {
         self.jobs.append(&mut next.jobs);
         self.refused.append(&mut next.refused);
@@ -48,7 +48,7 @@ impl Batch {
     }
 }
 
-/// Reads and checks lines until their end, or until nobody wants them.
+/// Reads and checks lines until the end of input, or until the receiver is gone.
 pub(super) fn read_batches(input: impl Read, host_zone: &Zone, sender: &mpsc::Sender<Batch>) {
     let mut input = BufReader::with_capacity(MAX_JSON_BYTES, input);
     let mut batch = Batch::default();
@@ -83,7 +83,7 @@ pub(super) fn read_batches(input: impl Read, host_zone: &Zone, sender: &mpsc::Se
     }
 }
 
-/// The job of a line; none for a blank one.
+/// Returns the job of a line, or `None` for a blank line.
 fn compile(line: &[u8], host_zone: &Zone) -> Option<Result<NamedJob, String>> {
     let text = match std::str::from_utf8(line) {
         Ok(text) => text.trim(),
@@ -104,7 +104,8 @@ enum Line {
     End,
 }
 
-/// Reads a line without its end, and gives how long it was with that; of one that is too long nothing is kept.
+/// Reads a line. Returns the line without its end, and its length in bytes with the end. The text
+/// of a line that is too long is dropped.
 fn read_line(input: &mut impl BufRead) -> std::io::Result<(Line, u64)> {
     let limit = MAX_JSON_BYTES + 1;
     let mut line = Vec::new();

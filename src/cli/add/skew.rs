@@ -1,4 +1,4 @@
-//! This host's clock beside that of Redis, by which alone jobs come due.
+//! The difference between this host's clock and the clock of Redis, by which jobs become due.
 
 use std::time::Duration;
 
@@ -7,15 +7,16 @@ use crate::cli::render::span;
 use crate::domain::time::UnixMillis;
 use crate::store::Store;
 
-/// Clocks that differ by less are right for a person.
+/// The difference of clocks that is tolerated.
 const TOLERATED: Duration = Duration::from_secs(3);
 
-/// The time by this host's clock.
+/// Returns the time by this host's clock.
 pub(super) fn own_now() -> UnixMillis {
     UnixMillis::from_timestamp(jiff::Timestamp::now()).unwrap_or(UnixMillis::EPOCH)
 }
 
-/// The time by Redis' clock, and a warning if this host's tells another. A slow answer is no difference.
+/// Returns the time by Redis' clock, and a warning if this host's clock differs. A slow answer does
+/// not count as a difference.
 pub(super) async fn ask_time(store: &Store) -> Result<(UnixMillis, Option<String>), Failure> {
     let before = own_now();
     let now = store.now().await?;

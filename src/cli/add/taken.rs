@@ -1,4 +1,4 @@
-//! What to say when a name is taken: by whom, and in what the job there differs.
+//! The failure for a name that is taken: which job has it, and how that job differs.
 
 use crate::cli::failure::Failure;
 use crate::cli::render::key_change;
@@ -12,35 +12,36 @@ use crate::store::{JobRecord, Rev, SourceKind, Store};
 /// Keys shown of a difference.
 const SHOWN_KEYS: usize = 3;
 
-/// The failure for a name that is taken.
+/// Returns the failure for a name that another job has.
 pub(super) async fn name_taken(store: &Store, name: &JobName, wanted: &NamedJob) -> Failure {
     match store.read_job(name).await {
         Err(error) => error.into(),
-        // Taken out since: nothing is in the way any more, and nothing was added.
+        // The job was removed meanwhile. The name is free again, but nothing was added.
         Ok(None) => no_such_job(store, name).await,
         Ok(Some(job)) if job.kind == SourceKind::File => held_by_file(&job),
         Ok(Some(job)) => Failure::Conflict(taken_line(&job, wanted)),
     }
 }
 
-/// The failure for a name a file has.
+/// Returns the failure for a name that a file declares.
 fn held_by_file(job: &JobRecord) -> Failure {
     let name = &job.name;
     let place = declared_in(job);
     Failure::Conflict(format!("job {name} is declared in {place}: edit [jobs.{name}] there, or take another name"))
 }
 
-/// What is said of a job of the command line that has the name: why it is not touched.
+/// Returns the message for an existing job of schedctl: how it differs, and which flag decides what
+/// to do.
 pub(super) fn taken_line(job: &JobRecord, wanted: &NamedJob) -> String {
     let name = &job.name;
     let difference = difference(&job.definition, wanted);
     if difference.is_empty() {
-        return format!("job {name} is there already, just as asked for; --if-absent makes that a success");
+        return format!("job {name} exists already with the same definition; --if-absent makes this a success");
     }
-    format!("job {name} is there already and differs ({}); --replace changes it, --if-absent leaves it", difference.join(", "))
+    format!("job {name} exists already and differs ({}); --replace changes it, --if-absent leaves it", difference.join(", "))
 }
 
-/// `key: old -> new` for the keys that differ.
+/// Returns `key: old -> new` for the first keys that differ.
 fn difference(old: &str, wanted: &NamedJob) -> Vec<String> {
     let mut changed = config::differences(old, &config::to_surface(&wanted.spec));
     if let Some(delay) = wanted.start_in {
@@ -54,16 +55,17 @@ fn difference(old: &str, wanted: &NamedJob) -> Vec<String> {
     told
 }
 
-/// Another edit came between: what was decided on is no more.
+/// Returns the message for a job that somebody else changed after it was read here.
 pub(super) fn changed_meanwhile(name: &JobName, now: &Rev) -> String {
     format!(
         "job {name} was changed by somebody else meanwhile, its version is now {now}: see schedctl show {name}, then add it again"
     )
 }
 
-/// A one-shot of this name has run at this very instant: the same run is not done twice.
+/// Returns the message for a one-shot of this name that already ran at this instant. The same run
+/// is not done twice.
 pub(super) fn done_already(name: &JobName, at: UnixMillis) -> String {
-    format!("job {name}: a job of this name has run at {at} already; give another --name or time (schedctl history {name})")
+    format!("job {name}: a job of this name already ran at {at}; give another --name or time (schedctl history {name})")
 }
 
 #[cfg(test)]

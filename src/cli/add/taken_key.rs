@@ -1,4 +1,4 @@
-//! What to say when a unique key is held: by which job, and what that is doing.
+//! The failure for a unique key that another job holds, with the state of that job.
 
 use crate::cli::failure::Failure;
 use crate::cli::render::shown;
@@ -10,19 +10,20 @@ use crate::domain::unique::UniqueKey;
 use crate::domain::zone::Zone;
 use crate::store::{JobRecord, RunRecord, Store, StoreError};
 
-/// The failure for a unique key that another job holds: which, and what that is doing.
+/// Returns the failure for a unique key that job `first` holds, with the state of that job.
 pub(super) async fn key_taken(store: &Store, first: &JobName, wanted: &NamedJob) -> Failure {
     let Some(unique) = &wanted.spec.unique else { return no_such_job(store, first).await };
     match doing(store, first, &unique.key).await {
         Ok(doing) => Failure::Conflict(format!(
-            "unique key {:?} is held by job {first}, which {doing}; --if-absent makes that a success",
+            "unique key {:?} is held by job {first}, which {doing}; --if-absent makes this a success",
             unique.key.as_str()
         )),
         Err(error) => error.into(),
     }
 }
 
-/// What the job that holds a key is doing, and until when it holds it if that is told by time.
+/// Describes the state of the job that holds a key, and until when it holds the key if that has a
+/// time limit.
 async fn doing(store: &Store, name: &JobName, key: &UniqueKey) -> Result<String, StoreError> {
     let local = Zone::of_host();
     let doing = match store.read_job(name).await? {

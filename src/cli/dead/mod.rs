@@ -1,7 +1,8 @@
-//! Dead letters, which are runs that ended `failed`, `timed_out` or `lost`: trying them again and forgetting them for good.
+//! The verbs for dead letters, which are runs that ended `failed`, `timed_out` or `lost`: `retry`
+//! and `purge`.
 //!
-//! Invariant: nothing is done without a run or `--dead` being named, and what a filter picks is read to its end before
-//! anything is done about it, so that what is done does not move what is picked.
+//! Invariant: nothing happens unless a run or `--dead` is given. All selected runs are read before
+//! the first is changed, so changes do not affect the selection.
 
 mod purge;
 mod retry;
@@ -16,13 +17,13 @@ use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::store::Store;
 
-/// Which dead letters are meant.
+/// The dead letters to handle.
 #[derive(Debug, clap::Args)]
 struct Chosen {
     /// Ids of runs
     #[arg(value_name = "RUN", add = crate::cli::complete::runs(), required_unless_present = "dead", conflicts_with = "dead")]
     runs: Vec<String>,
-    /// All dead letters the filters let through
+    /// All dead letters that the filters select
     #[arg(long)]
     dead: bool,
     /// Only runs of this job
@@ -31,21 +32,21 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// The runs that are named.
+    /// Parses the ids of the named runs.
     fn named(&self) -> Result<Vec<RunId>, Failure> {
         let parsed = self.runs.iter().map(|word| word.parse().map_err(|error: IdError| Failure::Invalid(error.to_string())));
         parsed.collect()
     }
 }
 
-/// The failure for a run that is no dead letter.
+/// Returns the failure for a run that is no dead letter.
 fn not_dead(run: &RunId, state: &str, at: Option<UnixMillis>, advice: &str) -> Failure {
     let at = at.map_or_else(String::new, |at| format!(" at {}", super::render::shown(at, &Zone::of_host())));
     let state = state.replace('_', " ");
     Failure::Conflict(format!("run {run} is no dead letter: found {state}{at}, wanted failed, timed_out or lost; {advice}"))
 }
 
-/// Fails if there is no such run, and if it is no dead letter.
+/// Fails unless the run exists and is a dead letter.
 async fn demand_dead(store: &Store, run: &RunId, advice: &str) -> Result<(), Failure> {
     match store.read_run(run).await? {
         Some(record) if record.state.is_dead() => Ok(()),

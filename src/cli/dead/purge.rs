@@ -1,4 +1,4 @@
-//! `purge`: dead letters forgotten for good, those named or those a filter picks.
+//! `purge`: deletes dead letters for good, either named ones or those that filters select.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -22,42 +22,42 @@ Examples:
   schedctl purge --dead --job backup --keep 10
   schedctl purge --dead --older-than 7d --dry-run
 
-Of those --job and --state let through, --keep spares the newest and --older-than the younger ones;
-with both only what neither spares is forgotten. --dead alone forgets every dead letter: on a
-terminal it asks for the name of the namespace first, elsewhere it wants --yes.";
+Among the dead letters that --job and --state select, --keep spares the newest and --older-than the
+younger ones; a run is deleted if neither spares it. --dead alone deletes every dead letter: on a
+terminal it asks for the name of the namespace first, elsewhere it requires --yes.";
 
-/// Forgets runs that failed, timed out or were lost, for good.
+/// Deletes runs that failed, timed out or were lost, for good.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct PurgeArgs {
     #[command(flatten)]
     chosen: Chosen,
-    /// Only runs in this state; several with commas between them
+    /// Only runs in this state; separate several by commas
     #[arg(long, value_name = "STATE", value_delimiter = ',', requires = "dead", conflicts_with = "runs")]
     state: Vec<RunState>,
     /// Only runs that ended longer ago than this
     #[arg(long, value_name = "DURATION", requires = "dead", conflicts_with = "runs")]
     older_than: Option<String>,
-    /// Keep so many, the newest
+    /// Keep the newest N of them
     #[arg(long, value_name = "N", default_value_t = 0, requires = "dead", conflicts_with = "runs")]
     keep: usize,
-    /// Only say how many
+    /// Only print how many would be deleted
     #[arg(long)]
     dry_run: bool,
-    /// Forget every dead letter without being asked
+    /// Delete every dead letter without asking
     #[arg(long, requires = "dead", conflicts_with = "runs")]
     yes: bool,
 }
 
 impl PurgeArgs {
-    /// Whether every dead letter is meant and nobody has said that this is so.
+    /// Returns true if every dead letter is selected without `--yes`.
     fn is_unsure(&self) -> bool {
         let is_narrowed = self.chosen.job.is_some() || !self.state.is_empty() || self.older_than.is_some() || self.keep > 0;
         self.chosen.dead && !is_narrowed && !self.yes && !self.dry_run
     }
 }
 
-/// Forgets dead letters.
+/// Deletes dead letters.
 pub(in crate::cli) async fn purge(global: &Global, args: &PurgeArgs, console: &mut Console) -> Result<u8, Failure> {
     let named = args.chosen.named()?;
     let which = Which { state: args.state.clone(), ..Which::default() };

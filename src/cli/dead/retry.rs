@@ -1,4 +1,5 @@
-//! `retry`: dead letters tried again, those named or those a filter picks; every one is tried, the worst code is given.
+//! `retry`: retries dead letters, either named ones or those that filters select. Each is tried,
+//! and the worst exit code is returned.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -21,12 +22,12 @@ Examples:
   schedctl retry --dead --job backup
   schedctl retry --dead --state lost --since 24h --dry-run
 
-A run keeps its id and its due time, gets all its retries anew, and is ready at once; SCHEDD_ATTEMPT
-goes on rising. Unless its job's overlap is allow it waits for the job's open run. One retried
-already is left as it is. --since and --until go by when runs ended and take what add --at takes, or
-a duration: so long ago.";
+A run keeps its id and its due time, may use all its retries again, and is ready at once;
+SCHEDD_ATTEMPT keeps counting. Unless its job's overlap is allow, it waits for the job's open run. A
+run that was already retried is not changed. --since and --until compare with the end of a run and
+take a time as add --at does, or a duration, which means that long ago.";
 
-/// Tries runs again that failed, timed out or were lost.
+/// Retries runs that failed, timed out or were lost.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct RetryArgs {
@@ -34,21 +35,19 @@ pub(in crate::cli) struct RetryArgs {
     chosen: Chosen,
     #[command(flatten)]
     which: Which,
-    /// At most so many, the oldest first; 0 = all
+    /// Retry at most N runs, oldest first; 0 = all
     #[arg(long, value_name = "N", default_value_t = 0, requires = "dead", conflicts_with = "runs")]
     limit: usize,
-    /// Only say which
+    /// Only print which runs would be retried
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Tries dead letters again.
+/// Retries dead letters.
 pub(in crate::cli) async fn retry(global: &Global, args: &RetryArgs, console: &mut Console) -> Result<u8, Failure> {
     let named = args.chosen.named()?;
     if !args.chosen.dead && (args.which.has_bounds() || !args.which.state.is_empty()) {
-        return Err(Failure::Invalid(
-            "--state, --since and --until pick among all dead letters: wanted --dead with them".to_owned(),
-        ));
+        return Err(Failure::Invalid("--state, --since and --until require --dead".to_owned()));
     }
     args.which.check(Letters::Dead)?;
     let store = connect(global, console).await?;
@@ -60,12 +59,12 @@ pub(in crate::cli) async fn retry(global: &Global, args: &RetryArgs, console: &m
     }
     let worst = outcomes.end();
     if runs.is_empty() && !console.is_json() {
-        console.note("no dead letters that the filters let through");
+        console.note("no dead letters that the filters select");
     }
     Ok(worst)
 }
 
-/// The dead letters the filters let through, the oldest first.
+/// Returns the dead letters that the filters select, oldest first.
 async fn picked(store: &Store, args: &RetryArgs) -> Result<Vec<RunId>, Failure> {
     let ended = args.which.ended(store, Letters::Dead, args.chosen.job.as_deref()).await?;
     let records = Reader::new(store, ended, &args.which, 0, usize::MAX).all().await?;
@@ -86,7 +85,7 @@ async fn retry_run(store: &Store, run: &RunId) -> Result<Told, Failure> {
         RetryReply::Retried => Ok(("retried", format!("{run} is ready again"))),
         RetryReply::Waiting => Ok(("waiting", format!("{run} waits for the open run of its job and is ready then"))),
         RetryReply::Already => Ok(("already", format!("{run} has not ended, or was retried already"))),
-        RetryReply::Over { state, at } => Err(not_dead(run, &state, at, &format!("schedctl rerun {run} does its work anew"))),
+        RetryReply::Over { state, at } => Err(not_dead(run, &state, at, &format!("schedctl rerun {run} repeats its work"))),
         RetryReply::Gone(how) => {
             let how = how.map_or_else(String::new, |how| format!(" ({how})"));
             Err(Failure::Conflict(format!(
@@ -95,7 +94,7 @@ async fn retry_run(store: &Store, run: &RunId) -> Result<Told, Failure> {
         }
         RetryReply::Former => Err(Failure::Conflict(format!(
             "run {run} cannot be retried: it belongs to an earlier job {job} with another definition; \
-             schedctl rerun {run} does its work by the definition of now"
+             schedctl rerun {run} repeats its work with the current definition"
         ))),
         RetryReply::Unknown | RetryReply::Stale => Err(no_such_run(store, run).await),
     }

@@ -1,7 +1,7 @@
-//! `diff` and `apply`: a file of jobs held against what is live, and made so.
+//! `diff` and `apply`: comparing a jobs file with the live jobs, and applying it.
 //!
-//! Invariant: a file with a problem changes nothing. Of what a file says only jobs, queues and groups are looked at: the rest is for the
-//! node that reads it.
+//! Invariant: a file with a problem changes nothing. Only jobs, queues and groups of the file are
+//! read. Its other sections concern the node that reads the file.
 
 mod told;
 
@@ -27,54 +27,54 @@ Examples:
   schedctl diff /etc/schedd/jobs.toml --node web1
 
 Lines begin with + (would be added), ~ (would be changed, key by key), - (no longer in the file) or
-! (left out: a job added by schedctl has the name). With --node a job whose text here the node has
-said already, and another file changed since, is noted: reloading changes nothing. Values of env and
-header fields, bodies and passwords are not shown. Exit codes: 0 as the file says; 1 differs; 78 the
-file has problems.";
+! (left out: a job added by schedctl has the name). With --node a job is noted if the node already
+applied this text and another file changed the job since: reloading changes nothing. Values of env
+and header fields, bodies and passwords are not shown. Exit codes: 0 no difference; 1 differs; 78
+the file has problems.";
 
 const APPLY_EXAMPLES: &str = "\
 Examples:
   schedctl apply crm/jobs.toml --source crm --dry-run
   schedctl apply crm/jobs.toml --source crm --prune
 
-The jobs, queues and groups of the file are kept under the name of their source: --source, else the
-file's name without its ending. A job that is no longer in the file stays and is named; --prune
-takes it out, unless another file has it too. Jobs of other files change if this file says
-otherwise: the last change holds. Jobs added by schedctl are never touched: a name one of them has
-is left out, and the code is 4. A file with problems changes nothing.";
+The jobs, queues and groups of the file are stored under the name of their source: --source, else
+the file's name without its ending. A job that is no longer in the file stays and is listed; --prune
+removes it, unless another file has it too. If another file defines a job differently, the last
+change wins. Jobs added by schedctl are never changed: a job with such a name is left out, and the
+exit code is 4. A file with problems changes nothing.";
 
 /// Shows what applying a jobs file would change.
 #[derive(Debug, clap::Args)]
 #[command(after_help = DIFF_EXAMPLES)]
 pub(super) struct DiffArgs {
-    /// The file
+    /// The jobs file
     file: PathBuf,
-    /// The name it was applied under [default: the file's name without its ending]
+    /// Name under which the file was applied [default: the file's name without its ending]
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
-    /// Hold it against what this node's own file said, as reloading that node would
+    /// Compare with this node's own file, as a reload of that node would
     #[arg(long, value_name = "NODE", conflicts_with = "source")]
     node: Option<String>,
 }
 
-/// Makes what is live as a jobs file says, without a node that reads it.
+/// Applies a jobs file without a node that reads it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = APPLY_EXAMPLES)]
 pub(super) struct ApplyArgs {
-    /// The file
+    /// The jobs file
     file: PathBuf,
-    /// The name its jobs are kept under [default: the file's name without its ending]
+    /// Name under which its jobs are stored [default: the file's name without its ending]
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
-    /// Only say what would be done
+    /// Only print what would be done
     #[arg(long)]
     dry_run: bool,
-    /// Take out jobs that this source said before and the file says no more
+    /// Remove jobs that this source declared before and the file no longer has
     #[arg(long)]
     prune: bool,
 }
 
-/// Holds a file against what is live.
+/// Compares a file with the live jobs.
 pub(super) async fn diff(global: &Global, args: &DiffArgs, console: &mut Console) -> Result<u8, Failure> {
     let source = match &args.node {
         Some(node) => SourceName::from(&node.parse::<NodeName>().map_err(|error| Failure::Invalid(format!("--node: {error}")))?),
@@ -87,7 +87,8 @@ pub(super) async fn diff(global: &Global, args: &DiffArgs, console: &mut Console
     }
     let said = read.said(&source);
     let comparison = applying::compare(&store, &said).await?;
-    // What a node's file no longer has goes when it is reloaded, what an applied one has when that is asked for.
+    // Jobs missing from a node's file are removed at its reload; jobs missing from an applied file
+    // only with `--prune`.
     told::comparison(&comparison, &said, Prune::Yes, console);
     if console.is_json() {
         console.json(&told::document(&read.file, &said, &comparison, &[]));
@@ -99,7 +100,7 @@ pub(super) async fn diff(global: &Global, args: &DiffArgs, console: &mut Console
     Ok(u8::from(differs))
 }
 
-/// Refuses a node nobody has seen, whose file has said nothing.
+/// Refuses a node that was never seen and whose file declared nothing.
 async fn known(store: &Store, source: &SourceName) -> Result<(), Failure> {
     let (_, nodes) = store.list_nodes().await?;
     if nodes.iter().any(|node| node.name == source.as_str()) || !store.list_source(source).await?.is_empty() {
@@ -135,7 +136,7 @@ async fn carry_out(store: &Store, said: &Said<'_>, comparison: &Comparison, prun
     Ok(applying::apply(store, &Zone::of_host(), said, comparison, prune).await?)
 }
 
-/// The worst of what became of its jobs.
+/// Returns the worst exit code of all jobs.
 fn worst(comparison: &Comparison, done: &[Done]) -> u8 {
     if done.iter().any(|done| matches!(done.deed, Deed::Failed(_))) {
         return 1;
@@ -144,7 +145,7 @@ fn worst(comparison: &Comparison, done: &[Done]) -> u8 {
     if is_held || done.iter().any(|done| matches!(done.deed, Deed::Held)) { 4 } else { 0 }
 }
 
-/// The name a file's jobs are kept under.
+/// Returns the source name for the jobs of a file.
 fn source_of(named: Option<&str>, file: &Path) -> Result<SourceName, Failure> {
     let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let name = named.map_or_else(|| NodeName::from_host_name(&stem()).to_string(), str::to_owned);

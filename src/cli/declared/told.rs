@@ -1,4 +1,4 @@
-//! What `diff` and `apply` say: a line for each job that differs, and the same as one document.
+//! The output of `diff` and `apply`: a line for each job that differs, or one JSON document.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::domain::source::SourceName;
 use crate::engine::applying::{Comparison, Deed, Done, JobStanding, Prune, Said, SectionStanding, Standing};
 use crate::store::Section;
 
-/// Writes what differs, a line for each job and each further key.
+/// Prints the differences: a line for each job, and one for each further key.
 pub(super) fn comparison(comparison: &Comparison, said: &Said<'_>, prune: Prune, console: &mut Console) {
     for SectionStanding { section, standing } in &comparison.sections {
         let name = match section {
@@ -18,7 +18,7 @@ pub(super) fn comparison(comparison: &Comparison, said: &Said<'_>, prune: Prune,
         tell(&name, standing, &[], prune, console);
     }
     for JobStanding { name, standing, others, .. } in &comparison.jobs {
-        // A list that still names a job that is over is put right without a word.
+        // A list that still names a job that is over is corrected without a message.
         if *standing != Standing::Over || said.jobs.contains_key(name) {
             tell(name.as_str(), standing, others, prune, console);
         }
@@ -36,16 +36,18 @@ fn tell(name: &str, standing: &Standing, others: &[SourceName], prune: Prune, co
         Standing::Changed(keys) => {
             let mut texts: Vec<String> = keys.iter().map(key_change).collect();
             if texts.is_empty() {
-                texts.push("what is kept of it cannot be read: written anew".to_owned());
+                texts.push("its stored definition cannot be read and is replaced".to_owned());
             }
             if !others.is_empty() {
-                texts.push(format!("also in {}: the last change holds", elsewhere()));
+                texts.push(format!("also in {}: the last change wins", elsewhere()));
             }
             ('~', Colour::Yellow, texts)
         }
         Standing::Overruled(_, by) => {
             let by = by.as_ref().map_or_else(|| "another file".to_owned(), SourceName::words);
-            return console.note(&format!("job {name}: the node said so already; {by} changed it since, and that holds"));
+            return console.note(&format!(
+                "job {name}: the node applied this text before; {by} changed the job since, and that change wins"
+            ));
         }
         Standing::Held => ('!', Colour::Red, vec!["left out: the name belongs to a job added by schedctl".to_owned()]),
         Standing::Over => return console.note(&format!("job {name}: its last time is past, nothing is planted")),
@@ -53,7 +55,7 @@ fn tell(name: &str, standing: &Standing, others: &[SourceName], prune: Prune, co
             ('-', Colour::Dim, vec![format!("no longer in the file, and kept: it is also in {}", elsewhere())])
         }
         Standing::Gone if prune == Prune::No => {
-            ('-', Colour::Dim, vec!["no longer in the file, and kept: --prune takes it out".to_owned()])
+            ('-', Colour::Dim, vec!["no longer in the file, and kept: --prune removes it".to_owned()])
         }
         Standing::Gone => ('-', Colour::Red, vec!["no longer in the file".to_owned()]),
     };
@@ -64,7 +66,7 @@ fn tell(name: &str, standing: &Standing, others: &[SourceName], prune: Prune, co
     }
 }
 
-/// Says what could not be done as it was compared.
+/// Prints what could not be done as compared.
 pub(super) fn deeds(done: &[Done], console: &mut Console) {
     for Done { name, deed } in done {
         match deed {
@@ -76,7 +78,7 @@ pub(super) fn deeds(done: &[Done], console: &mut Console) {
     }
 }
 
-/// How many jobs were, or would be, touched.
+/// Returns the summary line: how many jobs were, or would be, changed.
 pub(super) fn summary(comparison: &Comparison, said: &Said<'_>, prune: Prune, is_dry: bool) -> String {
     let count = |counts: fn(&JobStanding) -> bool| comparison.jobs.iter().filter(|job| counts(job)).count();
     let added = count(|job| job.standing == Standing::New);
@@ -89,7 +91,7 @@ pub(super) fn summary(comparison: &Comparison, said: &Said<'_>, prune: Prune, is
     format!("{}: {added} added, {changed} changed, {removed} removed, {same} as before{kept}{dry}", said.source)
 }
 
-/// The same as one document.
+/// Returns the comparison as one JSON document.
 pub(super) fn document(file: &str, said: &Said<'_>, comparison: &Comparison, done: &[Done]) -> Value {
     let job = |job: &JobStanding| {
         let deed = done.iter().find(|done| done.name == job.name);

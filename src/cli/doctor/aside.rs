@@ -1,4 +1,4 @@
-//! Quarantine in the report, and moving things there and back.
+//! The quarantine in the report, and moving data there and back.
 
 use serde_json::{Value, json};
 
@@ -10,23 +10,23 @@ use crate::cli::target::Target;
 use crate::engine::Definition;
 use crate::store::{Check, Discarded, EntryKind, Level, PutBackReply, QuarantineEntry, SetAside, Store, StoreError};
 
-/// Entries shown.
+/// Maximum entries shown.
 pub(super) const SHOWN: usize = 1_000;
 
-/// How much is there, and what was discarded last.
+/// Returns how many entries there are, how many did not fit, and the last deletion.
 pub(super) fn summary(count: u64, dropped: u64, discarded: &[Discarded]) -> Vec<Check> {
     let mut checks = vec![match count {
         0 => Check::new("entries", Level::Ok, "none"),
         count => {
             let text = format!(
-                "{count} of at most 10,000; put one back with schedctl doctor --restore ENTRY when it can be used, or let it go with --discard ENTRY"
+                "{count} of at most 10,000; restore one with schedctl doctor --restore ENTRY when it can be used, or delete it with --discard ENTRY"
             );
             Check::new("entries", Level::Warn, text)
         }
     }];
     if dropped > 0 {
         let text = format!(
-            "{dropped} entries found no room and stand only in the log of the node that found them; told until schedctl doctor --discard all"
+            "{dropped} entries did not fit and are only in the log of the node that found them; reported until schedctl doctor --discard all"
         );
         checks.push(Check::new("dropped", Level::Warn, text));
     }
@@ -34,7 +34,7 @@ pub(super) fn summary(count: u64, dropped: u64, discarded: &[Discarded]) -> Vec<
     checks
 }
 
-/// What is there, the oldest first.
+/// Prints the entries, oldest first.
 pub(super) fn text(count: u64, entries: &[QuarantineEntry], console: &mut Console) {
     for entry in entries {
         let at = entry.at.map_or_else(|| "?".to_owned(), |at| at.to_string());
@@ -46,7 +46,7 @@ pub(super) fn text(count: u64, entries: &[QuarantineEntry], console: &mut Consol
     }
 }
 
-/// Where an entry was.
+/// Returns the place from which an entry was taken.
 pub(super) fn from(entry: &QuarantineEntry) -> String {
     match &entry.kind {
         EntryKind::Member { score } => format!("out of {} at {score}", entry.key),
@@ -54,9 +54,9 @@ pub(super) fn from(entry: &QuarantineEntry) -> String {
     }
 }
 
-/// The failure for an entry that is not there.
+/// Returns the failure for an entry that does not exist.
 pub(super) fn no_entry(name: &str) -> Failure {
-    Failure::NotFound(format!("quarantine has no entry {name:?}; schedctl doctor lists what it has"))
+    Failure::NotFound(format!("quarantine has no entry {name:?}; schedctl doctor lists the entries"))
 }
 
 pub(super) fn entry_json(entry: &QuarantineEntry) -> Value {
@@ -75,10 +75,10 @@ pub(super) fn entry_json(entry: &QuarantineEntry) -> Value {
     })
 }
 
-/// Puts an entry back if it can be used now.
+/// Restores an entry if it can be used now.
 pub(super) async fn restore(store: &Store, name: &str, console: &mut Console) -> Result<u8, Failure> {
     let entry = store.read_quarantined(name).await?.ok_or_else(|| no_entry(name))?;
-    // A definition that still cannot be read would only be moved aside again.
+    // A definition that still cannot be read would only be moved to quarantine again.
     let refused = |why: String| Failure::Conflict(format!("entry {name:?} is not put back: {why}"));
     match store.read_set_aside_job(&entry).await {
         Ok(Some(record)) => {
@@ -86,7 +86,7 @@ pub(super) async fn restore(store: &Store, name: &str, console: &mut Console) ->
         }
         Err(error) if error.is_passing() => return Err(error.into()),
         Err(StoreError::Corrupt { found, .. }) => return Err(refused(found)),
-        // What is no definition is judged by the store.
+        // The store judges entries that are no definitions.
         Ok(None) | Err(_) => {}
     }
     let at = match store.restore(&entry).await? {
@@ -100,12 +100,12 @@ pub(super) async fn restore(store: &Store, name: &str, console: &mut Console) ->
     } else {
         let at = at.map_or_else(String::new, |at| format!(" at {at}"));
         console.line(&format!("{name} is back in {}{at}", entry.key));
-        console.note("schedctl doctor tells whether the books agree with it");
+        console.note("run schedctl doctor to check the data with it");
     }
     Ok(0)
 }
 
-/// Moves the definition of a job, or the record of a run, aside, if it cannot be read.
+/// Moves the definition of a job, or the record of a run, to quarantine if it cannot be read.
 pub(super) async fn set_aside(store: &Store, target: &str, console: &mut Console) -> Result<u8, Failure> {
     let fine = |what: String| Failure::Conflict(format!("{what} can be read, so it is not moved aside"));
     let gone = |what: String| Failure::NotFound(format!("{what} is not there"));
@@ -126,7 +126,7 @@ pub(super) async fn set_aside(store: &Store, target: &str, console: &mut Console
         Target::Run(run) => {
             let what = format!("the record of {run}");
             let why = match store.read_run(&run).await {
-                // One without a state reads as none.
+                // A record without a state is read as `None`.
                 Ok(None) => "it names no state".to_owned(),
                 Ok(Some(record)) if record.state == crate::domain::run::RunState::Running && record.fence.is_none() => {
                     "it executes without a fence".to_owned()
@@ -144,7 +144,7 @@ pub(super) async fn set_aside(store: &Store, target: &str, console: &mut Console
                 console.json(&json!({"set_aside": target, "aside": aside, "why": why}));
             } else {
                 console.line(&format!("{what} is now {aside}"));
-                console.note("schedctl doctor --fix mends what named it; a job of a file comes back when its schedd reads the file again (systemctl reload schedd)");
+                console.note("schedctl doctor --fix repairs references to it; a job of a file comes back when its schedd reads the file again (systemctl reload schedd)");
             }
             Ok(0)
         }

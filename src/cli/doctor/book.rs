@@ -1,4 +1,4 @@
-//! The books in the report: how much was looked at, what does not agree, and what was done about it.
+//! The consistency check in the report: how much was checked, the findings, and the repairs.
 
 use std::time::Duration;
 
@@ -15,15 +15,16 @@ use crate::engine::auditor::EVERY;
 use crate::engine::examination::{Examination, Mended};
 use crate::store::{AuditNote, Check, Level, NodeRecord, Store};
 
-/// A node looks at a slice of the books each minute: where none has for so long, while one is there, something keeps them from it.
+/// The time without a check by any node that counts as a problem. A node checks a slice of the data
+/// each minute.
 const OVERDUE: Duration = EVERY.saturating_mul(10);
 
-/// How much was looked at, and what the nodes found meanwhile.
+/// Returns how much was checked now, and the result of the background check by the nodes.
 pub(super) async fn summary(store: &Store, exam: &Examination, nodes: &[NodeRecord], now: UnixMillis) -> Vec<Check> {
     let looked_at = format!("{} keys, {} jobs, {} runs looked at", exam.keys, exam.jobs, exam.runs);
     let mut checks = vec![match (exam.findings.len(), &exam.partial) {
         (_, Some(why)) => Check::new("books", Level::Fail, format!("{looked_at}; {why}")),
-        (0, None) => Check::new("books", Level::Ok, format!("{looked_at}; they agree")),
+        (0, None) => Check::new("books", Level::Ok, format!("{looked_at}; they are consistent")),
         (1, None) => Check::new("books", Level::Fail, format!("{looked_at}; 1 finding")),
         (count, None) => Check::new("books", Level::Fail, format!("{looked_at}; {count} findings")),
     }];
@@ -55,7 +56,7 @@ fn slow_check(audit: Option<&AuditNote>, nodes: &[NodeRecord], now: UnixMillis) 
     Check::new("slow check", Level::Ok, text)
 }
 
-/// What was mended, then what is left.
+/// Prints the repairs, then the findings that are left.
 pub(super) fn text(mended: &[Mended], exam: &Examination, console: &mut Console) {
     for Mended { finding, done } in mended {
         let word = console.paint("done", Colour::Green);

@@ -1,4 +1,4 @@
-//! Letting go of what is in quarantine: an entry, or all of them, because a person says that it was looked at.
+//! Deletion from the quarantine: one entry, or all entries, after a person has looked at them.
 
 use serde_json::{Value, json};
 
@@ -8,15 +8,15 @@ use crate::cli::failure::Failure;
 use crate::cli::render::{Console, one_line};
 use crate::store::{Check, Discarded, Level, QuarantineEntry, Store};
 
-/// The word for every entry. One whose name is this is written `\x61ll`.
+/// The word for every entry. An entry with this name is written `\x61ll`.
 const ALL: &str = "all";
 
-/// Discards the entry `name`, or all there are, and tells what went.
+/// Deletes the entry `name`, or all entries, and prints what was deleted.
 pub(super) async fn discard(store: &Store, name: &str, is_sure: bool, console: &mut Console) -> Result<u8, Failure> {
     if name != ALL {
         let entry = store.read_quarantined(name).await?.ok_or_else(|| no_entry(name))?;
         let gone = gone(store, vec![entry], None).await?;
-        // Another put it back or discarded it meanwhile.
+        // Somebody else restored or deleted the entry meanwhile.
         if gone.is_empty() {
             return Err(no_entry(name));
         }
@@ -39,7 +39,7 @@ pub(super) async fn discard(store: &Store, name: &str, is_sure: bool, console: &
     Ok(0)
 }
 
-/// Those of the entries that were discarded.
+/// Deletes the entries and returns those that were deleted.
 async fn gone(store: &Store, entries: Vec<QuarantineEntry>, dropped: Option<u64>) -> Result<Vec<QuarantineEntry>, Failure> {
     let done = store.discard(&entries, dropped).await?;
     Ok(entries.into_iter().zip(done).filter_map(|(entry, is_done)| is_done.then_some(entry)).collect())
@@ -62,14 +62,14 @@ fn tell(gone: &[QuarantineEntry], dropped: u64, console: &mut Console) {
     }
     console.line(&format!("{} discarded", counted(gone.len())));
     if dropped > 0 {
-        console.line(&format!("{dropped} that found no room are told no more"));
+        console.line(&format!("{dropped} entries that did not fit are no longer reported"));
     }
     if !gone.is_empty() {
-        console.note("schedctl doctor tells whether the books agree without it");
+        console.note("run schedctl doctor to check the data without it");
     }
 }
 
-/// What was discarded last, and by whom.
+/// Returns a note about the last deletion: what was deleted, when and by whom.
 pub(super) fn last(discarded: &[Discarded]) -> Option<Check> {
     let last = discarded.first()?;
     let at = last.at.map_or_else(|| "?".to_owned(), |at| at.to_string());

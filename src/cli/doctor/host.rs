@@ -1,4 +1,5 @@
-//! What the hosts of the nodes do not enforce, or do not let jobs do, and which jobs ask for it. Said plainly, so that nobody counts on it.
+//! The check of the nodes' hosts: limits that a host does not enforce, users that it does not
+//! allow, and the jobs concerned.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +11,12 @@ use crate::domain::limits::{LimitKind, listed};
 use crate::domain::time::UnixMillis;
 use crate::store::{Check, Level, NodeRecord, Store, StoreError};
 
-/// The nodes that run, each with what it does not enforce, and the jobs that ask for that.
+/// Returns what each present node enforces and allows, and which jobs ask for more.
 pub(super) async fn host(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Vec<Check> {
     let present: Vec<&NodeRecord> = nodes.iter().filter(|node| is_present(node, now)).collect();
     let mut checks: Vec<Check> = present.iter().filter_map(|node| node_check(node)).collect();
     if checks.is_empty() {
-        let text = "not known: no node that runs says which limits of jobs (memory, cpu, pids) it enforces";
+        let text = "not known: no running node reports which limits of jobs (memory, cpu, pids) it enforces";
         checks.push(Check::new("limits", Level::Note, text));
     }
     match asking(store).await {
@@ -24,17 +25,17 @@ pub(super) async fn host(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -
             checks.extend(limits.into_iter().filter_map(|(kind, jobs)| unheld(kind, &jobs, &present)));
             checks.extend(users.into_iter().filter_map(|(user, jobs)| unallowed(&user, &jobs, &present)));
         }
-        Err(error) => checks.push(Check::new("limits", Level::Warn, format!("which jobs have some is not known: {error}"))),
+        Err(error) => checks.push(Check::new("limits", Level::Warn, format!("which jobs have limits is not known: {error}"))),
     }
     checks.extend(present.iter().filter_map(|node| user_check(node)));
     if present.iter().any(|node| node.has_cgroups == Some(false)) {
-        let text = "not enforced without cgroups: what a job leaves behind is found by its process group and its environment; one that leaves both goes on unseen";
+        let text = "not enforced without cgroups: processes that a job leaves behind are found by process group and environment; a process that leaves both goes on unseen";
         checks.push(Check::new("processes", Level::Note, text));
     }
     checks
 }
 
-/// What a node does not enforce; nothing where it does not say.
+/// Returns the limits that a node does not enforce; empty if the node does not report them.
 fn lacking(node: &NodeRecord) -> BTreeSet<LimitKind> {
     let Some(limits) = &node.limits else { return BTreeSet::new() };
     LimitKind::ALL.into_iter().filter(|kind| !limits.contains(kind)).collect()
@@ -50,7 +51,7 @@ fn node_check(node: &NodeRecord) -> Option<Check> {
     Some(Check::new(&node.name, Level::Note, text))
 }
 
-/// Whom jobs may name on a node; nothing where it does not say.
+/// Returns which users jobs may name on a node, or `None` if the node does not report them.
 fn user_check(node: &NodeRecord) -> Option<Check> {
     let text = match (node.users.as_str(), node.users_why.as_str()) {
         ("", "") => return None,
@@ -61,7 +62,7 @@ fn user_check(node: &NodeRecord) -> Option<Check> {
     Some(Check::new(&node.name, Level::Note, text))
 }
 
-/// A user some jobs are to run as and some nodes do not let them.
+/// Returns a warning if some present nodes refuse a user that jobs ask for.
 fn unallowed(user: &str, jobs: &[JobName], present: &[&NodeRecord]) -> Option<Check> {
     let is_refused = |node: &&&NodeRecord| is_refused(user, &node.own_user, &node.users, &node.users_why);
     let nodes: Vec<&str> = present.iter().filter(is_refused).map(|node| node.name.as_str()).collect();
@@ -70,11 +71,12 @@ fn unallowed(user: &str, jobs: &[JobName], present: &[&NodeRecord]) -> Option<Ch
     (!nodes.is_empty()).then(|| Check::new(format!("user {user}"), Level::Warn, text))
 }
 
-/// Whether a node that runs as `own` refuses `user`, written `USER` or `USER:GROUP`, by what it says of whom jobs may name.
+/// Returns true if a node that runs as `own` refuses `user`, written `USER` or `USER:GROUP`.
+/// `named` has the allowed users; `why_nobody` says why there are none.
 fn is_refused(user: &str, own: &str, named: &str, why_nobody: &str) -> bool {
     let name = user.split_once(':').map_or(user, |(name, _)| name);
     match named {
-        // It is that one already, and changes nothing.
+        // The node already runs as this user, so nothing changes.
         _ if user == own => false,
         "" => !why_nobody.is_empty(),
         "*" => false,
@@ -82,21 +84,21 @@ fn is_refused(user: &str, own: &str, named: &str, why_nobody: &str) -> bool {
     }
 }
 
-/// The first of some jobs, and how many more.
+/// Returns the first names of a list of jobs, and how many more there are.
 fn first_of(jobs: &[JobName]) -> String {
     let first = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
     let more = if jobs.len() > SHOWN { format!(" and {} more", jobs.len() - SHOWN) } else { String::new() };
     first + &more
 }
 
-/// A limit some jobs ask for and some nodes do not enforce.
+/// Returns a warning if some present nodes do not enforce a limit that jobs ask for.
 fn unheld(kind: LimitKind, jobs: &[JobName], present: &[&NodeRecord]) -> Option<Check> {
     let nodes: Vec<&str> = present.iter().filter(|node| lacking(node).contains(&kind)).map(|node| node.name.as_str()).collect();
     let text = format!("asked for by {}; not enforced by {}", first_of(jobs), nodes.join(", "));
     (!nodes.is_empty()).then(|| Check::new(format!("limits.{kind}"), Level::Warn, text))
 }
 
-/// More open files asked for than a process of a node may have.
+/// Returns a warning if jobs ask for more open files than a process on the node may have.
 fn too_many_files(node: &NodeRecord, asked: &BTreeMap<JobName, u64>) -> Option<Check> {
     let most = node.most_files?;
     let jobs: Vec<JobName> = asked.iter().filter(|(_, files)| **files > most).map(|(job, _)| job.clone()).collect();
@@ -119,7 +121,7 @@ struct Asking {
 async fn asking(store: &Store) -> Result<Asking, StoreError> {
     let mut found = Asking::default();
     each_job(store, |job| {
-        // Most have none, and need not be read.
+        // Most jobs have no limits and no user, so their definitions are not parsed.
         let is_read = ["\"limits\"", "\"user\""].iter().any(|key| job.definition.contains(key));
         let Some(Ok(spec)) = is_read.then(|| config::from_surface(&job.definition)) else { return };
         if let Some(run_as) = &spec.process.user {
@@ -150,7 +152,7 @@ mod tests {
             ("daemon", "root", "backup,www-data", "", true),
             ("backup:adm", "root", "backup,www-data", "", false),
             ("daemon", "root", "*", "", false),
-            // One of an older schedd does not say.
+            // A node of an older version does not report its users.
             ("daemon", "", "", "", false),
         ] {
             assert_eq!(is_refused(user, own, named, why), refused, "{user} on {own}: {named}");

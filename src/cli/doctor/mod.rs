@@ -1,7 +1,9 @@
-//! `doctor`: Redis, the nodes, their files, the books and the host looked over; what is safe is mended when asked.
+//! `doctor`: checks Redis, the nodes, their files, the consistency of stored data and the host;
+//! repairs what is safe on request.
 //!
-//! Exits 1 while anything is wrong: a finding in the books that was not mended, a file that is not taken, a Redis that drops or
-//! cannot write. What only may go wrong one day is a warning and changes no code.
+//! The exit code is 1 while anything is wrong: a finding that was not repaired, a file that is not
+//! applied, or a Redis that evicts keys or cannot write. A problem that may only occur later is a
+//! warning and does not change the exit code.
 
 mod aside;
 mod book;
@@ -31,52 +33,53 @@ Examples:
   schedctl doctor --restore 'quarantined:job:backup:1790000000000'
   schedctl doctor --discard 'quarantined:job:backup:1790000000000'
 
-Everything is read twice before it is told, so what is changing meanwhile is no finding. --fix does
-only what cannot do harm, each step guarded in Redis, and says what it did: a missing planned run is
-planted, a lost lease put back as ended so that a node takes the run back by its delivery rule, a
-closed run's place freed, counters set. What cannot be read is moved to quarantine, and deleted by
-nobody but --discard, which tells what it let go of; --discard all asks for the name of the
-namespace on a terminal, elsewhere it wants --yes.
+Everything is read twice before it is reported, so data that changes meanwhile is no finding. --fix
+does only what cannot do harm, guards each step in Redis, and reports what it did. It plants a
+missing planned run, restores a lost lease as expired so that a node takes the run back by its
+delivery rule, frees the place of a run that has ended, and sets counters. Unreadable data is moved
+to quarantine. Only --discard deletes it from there, and prints what it deleted. --discard all asks
+for the name of the namespace on a terminal, elsewhere it requires --yes.
 
-Exit codes: 0 nothing wrong, or all of it mended; 1 something is wrong; 3 no such entry; 69 Redis
+Exit codes: 0 nothing wrong, or everything repaired; 1 something is wrong; 3 no such entry; 69 Redis
 unreachable.";
 
-/// Checks Redis, the nodes, their files and all that is kept; tells what is wrong and how to mend it.
+/// Checks Redis, the nodes, their files and all stored data, and reports what is wrong and how to
+/// repair it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct DoctorArgs {
-    /// Mend what is safe, and say what was done
+    /// Repair what is safe, and report what was done
     #[arg(long)]
     fix: bool,
-    /// Put an entry back out of quarantine, by the name shown there, if it can be used now
+    /// Restore an entry from quarantine by the name shown there, if it can be used now
     #[arg(long, value_name = "ENTRY", conflicts_with_all = ["fix", "set_aside"])]
     restore: Option<String>,
-    /// Move the definition of a job, or the record of a run, that cannot be read to quarantine
+    /// Move the unreadable definition of a job, or the unreadable record of a run, to quarantine
     #[arg(long, value_name = "JOB|RUN", conflicts_with = "fix")]
     set_aside: Option<String>,
-    /// Delete an entry of quarantine for good, by the name shown there; or all of them
+    /// Delete an entry of quarantine for good by the name shown there, or all entries
     #[arg(long, value_name = "ENTRY|all", conflicts_with_all = ["fix", "restore", "set_aside"])]
     discard: Option<String>,
-    /// Discard all entries without being asked
+    /// Delete all entries without asking
     #[arg(long, requires = "discard")]
     yes: bool,
 }
 
 impl DoctorArgs {
-    /// Whether nothing is asked for but to look, and to mend.
+    /// Returns true if the command only checks, or checks and repairs.
     fn only_looks(&self) -> bool {
         self.restore.is_none() && self.set_aside.is_none() && self.discard.is_none()
     }
 }
 
-/// Looks everything over.
+/// Runs all checks, or one action on the quarantine. Returns the exit code.
 pub(in crate::cli) async fn doctor(global: &Global, args: &DoctorArgs, console: &mut Console) -> Result<u8, Failure> {
     let meant = meant(global, console)?;
     let is_private = meant.is_private;
     let (store, found) = meant.try_out(global).await?;
     match found {
         Ok(_) => {}
-        // It answers, and nothing more can be asked of it.
+        // This Redis answers, but no other check can use it.
         Err(StoreError::Unfit { address, why }) if args.only_looks() => {
             return Ok(unfit(&address, &why, console));
         }

@@ -1,4 +1,4 @@
-//! Whether people were told what they were to be: notices that failed for good, and those that are tried again.
+//! The check of notices: those that failed for good, and those that will be retried.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use crate::domain::ids::JobName;
 use crate::domain::time::UnixMillis;
 use crate::store::{Check, Level, RunRecord, Store, StoreError, Untold};
 
-/// A line for each of the first jobs whose notices were not told: a warning for as long as somebody may not have seen it.
+/// Returns a line for each of the first jobs with undelivered notices. A line is a warning as long
+/// as somebody may not have seen it.
 pub(super) async fn notices(store: &Store, now: UnixMillis) -> Result<Vec<Check>, StoreError> {
     let mut untold = store.list_untold().await?;
     untold.sort_by_key(|untold| std::cmp::Reverse(untold.last.1));
@@ -22,7 +23,7 @@ pub(super) async fn notices(store: &Store, now: UnixMillis) -> Result<Vec<Check>
         let why = why.map(|why| format!(", with {why}")).unwrap_or_default();
         let notices = if *count == 1 { "1 notice".to_owned() } else { format!("{count} notices") };
         let text = format!(
-            "{notices} told nobody: the last, {run}, failed for good at {at}{why}; mend what tells, then schedctl retry --dead --job {job}, or purge"
+            "{notices} not delivered: the last, {run}, failed for good at {at}{why}; repair the notice, then schedctl retry --dead --job {job}, or purge"
         );
         let level = if now.since(*at) < RECENT { Level::Warn } else { Level::Note };
         checks.push(Check::new(job.as_str(), level, text));
@@ -32,13 +33,14 @@ pub(super) async fn notices(store: &Store, now: UnixMillis) -> Result<Vec<Check>
         checks.push(Check::new("others", Level::Warn, text));
     }
     if checks.is_empty() {
-        checks.push(Check::new("untold", Level::Ok, "none: no notice that is kept failed for good"));
+        checks.push(Check::new("untold", Level::Ok, "none: no stored notice failed for good"));
     }
     checks.extend(retried(store).await?);
     Ok(checks)
 }
 
-/// A note for each of the first jobs of which a notice was tried in vain and is tried again: what keeps it can be mended in time.
+/// Returns a note for each of the first jobs whose notices are retried, so that the cause can be
+/// repaired in time.
 async fn retried(store: &Store) -> Result<Vec<Check>, StoreError> {
     let mut jobs: BTreeMap<JobName, Vec<RunRecord>> = BTreeMap::new();
     for run in store.list_retried_notices().await? {
@@ -49,7 +51,7 @@ async fn retried(store: &Store) -> Result<Vec<Check>, StoreError> {
         let why = facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
         let again = next.ready.map(|at| format!(" at {at}")).unwrap_or_default();
         let more = if runs.len() > 1 { format!("; {} more wait so", runs.len() - 1) } else { String::new() };
-        let text = format!("told nobody yet: {} is tried again{again}{why}{more}", next.run);
+        let text = format!("not delivered yet: {} is tried again{again}{why}{more}", next.run);
         Some(Check::new(job.as_str(), Level::Note, text))
     };
     let mut checks: Vec<Check> = jobs.iter().filter_map(note).take(SHOWN).collect();

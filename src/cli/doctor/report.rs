@@ -1,14 +1,14 @@
-//! The lines of the report, in groups: each `ok`, `warn` or `fail`, what it is, what was found.
+//! The report, in groups of lines. Each line has a level, the name of the check and its result.
 
 use serde_json::{Map, Value, json};
 
 use crate::cli::render::{Colour, Console, one_line};
 use crate::store::{Check, Level};
 
-/// Columns of a line's name.
+/// Width of the name column.
 const WIDTH: usize = 14;
 
-/// What was looked at, group by group.
+/// The results of all checks, by group.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     groups: Vec<(&'static str, Vec<Check>)>,
@@ -23,7 +23,7 @@ impl Report {
         self.groups.iter().flat_map(|(_, checks)| checks).any(|check| check.level == Level::Fail)
     }
 
-    /// A field for each group, an array of its lines.
+    /// Returns an object with a field for each group, an array of its lines.
     pub(super) fn json(&self) -> Value {
         let groups = self.groups.iter();
         let fields: Map<String, Value> =
@@ -31,7 +31,7 @@ impl Report {
         Value::Object(fields)
     }
 
-    /// Writes the lines; `more` writes what belongs below a group.
+    /// Prints the lines. `more` prints details below a group.
     pub(super) fn text(&self, console: &mut Console, more: impl Fn(&str, &mut Console)) {
         for (group, checks) in &self.groups {
             let title = console.paint(group, Colour::Bold);
@@ -48,7 +48,7 @@ pub(super) fn check_json(check: &Check) -> Value {
     json!({"name": check.name, "level": check.level.as_str(), "text": check.text})
 }
 
-/// Writes one line.
+/// Prints one line.
 pub(super) fn line(level: Level, name: &str, text: &str, console: &mut Console) {
     let colour = match level {
         Level::Ok => Colour::Green,

@@ -1,4 +1,5 @@
-//! What stands around the books: other spellings of the namespace, the nodes and their clocks, and their files.
+//! Checks besides the consistency check: data losses, other spellings of the namespace, the nodes,
+//! their clocks and their files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,49 +16,50 @@ use crate::domain::serving::Unserved;
 use crate::domain::time::UnixMillis;
 use crate::store::{Check, JobRecord, Level, NodeEvents, NodeRecord, Section, Store, StoreError};
 
-/// Clocks that differ by less are right for a person, ms.
+/// The difference of clocks that is tolerated, in ms.
 const TOLERATED_MS: u64 = 1_000;
-/// A loss is a warning for so long, and then good to know.
+/// The age up to which a data loss is a warning. An older one is a note.
 pub(super) const RECENT: Duration = Duration::from_secs(7 * 86_400);
-/// A step of Redis' clock is told for so long.
+/// The age up to which a step of Redis' clock is reported.
 const STEPPED_LATELY: Duration = Duration::from_secs(86_400);
 /// Jobs read in one call.
 const PAGE: usize = 500;
-/// Gates named at which runs wait that nobody takes.
+/// Maximum gates reported at which runs wait that no node takes.
 const GATES: usize = 20;
-/// Jobs named of one trouble.
+/// Jobs named for one problem.
 pub(super) const SHOWN: usize = 5;
 
-/// Namespaces that differ from this one by their spelling only.
+/// Warns of namespaces whose names differ from this one only in upper and lower case.
 pub(super) async fn spellings(store: &Store) -> Result<Vec<Check>, StoreError> {
     let others: Vec<String> = store.namespaces_like_this().await?.into_iter().collect();
     if others.is_empty() {
         return Ok(Vec::new());
     }
     let text = format!(
-        "this Redis also has {}: namespaces are told apart by upper and lower case, so a node with that spelling shares nothing with this one",
+        "this Redis also has {}: upper and lower case matter in namespaces, so a node with that spelling shares nothing with this one",
         others.join(", ")
     );
     Ok(vec![Check::new("namespace", Level::Warn, text)])
 }
 
-/// What a key that holds something else keeps from being told: it is a finding of its own. Other errors are handed on.
+/// Replaces the error for a key of the wrong type by a line that refers to the consistency check,
+/// which reports the key. Passes other errors on.
 pub(super) fn spoilt(error: StoreError) -> Result<Vec<Check>, StoreError> {
     match error {
         StoreError::WrongType { key, .. } => {
-            Ok(vec![Check::new("not known", Level::Warn, format!("the key {key} holds something else, see the books"))])
+            Ok(vec![Check::new("not known", Level::Warn, format!("the key {key} has the wrong type, see books below"))])
         }
         error => Err(error),
     }
 }
 
-/// What was lost of late: a warning for as long as somebody may not have seen it.
+/// Reports the last data loss. It is a warning as long as somebody may not have seen it.
 pub(super) async fn losses(store: &Store) -> Check {
     let losses = match store.read_losses().await {
         Ok(losses) => losses,
         Err(error) => return Check::new("losses", Level::Warn, error.to_string()),
     };
-    let Some(last) = losses.first() else { return Check::new("losses", Level::Ok, "none: no node ever missed data") };
+    let Some(last) = losses.first() else { return Check::new("losses", Level::Ok, "none: no node ever found data missing") };
     let is_recent = match (last.at, store.now().await) {
         (Some(at), Ok(now)) => now.since(at) < RECENT,
         _ => true,
@@ -78,7 +80,7 @@ fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// The nodes, and how far their clocks are off.
+/// Reports the nodes, their clock offsets and different versions.
 pub(super) fn nodes(nodes: &[NodeRecord], now: UnixMillis) -> Vec<Check> {
     if !nodes.iter().any(|node| is_present(node, now)) {
         return vec![Check::new("nodes", Level::Warn, "no schedd runs on this Redis and namespace: nothing is started")];
@@ -92,7 +94,7 @@ pub(super) fn nodes(nodes: &[NodeRecord], now: UnixMillis) -> Vec<Check> {
     checks
 }
 
-/// The steps of Redis' clock within a day, as noted by the node that saw most of them.
+/// Reports the steps of Redis' clock within a day, as noted by the node that saw most of them.
 pub(super) async fn clock_steps(store: &Store, now: UnixMillis) -> Result<Vec<Check>, StoreError> {
     let is_of_late = |at: UnixMillis| now.since(at) < STEPPED_LATELY && at.since(now) < STEPPED_LATELY;
     let steps = |node: &NodeEvents| {
@@ -115,7 +117,7 @@ pub(super) async fn clock_steps(store: &Store, now: UnixMillis) -> Result<Vec<Ch
     Ok(vec![Check::new("redis clock", Level::Warn, text)])
 }
 
-/// What is due while nobody is there to start it.
+/// Reports due runs while no node is present to start them.
 pub(super) async fn overdue(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Result<Vec<Check>, StoreError> {
     if nodes.iter().any(|node| is_present(node, now)) {
         return Ok(Vec::new());
@@ -129,20 +131,20 @@ pub(super) async fn overdue(store: &Store, nodes: &[NodeRecord], now: UnixMillis
     Ok(vec![Check::new("overdue", Level::Fail, text)])
 }
 
-/// The lanes with runs in them that none of the nodes that run takes.
+/// Reports lanes with runs that no present node takes.
 pub(super) async fn unserved(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Result<Vec<Check>, StoreError> {
     let running = serving(nodes, now);
     let lanes: Vec<Lane> = store.list_lanes().await?.into_iter().collect();
     let counts = store.count_scheduled(&lanes).await?;
     let told = lanes.iter().zip(counts).filter(|(_, count)| *count > 0).filter_map(|(lane, count)| {
         let why = Unserved::of(lane, &running)?;
-        let runs = if count == 1 { "1 run stands".to_owned() } else { format!("{count} runs stand") };
-        Some(Check::new(format!("lane {lane}"), Level::Warn, format!("{runs} there that nobody takes: {why}")))
+        let runs = if count == 1 { "1 run waits".to_owned() } else { format!("{count} runs wait") };
+        Some(Check::new(format!("lane {lane}"), Level::Warn, format!("{runs} there that no node takes: {why}")))
     });
     Ok(told.collect())
 }
 
-/// The gates at which runs wait that none of the nodes that run takes.
+/// Reports gates at which runs wait that no present node takes.
 pub(super) async fn unserved_at_gates(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Result<Vec<Check>, StoreError> {
     let running = serving(nodes, now);
     let gates = store.list_waited_at().await?;
@@ -155,7 +157,7 @@ pub(super) async fn unserved_at_gates(store: &Store, nodes: &[NodeRecord], now: 
             let more = found.len().saturating_sub(SHOWN);
             let more = if more > 0 { format!(", and {more} more lanes") } else { String::new() };
             let named = found.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
-            let text = format!("runs wait there that nobody takes, and all others pass them: {named}{more}");
+            let text = format!("runs wait there that no node takes, and all other runs pass them: {named}{more}");
             told.push(Check::new(format!("gate {}", gate.words()), Level::Warn, text));
         }
     }
@@ -163,7 +165,7 @@ pub(super) async fn unserved_at_gates(store: &Store, nodes: &[NodeRecord], now: 
     told.truncate(GATES);
     if more > 0 {
         let text = format!(
-            "runs that nobody takes wait at {} as well",
+            "runs that no node takes also wait at {}",
             counted(u64::try_from(more).unwrap_or(0), "more gate", "more gates")
         );
         told.push(Check::new("gates", Level::Warn, text));
@@ -185,7 +187,7 @@ fn node_check(node: &NodeRecord, now: UnixMillis) -> Check {
         Some(offset) if offset.unsigned_abs() >= TOLERATED_MS => {
             let word = if offset > 0 { "ahead of" } else { "behind" };
             let text = format!(
-                "{about}; its clock is {} ms {word} that of Redis, by which jobs come due: set it right (NTP), or its logs and jobs tell other times",
+                "{about}; its clock is {} ms {word} that of Redis, by which jobs come due: set it right (NTP), or its logs and jobs show wrong times",
                 offset.unsigned_abs()
             );
             Check::new(&node.name, Level::Warn, text)
@@ -194,7 +196,7 @@ fn node_check(node: &NodeRecord, now: UnixMillis) -> Check {
     }
 }
 
-/// What the files of nodes, and those applied, have otherwise.
+/// Returns the jobs and sections that files define differently, each with the names of these files.
 async fn differing(store: &Store, nodes: &[NodeRecord]) -> Result<BTreeMap<String, BTreeSet<String>>, Failure> {
     let mut sources = sources_of(nodes);
     sources.extend(store.list_applied().await?);
@@ -216,12 +218,13 @@ async fn differing(store: &Store, nodes: &[NodeRecord]) -> Result<BTreeMap<Strin
     Ok(found)
 }
 
-/// The files: what is wrong in one, what differs between them, and queues nobody declared.
+/// Reports problems in files, differences between files, and names that no file declares.
 pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
     let mut checks = Vec::new();
     for node in nodes {
         if let Some(error) = &node.config_error {
-            // A name an api job holds is left out, and the rest of the file is taken.
+            // If only names of jobs added by schedctl are left out, the rest of the file is
+            // applied.
             let is_taken = error.split("; ").all(|problem| problem.contains("left out: its name belongs to"));
             let level = if is_taken { Level::Warn } else { Level::Fail };
             checks.push(Check::new(&node.name, level, format!("its jobs.toml: {error}")));
@@ -230,7 +233,7 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
     match differing(store, nodes).await {
         Ok(differing) => checks.extend(differing.into_iter().map(|(what, files)| {
             let files: Vec<String> = files.into_iter().collect();
-            let text = format!("the files of {} have it otherwise; the last change holds", files.join(", "));
+            let text = format!("the files of {} define it differently; the last change wins", files.join(", "));
             Check::new(what, Level::Warn, text)
         })),
         Err(failure) => checks.push(not_read(&failure)),
@@ -240,12 +243,14 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
             checks.extend(shunned.into_iter().map(|(other, jobs)| {
                 let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
                 let have = counted(jobs.len() as u64, "job names", "jobs name");
-                let text = format!("no job is called so, and {have} it in not_while ({shown}): it keeps nothing apart; mend the name, or take it out");
+                let text = format!(
+                    "no such job exists, but {have} it in not_while ({shown}), where it has no effect; correct or remove the name"
+                );
                 Check::new(other.as_str(), Level::Warn, text)
             }));
             checks.extend(unsaid.into_iter().map(|(job, files)| {
                 let text = format!(
-                    "it is live as a file said that has it no more, and otherwise in the files of {}: a node takes its own up by itself, an applied file does by schedctl apply",
+                    "its live definition comes from a file that no longer has it, and the files of {} define it differently: a node applies its own file by itself, any other file needs schedctl apply",
                     files.join(", ")
                 );
                 Check::new(job.as_str(), Level::Warn, text)
@@ -264,7 +269,7 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
     match spoilt_settings(store).await {
         Ok(queues) => checks.extend(queues.into_iter().map(|(queue, fields)| {
             let text = format!(
-                "what is kept of its {} cannot be read and counts as not set: set it by schedctl queue set {queue}, or edit [queues.{queue}]",
+                "its stored {} cannot be read and counts as not set: set it by schedctl queue set {queue}, or edit [queues.{queue}]",
                 fields.join(", ")
             );
             Check::new(format!("queue {queue}"), Level::Warn, text)
@@ -274,7 +279,7 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
     match store.read_spoilt_groups().await {
         Ok(groups) => checks.extend(groups.into_iter().map(|(group, fields)| {
             let text = format!(
-                "what is kept of its {} cannot be read and counts as not set, so that no members take turns without mode and order: edit [groups.{group}]",
+                "its stored {} cannot be read and counts as not set, and without mode and order no members take turns: edit [groups.{group}]",
                 fields.join(", ")
             );
             Check::new(format!("group {group}"), Level::Warn, text)
@@ -286,19 +291,19 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
         Err(error) => checks.push(not_read(&error.into())),
     }
     if checks.is_empty() {
-        checks.push(Check::new("files", Level::Ok, "all that nodes read were taken, and none differ"));
+        checks.push(Check::new("files", Level::Ok, "all files that nodes read were applied, and none differ"));
     }
     checks
 }
 
-/// The groups jobs name that no file has any more.
+/// Reports groups that jobs name and no file declares any more.
 async fn undeclared_groups(store: &Store) -> Result<Vec<Check>, StoreError> {
     let undeclared = groups::undeclared(store, &store.read_groups().await?).await?;
     let told = undeclared.into_iter().map(|(group, jobs)| {
         let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
         let have = counted(jobs.len() as u64, "job has", "jobs have");
         let text = format!(
-            "no file has it, and {have} it ({shown}): exclusive, by default, without turns or gap; declare it as [groups.{group}], or take it out of those jobs"
+            "no file declares it, and {have} it ({shown}): exclusive, by default, without turns or gap; declare it as [groups.{group}], or remove it from those jobs"
         );
         Check::new(format!("group {group}"), Level::Warn, text)
     });
@@ -309,7 +314,7 @@ fn not_read(failure: &Failure) -> Check {
     Check::new("files", Level::Warn, format!("not all could be read: {}", failure.lines().join("; ")))
 }
 
-/// The queues whose settings cannot all be read, with those.
+/// Returns the queues with unreadable settings, each with the names of these settings.
 async fn spoilt_settings(store: &Store) -> Result<Vec<(QueueName, Vec<String>)>, StoreError> {
     let names: Vec<QueueName> = store.read_queues().await?.into_keys().collect();
     let records = store.read_queue_settings(&names).await?;
@@ -317,14 +322,14 @@ async fn spoilt_settings(store: &Store) -> Result<Vec<(QueueName, Vec<String>)>,
     Ok(spoilt.filter(|(_, fields)| !fields.is_empty()).collect())
 }
 
-/// What stands in no file.
+/// Names and definitions that no file contains.
 #[derive(Default)]
 struct Astray {
-    /// The queues no file has declared, with their jobs.
+    /// Queues that no file declares, with their jobs.
     undeclared: BTreeMap<QueueName, Vec<JobName>>,
-    /// The jobs that are live as none of the files says that list them, with those.
+    /// Jobs whose live definition is in none of the files that list them, with these files.
     unsaid: Vec<(JobName, Vec<String>)>,
-    /// The names in `not_while` that no job has, with those that name them.
+    /// Names in `not_while` that no job has, with the jobs that name them.
     shunned: BTreeMap<JobName, Vec<JobName>>,
 }
 
@@ -333,7 +338,7 @@ async fn astray(store: &Store) -> Result<Astray, StoreError> {
     let mut found = Astray::default();
     each_job(store, |job| {
         let JobRecord { name, lane, listed_by, hash, definition, .. } = job;
-        // Most name nobody, which is seen without reading the whole.
+        // Most definitions have no `not_while`, so they are not parsed.
         if definition.contains("\"not_while\"")
             && let Ok(spec) = config::from_surface(&definition)
         {
@@ -351,7 +356,7 @@ async fn astray(store: &Store) -> Result<Astray, StoreError> {
     let named: Vec<JobName> = found.shunned.keys().cloned().collect();
     for names in named.chunks(PAGE) {
         for (name, record) in names.iter().zip(store.read_jobs(names).await?) {
-            // One that cannot be read is there.
+            // A record that cannot be read belongs to an existing job.
             if !matches!(record, Ok(None)) && !record.is_ok_and(|job| job.is_some_and(|job| !job.is_live())) {
                 found.shunned.remove(name);
             }
@@ -360,7 +365,7 @@ async fn astray(store: &Store) -> Result<Astray, StoreError> {
     Ok(found)
 }
 
-/// Shows each job whose record can be read.
+/// Calls `see` with each job whose record can be read.
 pub(super) async fn each_job(store: &Store, mut see: impl FnMut(JobRecord)) -> Result<(), StoreError> {
     let mut at = 0;
     loop {

@@ -1,7 +1,8 @@
-//! `list`: jobs by the time they run next, read and written page by page, so that a million of them take no memory.
+//! `list`: jobs by the time of their next run, read and printed page by page, so that a million
+//! jobs need little memory.
 //!
-//! The order is that of Redis' own index at the time each page is read: a job whose next time moves meanwhile may be seen
-//! twice or not at all, as in any list of a moving thing.
+//! The order is that of Redis' index when each page is read. A job whose next time changes
+//! meanwhile may appear twice or not at all.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -20,7 +21,7 @@ use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::store::{JobRecord, SourceKind, Store};
 
-/// Jobs read in one go.
+/// Jobs read in one call.
 const PAGE: usize = 500;
 
 /// The state of a job.
@@ -35,7 +36,7 @@ pub(super) enum JobState {
 }
 
 impl JobState {
-    /// The word for it.
+    /// Returns the word for the state.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
@@ -64,15 +65,15 @@ Examples:
   schedctl list --all --json --limit 100 --offset 200
   schedctl list --watch=5s
 
-A job counts as running while a run of it executes, and as retrying while one that began before
-waits to be tried again, by its schedule or lately asked for by hand; NEXT is then the time of that
-(--json: retry_at) unless its schedule comes first. STATE says \"queue paused\" of a scheduled job
-whose queue is (--json: queue_paused).
+A job is running while one of its runs is running. It is retrying while one of its scheduled or
+recent manual runs waits for a retry; NEXT is then the time of the retry (--json: retry_at), unless
+the next occurrence comes first. STATE is \"queue paused\" for a scheduled job in a paused queue
+(--json: queue_paused).
 
-With --watch the list is drawn anew on a terminal, as many jobs as it has lines; anywhere else, and
-with --json, one list follows the other. Ctrl-C ends it (130).";
+With --watch the list is redrawn on a terminal, with as many jobs as it has lines. Otherwise, and
+with --json, each list is printed below the previous one. Ctrl-C ends it (130).";
 
-/// Lists jobs by the time they run next, those without such a time last.
+/// Lists jobs by the time of their next run; jobs without one come last.
 #[derive(Debug, clap::Args)]
 #[command(after_help = LIST_EXAMPLES)]
 pub(super) struct List {
@@ -85,16 +86,16 @@ pub(super) struct List {
     /// Only jobs from files, or only those added by schedctl
     #[arg(long, value_enum)]
     pub(super) source: Option<Source>,
-    /// Also one-shots that are over
+    /// Include one-shots that are over
     #[arg(long)]
     pub(super) all: bool,
-    /// At most so many; 0 = all
+    /// Show at most N jobs; 0 = all
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) limit: usize,
-    /// Leave out so many at the beginning
+    /// Skip the first N jobs
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) offset: usize,
-    /// List again and again, after so long each time [default: 2s]
+    /// List repeatedly at this interval [default: 2s]
     #[arg(long, value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "2s")]
     pub(super) watch: Option<String>,
 }
@@ -109,15 +110,15 @@ pub(super) async fn list(global: &Global, args: &List, console: &mut Console) ->
     Ok(print(&store, args, &wanted, usize::MAX, console).await?.code)
 }
 
-/// A list that was written.
+/// The result of printing a list.
 struct Printed {
-    /// Redis' time before it was read.
+    /// The time of Redis before the list was read.
     now: UnixMillis,
-    /// 1 if a job in it cannot be read.
+    /// The exit code: 1 if a job in the list cannot be read.
     code: u8,
 }
 
-/// Writes the jobs that are wanted, `most` of them at most.
+/// Prints the selected jobs, at most `most`.
 async fn print(store: &Store, args: &List, wanted: &Wanted, most: usize, console: &mut Console) -> Result<Printed, Failure> {
     let now = store.now().await?;
     let mut printed = Printed { now, code: 0 };
@@ -136,7 +137,7 @@ async fn print(store: &Store, args: &List, wanted: &Wanted, most: usize, console
     Ok(printed)
 }
 
-/// Which jobs are wanted.
+/// The filters for jobs.
 struct Wanted {
     state: Option<JobState>,
     queue: Option<QueueName>,
@@ -171,14 +172,14 @@ impl Wanted {
     }
 }
 
-/// The two indexes, one after the other.
+/// The two indexes of jobs, read one after the other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Index {
     Defined,
     Over,
 }
 
-/// Reads pages of jobs, and counts what is left out at the beginning and when there is enough.
+/// A reader of pages of jobs that applies `--offset` and `--limit`.
 struct Pager<'s> {
     store: &'s Store,
     running: BTreeSet<JobName>,
@@ -197,7 +198,7 @@ impl<'s> Pager<'s> {
         Ok(Self { store, running, index: Index::Defined, position: 0, last_index, to_skip: args.offset, left })
     }
 
-    /// The next page, none after the last. Jobs that cannot be read are told of.
+    /// Returns the next page, or `None` after the last. Reports jobs that cannot be read.
     async fn next(&mut self, console: &mut Console, code: &mut u8) -> Result<Option<Vec<JobView>>, Failure> {
         while self.left > 0 {
             let names = match self.index {
@@ -227,7 +228,8 @@ impl<'s> Pager<'s> {
         Ok(None)
     }
 
-    /// Of what is over only one-shots are listed: a removed recurring job is no job any more.
+    /// Returns true if the job belongs in the list. Among jobs that are over only one-shots do: a
+    /// removed recurring job is no job any more.
     fn belongs(&self, record: &JobRecord) -> bool {
         match self.index {
             Index::Defined => record.is_live(),
@@ -235,7 +237,7 @@ impl<'s> Pager<'s> {
         }
     }
 
-    /// What of these is within `--offset` and `--limit`.
+    /// Returns the jobs within `--offset` and `--limit`.
     fn cut(&mut self, mut views: Vec<JobView>) -> Vec<JobView> {
         let skipped = self.to_skip.min(views.len());
         self.to_skip -= skipped;
@@ -246,7 +248,7 @@ impl<'s> Pager<'s> {
     }
 }
 
-/// What is written.
+/// The output of a list.
 struct Sheet {
     when: Relative,
     local: Zone,
@@ -287,7 +289,7 @@ impl Sheet {
         ]
     }
 
-    /// Writes the end; `which` of the jobs were listed, if not all.
+    /// Prints the end of the list. `which` says which part was listed, if not all.
     fn end(self, which: &str, console: &mut Console) {
         if console.is_json() {
             self.array.end(console);

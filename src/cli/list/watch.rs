@@ -1,7 +1,8 @@
-//! `list --watch`: the same table again and again, in its place on a terminal, one below the other anywhere else.
+//! `list --watch`: the same table repeatedly, in place on a terminal, otherwise one below the
+//! other.
 //!
-//! Invariant: the terminal is as it was before, whatever ends or stops this that a program can see, also while Redis is slow to
-//! answer; and a screen is written in one piece over the one before, so it never flickers.
+//! Invariant: the terminal is restored after any end or stop that a program can notice, also while
+//! Redis is slow. A screen is written over the previous one in one piece, so it does not flicker.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -23,16 +24,16 @@ use crate::domain::duration::parse_duration;
 use crate::domain::zone::Zone;
 use crate::store::Store;
 
-/// The shortest time between two tables.
+/// The shortest interval between two tables.
 const SHORTEST: Duration = Duration::from_millis(500);
-/// Lines of a terminal that does not tell its size.
+/// Lines assumed for a terminal that does not report its size.
 const LINES: u16 = 24;
-/// Lines around the jobs: when it was, an empty one, the headers, how many there are.
+/// Lines around the jobs: the time, an empty line, the headers, the count.
 const AROUND: usize = 4;
-/// The context of an error of the system about signals.
-const UNHEARD: &str = "signals cannot be waited for";
+/// The context of a system error about signals.
+const UNHEARD: &str = "cannot listen for signals";
 
-/// The time between two tables, as it was given.
+/// Parses the interval between two tables.
 pub(super) fn interval(text: &str) -> Result<Duration, Failure> {
     let interval = parse_duration(text).map_err(|error| Failure::Invalid(format!("--watch: {error}")))?;
     if interval < SHORTEST {
@@ -41,10 +42,10 @@ pub(super) fn interval(text: &str) -> Result<Duration, Failure> {
     Ok(interval)
 }
 
-/// Lists jobs each `interval` until somebody ends it; its code.
+/// Lists jobs at each `interval` until the user ends it. Returns the exit code.
 pub(super) async fn watch(global: &Global, args: &List, interval: Duration, console: &mut Console) -> Result<u8, Failure> {
     let wanted = Wanted::of(args)?;
-    // Until there is a screen, signals do what they do to any program.
+    // Before the screen is opened, signals have their default effect.
     let store = connect(global, console).await?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context(UNHEARD)?;
     let mut screen = console.can_be_drawn_on().then(|| Screen::open(console));
@@ -77,7 +78,7 @@ pub(super) async fn watch(global: &Global, args: &List, interval: Duration, cons
         if let Some(screen) = &mut screen {
             screen.close(console);
             if signal == SIGTSTP {
-                // It stands still here until it is to go on.
+                // The process stops here until SIGCONT continues it.
                 emulate_default_handler(SIGTSTP).context(UNHEARD)?;
                 *screen = Screen::open(console);
                 continue;
@@ -87,14 +88,15 @@ pub(super) async fn watch(global: &Global, args: &List, interval: Duration, cons
     }
 }
 
-/// Writes a table below those before.
+/// Prints a table below the previous ones.
 async fn append(store: &Store, args: &List, wanted: &Wanted, sight: &mut Sight, console: &mut Console) -> Result<(), Failure> {
     let mut page = console.page();
     match print(store, args, wanted, usize::MAX, &mut page).await {
         Ok(Printed { now, .. }) => {
             sight.answered();
             if console.is_json() {
-                // No text in JSON has a line break in it.
+                // Strings in JSON contain no raw line breaks, so this joins the document into one
+                // line.
                 console.line(&page.take_page().replace('\n', ""));
                 return Ok(());
             }
@@ -104,19 +106,19 @@ async fn append(store: &Store, args: &List, wanted: &Wanted, sight: &mut Sight, 
             console.line(&page.take_page());
             Ok(())
         }
-        Err(failure) => sight.bear(failure, "the jobs are not known from here", console),
+        Err(failure) => sight.bear(failure, "the jobs cannot be listed", console),
     }
 }
 
-/// A terminal whose second screen is in use.
+/// A terminal with the alternate screen in use.
 struct Screen {
-    /// The table drawn last: it stays while Redis is away.
+    /// The last drawn table, which stays while Redis is out of reach.
     table: String,
     is_open: bool,
 }
 
 impl Screen {
-    /// Changes to the second screen, without a cursor and without lines that go on in the next.
+    /// Switches to the alternate screen, hides the cursor and turns line wrapping off.
     fn open(console: &mut Console) -> Self {
         console.bytes(b"\x1b[?1049h\x1b[?25l\x1b[?7l");
         Self { table: String::new(), is_open: true }
@@ -155,32 +157,33 @@ impl Screen {
     }
 }
 
-/// Back to the first screen, with its cursor and its long lines.
+/// Switches back to the main screen, shows the cursor and turns line wrapping on.
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
 impl Drop for Screen {
     fn drop(&mut self) {
         if self.is_open {
-            // An error or a panic ends it; there is nowhere to complain to.
+            // A failed write during an error or a panic cannot be reported anywhere.
             let _ = std::io::Write::write_all(&mut std::io::stdout(), LEAVE.as_bytes());
             let _ = std::io::Write::flush(&mut std::io::stdout());
         }
     }
 }
 
-/// What draws a line and a table over whatever is there; `columns` are 0 where nobody knows them.
+/// Returns the text that draws a line and a table over the old screen. `columns` is 0 if the width
+/// is unknown.
 fn screenful(first: &str, table: &str, lines: usize, columns: usize) -> String {
     let mut text = "\x1b[H".to_owned();
     let all = [first, ""].into_iter().chain(table.lines()).take(lines);
     for (index, line) in all.enumerate() {
-        // The last line ends without a line break, which would scroll.
+        // The last line ends without a line break, which would scroll the screen.
         let _ = write!(text, "{}{}\x1b[K", if index == 0 { "" } else { "\r\n" }, fitted(line, columns));
     }
     text.push_str("\x1b[J");
     text
 }
 
-/// A line of at most so many columns: a longer one ends with a sign that there is more. What sets colours takes no room.
+/// Cuts a line to `columns` columns and marks the cut with `>`. Colour sequences take no columns.
 fn fitted(line: &str, columns: usize) -> Cow<'_, str> {
     let (mut at, mut is_escape, mut cut) = (0, false, None);
     for (offset, letter) in line.char_indices() {

@@ -1,7 +1,8 @@
-//! `logs -f`: what a run writes while it writes it, through all its attempts, until it is over.
+//! `logs -f`: the output of a run while it is written, through all its attempts, until the run
+//! ends.
 //!
-//! While a run goes on, Redis is asked for its record and for what is new of its output once in each [`PAUSE`]. The next run of a job
-//! is looked for as often when it is near, and each [`LONG_PAUSE`] when it is not.
+//! During a run, Redis is asked for its record and its new output once in each [`PAUSE`]. The next
+//! run of a job is looked for as often if it is near, else once in each [`LONG_PAUSE`].
 
 use std::time::Duration;
 
@@ -25,12 +26,13 @@ use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::store::{JobRecord, RunRecord, Store};
 
-/// Between two looks.
+/// Time between two reads.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The same where nothing is due for longer than that. Only a run by hand may begin meanwhile, and nothing of what it writes is missed.
+/// Time between two reads if nothing is due for longer than that. A manual run may start meanwhile,
+/// but none of its output is missed.
 const LONG_PAUSE: Duration = Duration::from_secs(2);
 
-/// Follows a run, or the next one of a job; its code.
+/// Follows a run, or the next run of a job. Returns the exit code.
 pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, console: &mut Console) -> Result<u8, Failure> {
     let mut clock = Clock::new()?;
     let run = match target {
@@ -50,7 +52,7 @@ pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, c
         match seen {
             Ok(true) => return Ok(0),
             Ok(false) => {}
-            Err(failure) => sight.bear(failure, &format!("what run {run} writes is not known from here"), console)?,
+            Err(failure) => sight.bear(failure, &format!("the output of run {run} cannot be read"), console)?,
         }
         if let Err(stop) = clock.pause(PAUSE, console).await {
             return Ok(stop.code(&format!("run {run} goes on (schedctl cancel {run} stops it)"), console));
@@ -58,11 +60,11 @@ pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, c
     }
 }
 
-/// Why nothing is followed any more.
+/// The reason why following stops.
 enum Stop {
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     Interrupted,
-    /// Nobody reads what is written.
+    /// Nobody reads the output any more.
     Deserted,
 }
 
@@ -78,14 +80,14 @@ impl Stop {
     }
 }
 
-/// Waits between looks, and listens meanwhile.
+/// A timer between reads that also listens for interrupts.
 struct Clock {
     interrupts: Signals,
 }
 
 impl Clock {
     fn new() -> Result<Self, Failure> {
-        Ok(Self { interrupts: Signals::new([SIGINT]).context("signals cannot be waited for")? })
+        Ok(Self { interrupts: Signals::new([SIGINT]).context("cannot listen for signals")? })
     }
 
     async fn pause(&mut self, pause: Duration, console: &mut Console) -> Result<(), Stop> {
@@ -100,7 +102,8 @@ impl Clock {
     }
 }
 
-/// The run of a job that executes, else one that has begun, else the next to begin, which is waited for.
+/// Returns the running run of a job, else one that has started, else waits for the next run to
+/// start.
 async fn next_of(store: &Store, job: &JobName, clock: &mut Clock, console: &mut Console) -> Result<Result<RunId, Stop>, Failure> {
     let newest_ended = |runs: Vec<RunRecord>| runs.into_iter().next().map(|run| run.run);
     let before = newest_ended(store.read_history(Some(job), 0, 1).await?.runs);
@@ -113,7 +116,7 @@ async fn next_of(store: &Store, job: &JobName, clock: &mut Clock, console: &mut 
             if let Some(run) = open.iter().find(|run| run.attempt > 0) {
                 return Ok(Seen::Run(run.run.clone()));
             }
-            // One may have begun and ended since the last look.
+            // A run may have started and ended since the last read.
             let ended = store.read_history(Some(job), 0, 1).await?.runs.into_iter().next();
             if let Some(run) = ended.filter(|run| run.attempt > 0 && Some(&run.run) != before.as_ref()) {
                 return Ok(Seen::Run(run.run));
@@ -134,7 +137,7 @@ async fn next_of(store: &Store, job: &JobName, clock: &mut Clock, console: &mut 
                     console.note(&sentence);
                 }
             }
-            Err(failure) => sight.bear(failure, &format!("when job {job} runs is not known from here"), console)?,
+            Err(failure) => sight.bear(failure, &format!("when job {job} runs cannot be read"), console)?,
         }
         if let Err(stop) = clock.pause(pause, console).await {
             return Ok(Err(stop));
@@ -142,16 +145,17 @@ async fn next_of(store: &Store, job: &JobName, clock: &mut Clock, console: &mut 
     }
 }
 
-/// How long it is to the next look at a job of which nothing is open, and whose next run is due then.
+/// Returns the time to the next read for a job without an open run, whose next run is due at `due`.
 fn pause_before(due: Option<UnixMillis>, now: UnixMillis) -> Duration {
     if due.is_some_and(|due| due <= now.saturating_add(LONG_PAUSE)) { PAUSE } else { LONG_PAUSE }
 }
 
-/// What a look at a job showed.
+/// The result of a look at a job.
 enum Seen {
-    /// A run of it has begun.
+    /// A run of the job has started.
     Run(RunId),
-    /// None has; what there is to say of the job, if it is one, and how long it is to the next look.
+    /// No run has started. Contains a sentence about the job, unless the job is not defined, and
+    /// the time to the next read.
     None(Option<String>, Duration),
 }
 
@@ -164,17 +168,17 @@ fn waiting(job: &JobRecord) -> String {
     }
 }
 
-/// What has been shown of a run.
+/// The part of a run that has been shown.
 struct Scene<'a> {
     store: &'a Store,
     run: &'a RunId,
     escaping: Escaping,
     shown: Option<Shown>,
-    /// The last sentence about its state.
+    /// The last sentence that was printed about the state.
     said: Option<String>,
 }
 
-/// What has been shown of one attempt.
+/// The part of an attempt that has been shown.
 struct Shown {
     attempt: u32,
     fence: Option<Fence>,
@@ -183,7 +187,8 @@ struct Shown {
 }
 
 impl Scene<'_> {
-    /// Shows what is new; gives whether the run is over. The record is read before the output, so of a run that is over all is shown.
+    /// Shows new output and returns true if the run has ended. The record is read before the
+    /// output, so an ended run is shown completely.
     async fn show(&mut self, record: RunRecord, console: &mut Console) -> Result<bool, Failure> {
         let attempt = last_with_output(&record);
         if self.shown.as_ref().is_some_and(|shown| shown.attempt < attempt) {
@@ -193,7 +198,7 @@ impl Scene<'_> {
                 console.note(&begun(&record, attempt));
             }
         } else if self.shown.as_ref().is_some_and(|shown| shown.fence != record.fence) && record.state == RunState::Running {
-            // It was handed back, and its number is used again.
+            // The run was handed back, and its attempt number is used again.
             console.note(&begun(&record, attempt));
         }
         match &mut self.shown {
@@ -217,7 +222,7 @@ impl Scene<'_> {
         Ok(false)
     }
 
-    /// Pours what the attempt has written since.
+    /// Prints what the attempt has written since the last read.
     async fn pour_new(&mut self, console: &mut Console) -> Result<(), Failure> {
         let Some(Shown { attempt, growth, pour, .. }) = &mut self.shown else { return Ok(()) };
         let Some(output) = self.store.read_output_since(self.run, *attempt, growth.mark()).await? else { return Ok(()) };
@@ -254,7 +259,7 @@ fn begun(record: &RunRecord, attempt: u32) -> String {
     format!("attempt {attempt} of {} has begun{node}", record.run)
 }
 
-/// What there is to say of a run that does not execute now.
+/// Returns a sentence about a run that is not running now.
 fn standing(record: &RunRecord) -> Option<String> {
     if record.state != RunState::Scheduled {
         return None;

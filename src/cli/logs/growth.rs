@@ -1,33 +1,34 @@
-//! What of a growing output has not been shown yet. Only its beginning and its end are kept, so some may be gone before it is seen.
+//! The new part of a growing output. Redis keeps only its beginning and its end, so a part may be
+//! gone before it is read.
 //!
-//! Invariant: each byte is given once or counted as missed, in the order they were written.
+//! Invariant: each byte is returned once or counted as missed, in the order of writing.
 
 use crate::store::{OutputMark, OutputSoFar, Stream};
 
-/// How much of an output was seen.
+/// The part of an output that was already read.
 #[derive(Debug, Default)]
 pub(super) struct Growth {
     last: OutputSoFar,
 }
 
-/// A piece of what is new.
+/// A piece of new output.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// What was shown is of an attempt whose number is used again: this begins anew.
+    /// The shown output belonged to an earlier use of this attempt number. New output begins here.
     Anew,
     /// Bytes of one stream.
     Bytes(Stream, Vec<u8>),
-    /// So many bytes came and went unseen.
+    /// The number of bytes that were dropped before they were read.
     Missed(u64),
 }
 
 impl Growth {
-    /// The output as it was seen last.
+    /// Returns the position up to which the output was read.
     pub(super) fn mark(&self) -> OutputMark {
         self.last.mark
     }
 
-    /// What is new in `now`.
+    /// Returns what is new in `now`.
     pub(super) fn take(&mut self, now: OutputSoFar) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let is_longer = length(&now.head) >= length(&self.last.head) && total(&now) >= total(&self.last);
@@ -36,7 +37,7 @@ impl Growth {
             pieces.push(Piece::Anew);
         }
         if now.head == self.last.head && now.tail == self.last.tail {
-            // What a node threw away before it could be kept moves nothing.
+            // Bytes that a node dropped before storing them do not move the end.
             push_missed(&mut pieces, now.dropped_bytes.saturating_sub(self.last.dropped_bytes));
         } else {
             let seen = total(&self.last);
@@ -69,7 +70,7 @@ fn push_missed(pieces: &mut Vec<Piece>, count: u64) {
     }
 }
 
-/// Gives what is behind the first `skipped` bytes.
+/// Appends the bytes behind the first `skipped` bytes of `part`.
 fn push_from(pieces: &mut Vec<Piece>, part: &[(Stream, Vec<u8>)], mut skipped: u64) {
     for (stream, bytes) in part {
         let from = usize::try_from(skipped).unwrap_or(usize::MAX).min(bytes.len());
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     fn output(head: &str, dropped_bytes: u64, tail: &str) -> OutputSoFar {
-        // Capitals went to the standard error.
+        // Capital letters stand for standard error.
         let part = |text: &str| {
             let mut frames: Vec<(Stream, Vec<u8>)> = Vec::new();
             for byte in text.bytes() {
@@ -100,7 +101,7 @@ mod tests {
         OutputSoFar { head: part(head), tail: part(tail), dropped_bytes, ..OutputSoFar::default() }
     }
 
-    /// What is shown of outputs seen one after the other.
+    /// Returns the pieces shown for successive states of an output.
     fn shown(seen: &[(&str, u64, &str)]) -> String {
         let mut growth = Growth::default();
         let pieces = seen.iter().flat_map(|(head, dropped, tail)| growth.take(output(head, *dropped, tail))).collect::<Vec<_>>();

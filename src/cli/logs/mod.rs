@@ -1,7 +1,7 @@
-//! `logs`: what an attempt wrote, each stream to its own.
+//! `logs`: the output of an attempt, each stream to the stream of the same name.
 //!
-//! Invariant: on a terminal nothing that could steer it is written unless `--raw` asks for it; into a pipe or file the
-//! bytes go as they were kept.
+//! Invariant: no control sequence reaches a terminal unless `--raw` is given. A pipe or a file gets
+//! the bytes as they were stored.
 
 mod follow;
 mod growth;
@@ -22,10 +22,10 @@ use crate::domain::run::RunState;
 use crate::store::{KeptOutput, RunRecord, Store};
 use pour::Escaping;
 
-/// Of so many newest runs of a job the output is looked for.
+/// Newest runs of a job among which one with output is looked for.
 const RUNS_LOOKED_AT: usize = 200;
 
-/// Prints what an attempt wrote.
+/// Prints the output of an attempt.
 pub(super) async fn logs(global: &Global, args: &Logs, console: &mut Console) -> Result<u8, Failure> {
     let target = Target::parse(&args.target)?;
     let store = connect(global, console).await?;
@@ -65,7 +65,7 @@ pub(super) async fn logs(global: &Global, args: &Logs, console: &mut Console) ->
     Ok(0)
 }
 
-/// An attempt; number 0 = the run has not begun, or never did.
+/// An attempt of a run. Number 0 means that the run has not started, or never did.
 struct Found {
     run: RunId,
     attempt: u32,
@@ -74,7 +74,7 @@ struct Found {
     output: Option<KeptOutput>,
 }
 
-/// Why there is nothing to print.
+/// Returns why there is no output to print.
 fn nothing(run: &RunId, attempt: u32, state: Option<RunState>) -> String {
     match (attempt, state) {
         (0, Some(state)) if state.is_final() => format!("{run} ended {state} before it began, so it wrote nothing"),
@@ -98,20 +98,22 @@ async fn of_run(store: &Store, run: &RunId, attempt: Option<u32>) -> Result<Foun
     Ok(Found { run: run.clone(), attempt, state, output })
 }
 
-/// The last attempt, or the one to be made anew as it was cut short, or that a `done_check` held back for want of a clear answer: what that
-/// printed is kept as its output.
+/// Returns the number of the last attempt that may have output.
+///
+/// This is the attempt to be repeated because it was cut short, or because its `done_check` gave no
+/// clear answer. The output of that check is stored as output of the attempt.
 fn last_with_output(record: &RunRecord) -> u32 {
     let is_held_back = record.state == RunState::Scheduled && record.unclear > 0 || record.is_cut_short();
     record.attempt.saturating_add(u32::from(is_held_back))
 }
 
-/// What is kept of an attempt; none if it wrote nothing.
+/// Returns the stored output of an attempt, or `None` if it is empty.
 async fn read_output(store: &Store, run: &RunId, attempt: u32) -> Result<Option<KeptOutput>, Failure> {
     let output = store.read_output(run, attempt).await?;
     Ok(output.filter(|kept| !kept.stdout.is_empty() || !kept.stderr.is_empty() || kept.dropped_bytes > 0))
 }
 
-/// The newest run of a job that has output.
+/// Returns the newest run of a job that has output.
 async fn of_job(store: &Store, job: &JobName, attempt: Option<u32>) -> Result<Option<Found>, Failure> {
     let mut runs: Vec<RunRecord> = open_runs(store, job).await?;
     runs.extend(store.read_history(Some(job), 0, RUNS_LOOKED_AT).await?.runs);
@@ -121,7 +123,7 @@ async fn of_job(store: &Store, job: &JobName, attempt: Option<u32>) -> Result<Op
     let most = runs.iter().map(last_with_output).max().unwrap_or(0);
     if let Some(wanted) = attempt.filter(|wanted| *wanted > most) {
         let of_it = format!("none of the last runs of {job} has an attempt {wanted}");
-        return Err(Failure::NotFound(format!("{of_it}: the most of one are {most}; wanted schedctl logs RUN --attempt N")));
+        return Err(Failure::NotFound(format!("{of_it}: the highest number is {most}; wanted schedctl logs RUN --attempt N")));
     }
     for record in runs.into_iter().filter(|record| last_with_output(record) > 0) {
         let number = attempt.unwrap_or_else(|| last_with_output(&record));

@@ -1,7 +1,7 @@
-//! Where what a run writes is poured while it comes: each stream to its own, or as JSON lines.
+//! A writer for the output of a run while it arrives: each stream to its own, or as JSON lines.
 //!
-//! Invariant: on a terminal nothing that could steer it is written unless `--raw` asks for it, and a character that came in two
-//! pieces is shown as one.
+//! Invariant: no control sequence reaches a terminal unless `--raw` is given. A character that
+//! arrives in two pieces is printed as one.
 
 use std::io::IsTerminal;
 
@@ -12,16 +12,16 @@ use crate::domain::ids::RunId;
 use crate::domain::run::RunState;
 use crate::store::Stream;
 
-/// Whether what could steer a terminal is shown escaped there.
+/// The choice of escaping control characters on terminals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Escaping {
-    /// On terminals.
+    /// Escape them on terminals.
     OnTerminals,
-    /// Never: `--raw`.
+    /// Never escape them, as with `--raw`.
     Never,
 }
 
-/// The two streams of one attempt.
+/// The two output streams of one attempt.
 pub(super) struct Pour {
     run: RunId,
     attempt: u32,
@@ -30,7 +30,7 @@ pub(super) struct Pour {
 }
 
 impl Pour {
-    /// Of an attempt.
+    /// Creates a writer for an attempt.
     pub(super) fn new(run: &RunId, attempt: u32, escaping: Escaping) -> Self {
         Self { run: run.clone(), attempt, escaping, held: Default::default() }
     }
@@ -50,7 +50,7 @@ impl Pour {
         self.text(stream, &whole, console);
     }
 
-    /// Writes what was held back: the attempt is over.
+    /// Writes the held-back bytes at the end of the attempt.
     pub(super) fn end(&mut self, console: &mut Console) {
         for (stream, at) in [(Stream::Stdout, 0), (Stream::Stderr, 1)] {
             let rest = std::mem::take(&mut self.held[at]);
@@ -58,7 +58,7 @@ impl Pour {
         }
     }
 
-    /// Tells that bytes came and went unseen.
+    /// Reports bytes that were dropped before they were read.
     pub(super) fn missed(&self, count: u64, console: &mut Console) {
         if console.is_json() {
             self.json("", "", count, None, console);
@@ -67,7 +67,7 @@ impl Pour {
         }
     }
 
-    /// Tells a program that the run is over.
+    /// Prints the final JSON object with the state of the run.
     pub(super) fn over(&self, state: RunState, console: &mut Console) {
         self.json("", "", 0, Some(state), console);
     }
@@ -104,19 +104,19 @@ impl Pour {
     }
 }
 
-/// How many bytes at the end may be the beginning of something: a character, or a line end of two bytes.
+/// Returns how many bytes at the end may be the start of a character or of a two-byte line end.
 fn unfinished(bytes: &[u8]) -> usize {
     if bytes.last() == Some(&b'\r') {
         return 1;
     }
     match std::str::from_utf8(bytes.get(bytes.len().saturating_sub(3)..).unwrap_or_default()) {
         Ok(_) => 0,
-        // From a byte in the middle of a character the text may look spoilt at its beginning.
+        // A slice that starts inside a character may look invalid at its beginning.
         Err(_) => (1..=bytes.len().min(3)).find(|count| is_begun(&bytes[bytes.len() - count..])).unwrap_or(0),
     }
 }
 
-/// Whether this is the beginning of a character, and nothing else.
+/// Returns true if `bytes` are the start of one character and nothing else.
 fn is_begun(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
 }

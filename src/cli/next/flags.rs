@@ -13,37 +13,38 @@ Examples:
   schedctl next 'Mon..Fri 09:00'
   schedctl next 'FREQ=MONTHLY;BYDAY=-1FR' --dtstart 2026-01-05T09:00
 
-What is no valid name of a job is taken as a cron expression, else as one of OnCalendar. Neither
-needs Redis, nor does --file, whose jobs come sorted by time. NOTES tells what the zone's clock
-changes do to a time: it does not exist, or comes twice. --json prints an array of times, of --file
-one of objects with job and due; with --long each has also local, utc, relative_s, zone and notes.";
+A text that is no valid job name is read as a cron expression, else as an OnCalendar expression.
+Neither needs Redis, nor does --file, whose jobs are sorted by time. NOTES says if a clock change of
+the zone skips a time or shows it twice. --json prints an array of times, for --file an array of
+objects with job and due. With --long each object also has local, utc, relative_s, zone and notes.";
 
-/// Prints the times at which a job, the jobs of a file or a cron expression come next.
+/// Prints the next times of a job, of the jobs of a file or of a cron expression.
 #[derive(Debug, clap::Args)]
 #[command(after_help = NEXT_EXAMPLES)]
 pub(in crate::cli) struct NextArgs {
     /// Name of a job, or a cron expression in quotes
     #[arg(value_name = "JOB|EXPR", add = crate::cli::complete::jobs(), required_unless_present = "file", conflicts_with = "file")]
     pub(super) what: Option<String>,
-    /// Every job of this file instead, without asking Redis
+    /// Show every job of this file instead; needs no Redis
     #[arg(long, value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
-    /// Zone of an expression; of a job, which has its own, only the zone times are shown in
+    /// Zone of an expression; for a job, which has its own zone, only the zone in which times are
+    /// shown
     #[arg(long, value_name = "ZONE")]
     pub(super) tz: Option<String>,
-    /// Take the expression as an iCalendar rule that is counted from here, by the wall clock: 2026-01-05T09:00
+    /// Read the expression as an iCalendar rule that starts at this local time: 2026-01-05T09:00
     #[arg(long, value_name = "LOCAL TIME", requires = "what")]
     pub(super) dtstart: Option<String>,
-    /// Take the expression as that of a job of this name, which decides what H stands for
+    /// Read the expression for a job of this name, which decides the value of H
     #[arg(long, value_name = "JOB", requires = "what")]
     pub(super) name: Option<String>,
     /// Only times strictly after this one [default: now]
     #[arg(long, value_name = "TIME")]
     pub(super) from: Option<String>,
-    /// How many [default: 5; with --file 1 of each job]
+    /// Number of times [default: 5; with --file 1 of each job]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) count: Option<u32>,
-    /// With --json: all that is known of each time
+    /// With --json: print all details of each time
     #[arg(long)]
     pub(super) long: bool,
 }

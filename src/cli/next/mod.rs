@@ -1,4 +1,4 @@
-//! `next`: the times at which a job, the jobs of a file, or a cron expression nobody has added yet, come.
+//! `next`: the next times of a job, of the jobs of a file, or of a cron expression.
 
 mod flags;
 mod rows;
@@ -22,32 +22,33 @@ use crate::domain::zone::{Zone, ZoneName};
 pub(super) use flags::NextArgs;
 use rows::{Coming, Style, comings, tell};
 
-/// Times of one job or expression, and of each job of a file, unless `-n` says otherwise.
+/// Times shown of one job or expression, unless `-n` is given. `COUNT_EACH` applies to each job of
+/// a file.
 const COUNT: u32 = 5;
 const COUNT_EACH: u32 = 1;
 
-/// A timetable and what it is of.
+/// A timetable with the job it belongs to.
 struct Planned {
     job: Option<JobName>,
     timetable: Timetable,
-    /// Said of each of its times.
+    /// A remark printed at each time.
     remark: Option<&'static str>,
-    /// But not of these.
+    /// Times that do not get the remark.
     but_of: Option<Timetable>,
 }
 
-/// What is asked about, and the time now.
+/// The timetables asked about, and the current time.
 struct Found {
     planned: Vec<Planned>,
     now: UnixMillis,
-    /// Said below the times.
+    /// Remarks printed below the times.
     rules: Vec<String>,
 }
 
 /// Prints the next times.
 pub(super) async fn next(global: &Global, args: &NextArgs, console: &mut Console) -> Result<u8, Failure> {
     if args.long && !console.is_json() {
-        return Err(Failure::Invalid("--long is for --json, wanted both: the table tells all of it".to_owned()));
+        return Err(Failure::Invalid("--long requires --json (the table already shows everything)".to_owned()));
     }
     let zone = args.tz.as_deref().map(zone_of).transpose()?;
     let (found, what) = match (&args.file, &args.what) {
@@ -59,7 +60,7 @@ pub(super) async fn next(global: &Global, args: &NextArgs, console: &mut Console
             },
             Ok(_) | Err(_) => (of_expression(args, what, zone.clone())?, what.clone()),
         },
-        (None, None) => return Err(Failure::Invalid("nothing is asked about, wanted JOB, EXPR or --file FILE".to_owned())),
+        (None, None) => return Err(Failure::Invalid("no JOB, EXPR or --file FILE is given".to_owned())),
     };
     let from_zone = zone.clone().unwrap_or_else(|| match found.planned.as_slice() {
         [only] => only.timetable.zone().clone(),
@@ -101,18 +102,18 @@ pub(super) async fn next(global: &Global, args: &NextArgs, console: &mut Console
     Ok(0)
 }
 
-/// The zone of that name.
+/// Loads the zone `name` given by `--tz`.
 pub(super) fn zone_of(name: &str) -> Result<Zone, Failure> {
     let loaded = name.parse::<ZoneName>().and_then(|name| Zone::load(&name));
     loaded.map_err(|error| Failure::Invalid(format!("--tz: {error}")))
 }
 
-/// The name of a job that need not be there.
+/// Parses the name of a job, which need not exist.
 pub(super) fn job_named(text: &str) -> Result<JobName, Failure> {
     text.parse().map_err(|error| Failure::Invalid(format!("--name: {error}")))
 }
 
-/// The schedule an expression says; with `dtstart` it is an iCalendar rule counted from there.
+/// Returns the schedule of an expression. With `dtstart` it is an iCalendar rule that starts there.
 pub(super) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule, Failure> {
     if let Some(dtstart) = dtstart {
         let from = start_of_rule(dtstart).ok_or_else(|| {
@@ -132,7 +133,8 @@ pub(super) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule,
         Ok(schedule) => return Ok(schedule),
         Err(error) => error,
     };
-    // What is no cron may be meant for systemd; what is neither is told as what it looks like.
+    // A text that is no cron expression may be an OnCalendar expression. The reported error is that
+    // of the form it resembles.
     match text.parse::<CalendarExpr>() {
         Ok(expression) => Ok(Schedule::Calendar(vec![expression])),
         Err(error) if looks_like_a_calendar(text) => {
@@ -142,23 +144,24 @@ pub(super) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule,
     }
 }
 
-/// Whether what might be the name of a job is a word of systemd's for a schedule, such as quarterly.
+/// Returns true if a text that could be a job name is an `OnCalendar` word, such as `quarterly`.
 pub(super) fn is_calendar(text: &str) -> bool {
     text.parse::<CalendarExpr>().is_ok()
 }
 
-/// Whether it has fewer fields than cron and signs that only a date or a time of systemd has.
+/// Returns true for fewer fields than cron has and signs that only an `OnCalendar` date or time
+/// has.
 fn looks_like_a_calendar(text: &str) -> bool {
     let has_signs = [":", "..", "*-", "*~"].iter().any(|sign| text.contains(sign));
     has_signs && !text.starts_with('@') && text.split_ascii_whitespace().count() < 5
 }
 
-/// Refuses what is `@reboot` alone.
+/// Returns the failure for a schedule that is only `@reboot`.
 fn only_at_boot(what: &str) -> Failure {
-    Failure::Invalid(format!("{what} comes at no time of a clock: once on each host after each of its boots"))
+    Failure::Invalid(format!("{what} has no times of a clock: it runs once on each host after each boot"))
 }
 
-/// The time by this host's clock, where no Redis is asked.
+/// Returns the time by this host's clock, for verbs that do not need Redis.
 fn own_now() -> Result<UnixMillis, Failure> {
     UnixMillis::from_timestamp(jiff::Timestamp::now())
         .ok_or_else(|| Failure::Failed("the clock of this host is before 1970 or after 2099".to_owned()))
@@ -207,7 +210,10 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
                 )));
             };
             let planted = Schedule::At(pending.due());
-            (Timetable::new(planted, definition.timetable.zone().clone(), now), Some("the one after it comes after its end"))
+            (
+                Timetable::new(planted, definition.timetable.zone().clone(), now),
+                Some("the next one comes after the end of this run"),
+            )
         }
         (_, Some(left)) => (definition.timetable.ending_after(now, left), None),
         (_, None) => (definition.timetable, None),
@@ -216,7 +222,7 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
     Ok(Found { planned: vec![planned], now, rules })
 }
 
-/// The jobs of a file, as they would be if it were applied now.
+/// Returns the jobs of a file as if it were applied now.
 fn of_file(file: &Path) -> Result<Found, Failure> {
     let now = own_now()?;
     let host_zone = Zone::of_host();
@@ -227,7 +233,7 @@ fn of_file(file: &Path) -> Result<Found, Failure> {
         let zone = spec.tz.as_ref().map(Zone::load).transpose().map_err(|error| Failure::Failed(error.to_string()))?;
         let zone = zone.unwrap_or_else(|| host_zone.clone());
         let remark = match &spec.schedule {
-            Schedule::Delay(_) => Some("counted from now; the one after it comes after its end"),
+            Schedule::Delay(_) => Some("counted from now; the next one comes after the end of this run"),
             _ if spec.shape.anchor.is_some() => None,
             schedule if schedule.has_every() => Some("counted from now: its first apply is not known here"),
             _ => None,

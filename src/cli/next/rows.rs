@@ -1,4 +1,4 @@
-//! Times to come, as a table or as JSON.
+//! A list of future times, as a table or as JSON.
 
 use std::time::Duration;
 
@@ -15,25 +15,25 @@ use crate::domain::zone::Zone;
 /// Rows written at a time.
 const PAGE: usize = 500;
 
-/// One time at which something comes.
+/// One future time of a timetable.
 pub(super) struct Coming<'p> {
     pub(super) at: UnixMillis,
     pub(super) job: Option<&'p JobName>,
     planned: &'p Planned,
-    /// The time before it, or from which on it is the first.
+    /// The time of the timetable before this one, or the start of the search.
     after: UnixMillis,
-    /// The zone it is shown in.
+    /// The zone in which the time is shown.
     zone: &'p Zone,
 }
 
-/// Whether the rows say which job they are of.
+/// The choice of rows with or without a job name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     OfOne,
     OfJobs,
 }
 
-/// The times of `planned` after `from`, in its own zone unless another is given.
+/// Returns the times of `planned` after `from`, in `zone` or else in the zone of the timetable.
 pub(super) fn comings<'p>(planned: &'p Planned, zone: Option<&'p Zone>, from: UnixMillis) -> impl Iterator<Item = Coming<'p>> {
     let table = &planned.timetable;
     let zone = zone.unwrap_or_else(|| table.zone());
@@ -49,7 +49,7 @@ pub(super) fn comings<'p>(planned: &'p Planned, zone: Option<&'p Zone>, from: Un
 
 impl Coming<'_> {
     fn notes(&self) -> Vec<String> {
-        // A note tells what the job's own clock shows, which need not be the one in the table.
+        // A note describes the job's own clock, which may differ from the clock in the table.
         let mut notes = clock_notes(&self.planned.timetable, self.after, self.at, self.zone);
         let is_one_of = |table: &Timetable| table.next_after(self.at.saturating_sub(Duration::from_millis(1))) == Some(self.at);
         let is_known = self.planned.but_of.as_ref().is_some_and(is_one_of);
@@ -78,7 +78,7 @@ impl Coming<'_> {
     }
 }
 
-/// Writes the times; `is_long` is about their JSON.
+/// Prints the times. `is_long` adds all fields to the JSON.
 pub(super) fn tell(times: &[Coming<'_>], now: UnixMillis, style: Style, is_long: bool, console: &mut Console) {
     if console.is_json() {
         let mut array = JsonArray::default();

@@ -1,4 +1,4 @@
-//! `queue`: what holds for a queue, set, paused and resumed by hand. `queues` is beside it.
+//! `queue`: settings of a queue, changed, paused and resumed by hand. `queues` lists the queues.
 
 mod overview;
 
@@ -21,38 +21,39 @@ Examples:
   schedctl queue set mail rate=none concurrency=8
 
 Keys: concurrency (runs at once on each node), limit (runs at once on all nodes), rate
-(RUNS/DURATION that begin on all nodes), burst (how many of them at once), weight or strict (its
-share of a node). KEY=none takes one away. It holds at once, until somebody edits [queues.X] in a
-jobs file.";
+(RUNS/DURATION that start on all nodes), burst (how many of them at once), weight or strict (the
+share of a node). KEY=none removes a setting. A change applies at once, until somebody edits
+[queues.X] in a jobs file.";
 
 const SWITCH_EXAMPLES: &str = "\
 Examples:
   schedctl queue pause mail
   schedctl queue resume mail
 
-Runs that execute go on; runs that come due stay due and start when the queue is resumed. A pause by
-hand stays, whatever is edited in a jobs file.";
+Running runs go on. Runs that become due stay due and start when the queue is resumed. Editing a
+jobs file does not end a pause.";
 
-/// What is done to a queue.
+/// The change to make to a queue.
 #[derive(Debug, Subcommand)]
 pub(super) enum QueueVerb {
-    /// Change what holds for a queue
+    /// Change the settings of a queue
     #[command(after_help = SET_EXAMPLES)]
     Set {
         /// Name of the queue
         queue: String,
-        /// What is to hold: limit=5, rate=100/1m, burst=20, concurrency=8, weight=3, strict=true; KEY=none
+        /// The settings: limit=5, rate=100/1m, burst=20, concurrency=8, weight=3, strict=true;
+        /// KEY=none removes one
         #[arg(required = true, value_name = "KEY=VALUE")]
         changes: Vec<String>,
     },
-    /// Keep the runs of queues from starting
+    /// Pause queues: none of their runs start
     #[command(after_help = SWITCH_EXAMPLES)]
     Pause {
         /// Names of queues
         #[arg(required = true, value_name = "QUEUE")]
         queues: Vec<String>,
     },
-    /// Let the runs of paused queues start again
+    /// Resume paused queues
     #[command(after_help = SWITCH_EXAMPLES)]
     Resume {
         /// Names of queues
@@ -61,7 +62,7 @@ pub(super) enum QueueVerb {
     },
 }
 
-/// Does it.
+/// Changes, pauses or resumes queues.
 pub(super) async fn queue(global: &Global, verb: &QueueVerb, console: &mut Console) -> Result<u8, Failure> {
     match verb {
         QueueVerb::Set { queue, changes } => set(global, queue, changes, console).await,
@@ -132,7 +133,7 @@ fn queue_name(text: &str) -> Result<QueueName, Failure> {
     text.parse().map_err(|error: crate::domain::ids::IdError| Failure::Invalid(error.to_string()))
 }
 
-/// The failure for a queue nobody has declared, with the nearest names.
+/// Returns the failure for a queue that no file declares, with the nearest name.
 async fn no_such_queue(store: &Store, queue: &QueueName) -> Failure {
     let known = match store.read_queues().await {
         Ok(known) => known,
@@ -141,8 +142,8 @@ async fn no_such_queue(store: &Store, queue: &QueueName) -> Failure {
     let names = known.keys().map(QueueName::as_str).chain(["default"]);
     let hint = match config::nearest(queue.as_str(), names) {
         Some(meant) => format!("did you mean {meant}?"),
-        None if queue.is_of_host() => "a host's own queue is there once a run was planted in it".to_owned(),
-        None => "schedctl queues lists those there are".to_owned(),
+        None if queue.is_of_host() => "the queue of a host exists once a run was planted in it".to_owned(),
+        None => "schedctl queues lists the queues".to_owned(),
     };
     Failure::NotFound(format!("no queue {queue} in namespace {}: {hint}", store.namespace()))
 }

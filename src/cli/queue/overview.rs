@@ -1,4 +1,4 @@
-//! `queues`: every queue with what holds for it, how full it is, and how long its runs wait and take.
+//! `queues`: each queue with its settings, its load, and how long its runs wait and take.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,35 +17,37 @@ use crate::domain::serving::{Serving, Unserved};
 use crate::domain::time::UnixMillis;
 use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueDepth, QueueRecord, RunTimes, Store};
 
-/// Runs whose times are read: those of all queues that ended last.
+/// Runs whose times are read: the last ended runs of all queues.
 const SAMPLED: usize = 1_000;
 
-/// How one queue stands.
+/// The state of one queue.
 pub(in crate::cli) struct Standing {
-    /// Its name.
+    /// The name of the queue.
     pub(in crate::cli) name: QueueName,
-    /// What holds for it.
+    /// The settings of the queue.
     pub(in crate::cli) record: QueueRecord,
-    /// How full it is.
+    /// The number of runs in each state.
     pub(in crate::cli) depth: QueueDepth,
-    /// The word for whether its runs start.
+    /// The word for the state, such as `open` or `paused`.
     pub(in crate::cli) state: &'static str,
-    /// Nodes there are that serve it.
+    /// The number of present nodes that serve the queue.
     pub(in crate::cli) nodes: u64,
-    /// Ready runs that nobody takes, by why.
+    /// Ready runs that no node takes, by reason.
     pub(in crate::cli) untaken: Vec<(Unserved, u64)>,
-    /// The nodes that serve it and why they claim nothing, if none of them does.
+    /// The nodes that serve the queue with the reason why they claim nothing, if all of them claim
+    /// nothing.
     pub(in crate::cli) held: Vec<(String, String)>,
-    /// Since when the first ready one is that does not want labels nobody carries.
+    /// The time since which a run has been ready, among runs whose labels some node carries.
     pub(in crate::cli) oldest_wanted: Option<UnixMillis>,
 }
 
 impl Standing {
-    /// What the state does not say: runs nobody takes, and why; nodes that claim nothing.
+    /// Returns remarks that the state does not express: runs that no node takes, and nodes that
+    /// claim nothing.
     pub(in crate::cli) fn remark(&self) -> Option<String> {
         let told = self.untaken.iter().map(|(why, runs)| {
             let runs = if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
-            format!("nobody takes {runs}: {why}")
+            format!("no node takes {runs}: {why}")
         });
         let told: Vec<String> = told.chain(self.held_words()).collect();
         Some(told.join("; ")).filter(|text| !text.is_empty())
@@ -60,13 +62,13 @@ impl Standing {
     }
 }
 
-/// One queue.
+/// A queue with the times of its runs.
 struct View {
     standing: Standing,
     times: Times,
 }
 
-/// Of the runs of a queue among those that ended last.
+/// The times of a queue's runs among the last ended runs.
 #[derive(Default)]
 struct Times {
     wait_ms: Vec<u64>,
@@ -109,7 +111,7 @@ async fn view_all(store: &Store) -> Result<(UnixMillis, Vec<View>), Failure> {
     Ok((now, standings.into_iter().map(view).collect()))
 }
 
-/// How every queue stands, and Redis' time.
+/// Reads the state of every queue, and the time of Redis.
 pub(in crate::cli) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<Standing>), Failure> {
     let mut names: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
     names.insert(QueueName::default_queue());
@@ -161,14 +163,16 @@ pub(in crate::cli) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<
     Ok((now, standings.collect()))
 }
 
-/// The nodes there are that serve a queue and why they claim nothing; none if one of them does claim.
+/// Returns the present nodes that serve a queue and why they claim nothing, or nothing if one of
+/// them claims.
 fn held_of(queue: &QueueName, nodes: &[NodeRecord], now: UnixMillis) -> Vec<(String, String)> {
     let serving = nodes.iter().filter(|node| is_present(node, now) && node.serving.takes_queue(queue));
     let held = serving.map(|node| Some((node.name.clone(), node.held.as_ref()?.0.clone())));
     held.collect::<Option<Vec<_>>>().unwrap_or_default()
 }
 
-/// How two lanes of one queue stand together.
+/// Adds up the depths of two lanes of one queue. `running` is counted per queue, so it is not
+/// added.
 fn together(one: QueueDepth, other: QueueDepth) -> QueueDepth {
     QueueDepth {
         ready: one.ready + other.ready,
@@ -178,7 +182,7 @@ fn together(one: QueueDepth, other: QueueDepth) -> QueueDepth {
     }
 }
 
-/// The word for whether its runs start, by what a poll of each of its lanes shows.
+/// Returns the word for the state of a queue, given a poll of each of its lanes.
 fn state<'p>(record: &QueueRecord, depth: QueueDepth, mut polls: impl Iterator<Item = &'p LanePoll> + Clone) -> &'static str {
     if polls.clone().any(|poll| matches!(poll, LanePoll::WrongType(_))) {
         "spoilt"
@@ -215,12 +219,12 @@ fn sorted_by_queue(all: Vec<RunTimes>) -> BTreeMap<QueueName, Times> {
     times
 }
 
-/// The value below which `percent` of sorted ones lie.
+/// Returns the value below which `percent` percent of the sorted values lie.
 fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
     sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1))).copied()
 }
 
-/// The median and the 95th percentile, as text.
+/// Returns the median and the 95th percentile as text.
 fn spread(sorted: &[u64]) -> String {
     let text = |percent| percentile(sorted, percent).map(|ms| span(Duration::from_millis(ms)));
     text(50).zip(text(95)).map_or_else(String::new, |(median, most)| format!("{median} / {most}"))
@@ -231,7 +235,8 @@ fn spread_json(sorted: &[u64]) -> Value {
 }
 
 impl View {
-    /// How many may execute at once: its limit, or what all nodes there are may.
+    /// Returns how many runs may run at once: at most the limit, and at most what all present nodes
+    /// allow.
     fn capacity(&self) -> u64 {
         let settings = &self.standing.record.settings;
         let of_nodes = u64::from(settings.concurrency).saturating_mul(self.standing.nodes);

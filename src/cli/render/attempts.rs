@@ -1,4 +1,5 @@
-//! The attempts of a run: those before, as the engine wrote them, and the last one, which is the run's own record.
+//! The attempts of a run: earlier ones as the engine recorded them, and the last one from the run's
+//! record.
 
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::store::{PastAttempt, RunRecord};
 
-/// When the first attempt started.
+/// Returns when the first attempt started.
 pub(super) fn first_start(run: &RunRecord) -> Option<UnixMillis> {
     let first = run.past.first().filter(|past| past.number == 1).and_then(|past| start_of(&record_of(past)));
     run.first_start.or(first).or(run.started_at)
@@ -30,7 +31,7 @@ fn end_of(record: &Value) -> Option<UnixMillis> {
     record["finished_at_ms"].as_i64().and_then(UnixMillis::new)
 }
 
-/// Every attempt, oldest first.
+/// Returns every attempt, oldest first.
 pub(in crate::cli) fn attempts_json(run: &RunRecord) -> Value {
     let past = run.past.iter().map(|past| {
         let record = record_of(past);
@@ -67,7 +68,7 @@ pub(in crate::cli) fn attempts_json(run: &RunRecord) -> Value {
     Value::Array(past.chain(current).collect())
 }
 
-/// Writes every attempt as a row, times in the zone `local`.
+/// Prints every attempt as a row, with times in the zone `local`.
 pub(in crate::cli) fn attempts_table(run: &RunRecord, local: &Zone, console: &mut Console) {
     let state_cell = |word: &str| Cell::new(word).coloured(word.parse::<RunState>().map_or(Colour::Plain, Colour::from));
     let number = |value: &Value| value.as_i64().and_then(|number| i32::try_from(number).ok());

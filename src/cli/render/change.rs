@@ -1,4 +1,4 @@
-//! A key of a definition that differs, as `key: old -> new`.
+//! A changed key of a definition, as `key: old -> new`.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::config::KeyChange;
 /// Characters shown of a value.
 const SHOWN_CHARS: usize = 60;
 
-/// The key with what it was and is to be.
+/// Returns a key with its old and its new value.
 pub(in crate::cli) fn key_change(change: &KeyChange) -> String {
     format!("{}: {} -> {}", change.key, shown(change.old.as_ref()), shown(change.new.as_ref()))
 }

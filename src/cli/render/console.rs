@@ -1,7 +1,7 @@
-//! The standard output and the standard error of a verb.
+//! Standard output and standard error of a verb.
 //!
-//! Invariant: a reader that has gone is harmless: what is written for it is dropped, and verbs that only show may stop
-//! ([`Console::is_closed`]). Anything else that keeps the output from being written makes the code 1.
+//! Invariant: a reader that closes the output does no harm. Further output is dropped, and verbs
+//! that only print may stop ([`Console::is_closed`]). Any other write error makes the exit code 1.
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
@@ -13,10 +13,10 @@ use super::times::Detail;
 use crate::cli::args::Global;
 use crate::cli::failure::Failure;
 
-/// Columns of a terminal in which tables have room for whole instants.
+/// Terminal columns from which on tables show instants in full.
 const WIDE: u16 = 110;
 
-/// What a text is coloured as on a terminal.
+/// The colour of a text on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Colour {
     Plain,
@@ -27,15 +27,15 @@ pub(in crate::cli) enum Colour {
     Dim,
 }
 
-/// Where lines go.
+/// The destination of lines.
 #[derive(Debug)]
 enum Sink {
     Stdout(BufWriter<Stdout>),
-    /// Kept, for a screen to be made of them.
+    /// A buffer from which a screen is drawn.
     Page(Vec<u8>),
 }
 
-/// Where a verb writes.
+/// The output of a verb.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each asked for by its own name")]
 pub(in crate::cli) struct Console {
@@ -51,7 +51,7 @@ pub(in crate::cli) struct Console {
 }
 
 impl Console {
-    /// The console the flags ask for.
+    /// Creates the console that the flags ask for.
     pub(in crate::cli) fn new(global: &Global) -> Self {
         let is_terminal = io::stdout().is_terminal();
         let unwanted = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -68,17 +68,18 @@ impl Console {
         }
     }
 
-    /// A console like this one whose lines are kept, for a person those of the standard error too: see [`Console::take_page`].
+    /// Returns a console like this one that collects its lines, see [`Console::take_page`]. For a
+    /// terminal it collects standard error too.
     pub(in crate::cli) fn page(&self) -> Self {
         Self { out: Sink::Page(Vec::new()), trouble: None, ..*self }
     }
 
-    /// The same without colours.
+    /// Returns a page like [`Console::page`] without colours.
     pub(in crate::cli) fn plain_page(&self) -> Self {
         Self { has_colour: false, ..self.page() }
     }
 
-    /// What was kept since the last time.
+    /// Returns the lines collected since the last call.
     pub(in crate::cli) fn take_page(&mut self) -> String {
         match &mut self.out {
             Sink::Page(bytes) => String::from_utf8_lossy(&std::mem::take(bytes)).into_owned(),
@@ -86,47 +87,47 @@ impl Console {
         }
     }
 
-    /// Whether there are colours here.
+    /// Returns true if text is coloured.
     pub(in crate::cli) fn has_colour(&self) -> bool {
         self.has_colour
     }
 
-    /// Whether text can be put anywhere on a screen here.
+    /// Returns true if text can be placed anywhere on a screen.
     pub(in crate::cli) fn can_be_drawn_on(&self) -> bool {
         self.is_terminal && !self.is_json && !is_dumb()
     }
 
-    /// Whether JSON was asked for.
+    /// Returns true if JSON was requested.
     pub(in crate::cli) fn is_json(&self) -> bool {
         self.is_json
     }
 
-    /// Whether nothing but the result and errors was asked for.
+    /// Returns true if only the result and errors were requested.
     pub(in crate::cli) fn is_quiet(&self) -> bool {
         self.is_quiet
     }
 
-    /// Whether tables have a first line.
+    /// Returns true if tables have a header line.
     pub(in crate::cli) fn has_headers(&self) -> bool {
         self.has_headers
     }
 
-    /// Whether a person looks at the standard output.
+    /// Returns true if standard output is a terminal.
     pub(in crate::cli) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// How much room a table gives to an instant.
+    /// Returns how instants are written in tables.
     pub(in crate::cli) fn detail(&self) -> Detail {
         self.detail
     }
 
-    /// Whether nobody reads the standard output any more.
+    /// Returns true if a write failed, so that nobody reads standard output any more.
     pub(in crate::cli) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Whether nobody reads the standard output any more, as far as can be told without writing to it.
+    /// Returns true if nobody reads standard output any more, found without writing to it.
     pub(in crate::cli) fn is_deserted(&mut self) -> bool {
         let stdout = io::stdout();
         let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
@@ -142,30 +143,30 @@ impl Console {
         self.bytes(b"\n");
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     pub(in crate::cli) fn bytes(&mut self, bytes: &[u8]) {
         self.attempt(|out| out.write_all(bytes));
     }
 
-    /// Hands on what is written so far.
+    /// Flushes what was written so far.
     pub(in crate::cli) fn flush(&mut self) {
         self.attempt(|out| out.flush());
     }
 
-    /// Writes a JSON document on a line of its own.
+    /// Writes a JSON document on its own line.
     pub(in crate::cli) fn json(&mut self, document: &Value) {
         self.json_text(document);
         self.bytes(b"\n");
     }
 
-    /// Writes a JSON value; nothing that steers a terminal on one.
+    /// Writes a JSON value, on a terminal without control characters.
     fn json_text(&mut self, value: &Value) {
         let text = value.to_string();
         let text = if self.is_terminal { safe_json(&text) } else { text.into() };
         self.bytes(text.as_bytes());
     }
 
-    /// The text in a colour, if there are any here.
+    /// Returns the text in a colour, if text is coloured.
     pub(in crate::cli) fn paint(&self, text: &str, colour: Colour) -> String {
         let code = match colour {
             _ if !self.has_colour => return text.to_owned(),
@@ -179,24 +180,24 @@ impl Console {
         format!("\u{1b}[{code}m{text}\u{1b}[0m")
     }
 
-    /// Says something beside the result, unless quiet was asked for.
+    /// Writes a remark to standard error, unless `--quiet` is given.
     pub(in crate::cli) fn note(&mut self, line: &str) {
         if !self.is_quiet {
             self.aside(&one_line(line));
         }
     }
 
-    /// Says what is doubtful.
+    /// Writes a warning to standard error.
     pub(in crate::cli) fn warn(&mut self, line: &str) {
         self.aside(&format!("schedctl: warning: {}", one_line(line)));
     }
 
-    /// Says what went wrong with one of several things, and goes on.
+    /// Writes an error about one of several objects to standard error.
     pub(in crate::cli) fn error(&mut self, line: &str) {
         self.aside(&format!("schedctl: {}", one_line(line)));
     }
 
-    /// Says what went wrong; its code.
+    /// Writes a failure to standard error. Returns its exit code.
     pub(in crate::cli) fn failure(&mut self, failure: &Failure) -> u8 {
         for line in failure.lines() {
             self.aside(&format!("schedctl: {line}"));
@@ -207,13 +208,13 @@ impl Console {
         failure.code()
     }
 
-    /// Writes a line to the standard error as it is, after all that was written to the standard output.
+    /// Writes a line to standard error unchanged, after all earlier standard output.
     pub(in crate::cli) fn aside(&mut self, line: &str) {
         self.aside_bytes(line.as_bytes());
         self.aside_bytes(b"\n");
     }
 
-    /// Writes bytes to the standard error as they are.
+    /// Writes bytes to standard error unchanged.
     pub(in crate::cli) fn aside_bytes(&mut self, bytes: &[u8]) {
         if let Sink::Page(page) = &mut self.out
             && self.is_terminal
@@ -223,11 +224,11 @@ impl Console {
             return;
         }
         self.flush();
-        // There is nowhere left to complain about it.
+        // A failed write to standard error cannot be reported anywhere.
         let _ = io::stderr().write_all(bytes);
     }
 
-    /// Hands on what is left; the code to end with.
+    /// Flushes the rest. Returns the exit code of the process.
     pub(in crate::cli) fn close(mut self, code: u8) -> u8 {
         self.flush();
         match self.trouble.take() {
@@ -249,7 +250,7 @@ impl Console {
         };
         if let Err(error) = written {
             self.is_closed = true;
-            // What is left in the buffer would be tried again when it is dropped.
+            // The rest in the buffer would be written again when it is dropped.
             if let Sink::Stdout(out) = std::mem::replace(&mut self.out, Sink::Page(Vec::new())) {
                 let (_, _) = out.into_parts();
             }
@@ -260,17 +261,18 @@ impl Console {
     }
 }
 
-/// Whether the terminal is one that only writes on.
+/// Returns true if the terminal cannot move its cursor.
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
 }
 
-/// Whether the terminal is known to be narrow; one that does not know its size says 0.
+/// Returns true if the terminal is known to be narrow. A terminal that does not know its size
+/// reports 0.
 fn has_few_columns() -> bool {
     rustix::termios::tcgetwinsize(io::stdout()).is_ok_and(|size| (1..WIDE).contains(&size.ws_col))
 }
 
-/// A JSON array written item by item, so that a long one takes no memory.
+/// A JSON array that is written item by item, so that a long one needs no memory.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct JsonArray {
     has_begun: bool,
@@ -284,7 +286,7 @@ impl JsonArray {
         console.json_text(item);
     }
 
-    /// Writes the end.
+    /// Writes the end of the array.
     pub(in crate::cli) fn end(self, console: &mut Console) {
         console.line(if self.has_begun { "]" } else { "[]" });
     }

@@ -1,4 +1,4 @@
-//! A job's definition with every rule that holds for it, also those it does not name.
+//! A job's definition with every rule that applies, also default ones.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::domain::time::UnixMillis;
 use crate::domain::unique::{Second, Unique};
 use crate::domain::zone::Zone;
 
-/// The gates its runs pass beside its group.
+/// Returns the lines for concurrency keys and `not_while`.
 fn gate_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(key) = &spec.key {
@@ -39,7 +39,8 @@ fn gate_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// For each expression that restricts both day fields: that one of them is enough, which surprises many.
+/// Returns a remark for each cron expression that restricts both day fields. Either field is then
+/// enough, which surprises many.
 pub(in crate::cli) fn day_rules(schedule: &Schedule) -> Vec<String> {
     let expressions = match schedule {
         Schedule::Cron(expressions) => expressions,
@@ -54,7 +55,7 @@ pub(in crate::cli) fn day_rules(schedule: &Schedule) -> Vec<String> {
     expressions.iter().filter_map(rule).collect()
 }
 
-/// What shapes the schedule, as pairs of a word and what holds; nothing where nothing does.
+/// Returns the lines for the modifiers of the schedule that are set.
 fn shape_lines(shape: &Shape) -> Vec<(&'static str, String)> {
     const SHOWN: usize = 6;
     let instant = |word, at: Option<UnixMillis>| at.map(|at| (word, at.to_string()));
@@ -79,7 +80,7 @@ fn shape_lines(shape: &Shape) -> Vec<(&'static str, String)> {
     lines.into_iter().flatten().collect()
 }
 
-/// The definition with the keys of `[jobs.X]`, those left out filled in with what holds.
+/// Returns the definition with the keys of `[jobs.X]`. Missing keys have the values that apply.
 pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
     let Ok(Value::Object(mut keys)) = serde_json::from_str(&config::to_surface(spec)) else { return Value::Null };
     let retry = &spec.retry;
@@ -133,7 +134,7 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
     Value::Object(keys)
 }
 
-/// What it does, on one line.
+/// Returns the action on one line.
 pub(in crate::cli) fn action_line(action: &Action, rules: &ProcessRules) -> String {
     match action {
         Action::Command(words) => words.iter().map(|word| quoted_word(word)).collect::<Vec<_>>().join(" "),
@@ -142,7 +143,7 @@ pub(in crate::cli) fn action_line(action: &Action, rules: &ProcessRules) -> Stri
     }
 }
 
-/// Every rule, as pairs of a word and what holds.
+/// Returns a line for every rule: a word and its value.
 pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     let retry = &spec.retry;
     let retries = if retry.limit == 0 {
@@ -224,7 +225,7 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
     lines
 }
 
-/// What its processes are held to.
+/// Returns the line for the limits of processes.
 fn limit_words(limits: Limits) -> Option<(&'static str, String)> {
     let processors = |thousandths: u32| f64::from(thousandths) / 1_000.0;
     let words = [
@@ -238,7 +239,7 @@ fn limit_words(limits: Limits) -> Option<(&'static str, String)> {
     (!words.is_empty()).then(|| ("limits", words.join(", ")))
 }
 
-/// How its process is started, as far as it says.
+/// Returns the lines for the process settings that are given.
 fn process_lines(rules: &ProcessRules) -> Vec<(&'static str, String)> {
     let lines = [
         rules.user.as_ref().map(|user| ("user", user.to_string())),
@@ -249,7 +250,7 @@ fn process_lines(rules: &ProcessRules) -> Vec<(&'static str, String)> {
     lines.into_iter().flatten().collect()
 }
 
-/// The beginning of a text on one line, and how much there is.
+/// Returns the beginning of a text on one line, and its length.
 fn shown_text(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {
@@ -258,7 +259,7 @@ fn shown_text(text: &str) -> String {
     }
 }
 
-/// What it does when the clocks change, as far as it says.
+/// Describes the given rules for clock changes.
 fn clock_changes(rule: ClockChanges) -> String {
     let gap = rule.gap.map(|gap| match gap {
         Gap::RunAfter => "times left out run once right after",
@@ -272,7 +273,7 @@ fn clock_changes(rule: ClockChanges) -> String {
     gap.into_iter().chain(fold).collect::<Vec<_>>().join(", ")
 }
 
-/// A word as a shell would read it.
+/// Quotes a word for a shell where needed.
 fn quoted_word(word: &str) -> String {
     let is_plain = !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(&b));
     if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
@@ -294,7 +295,7 @@ fn catch_up_mode(mode: CatchUpMode) -> &'static str {
     }
 }
 
-/// The word for it, and what it means.
+/// Returns the word for the setting, and its meaning.
 fn asked_on(on: AskedOn) -> (&'static str, &'static str) {
     match on {
         AskedOn::Retry => ("retry", "before each attempt but the first"),
@@ -302,7 +303,7 @@ fn asked_on(on: AskedOn) -> (&'static str, &'static str) {
     }
 }
 
-/// The codes of a list; null where it is not given.
+/// Returns the codes of a list, or null if it is empty.
 fn codes(codes: &BTreeSet<u16>) -> Value {
     if codes.is_empty() { Value::Null } else { json!(codes) }
 }
@@ -315,7 +316,7 @@ fn code_words(retry: &Retry) -> String {
     words("only", &retry.on) + &words("never", &retry.never_on)
 }
 
-/// As the definition has it, with what holds filled in.
+/// Returns the check as defined, with the values that apply in place of missing keys.
 fn done_check(check: &DoneCheck, given: Option<&Value>) -> Value {
     let Some(Value::Object(mut keys)) = given.cloned() else { return Value::Null };
     keys.insert("on".to_owned(), json!(asked_on(check.on).0));

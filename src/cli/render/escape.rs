@@ -1,21 +1,24 @@
-//! Escaping what could steer a terminal: control characters, and those that turn the direction of writing.
+//! Escaping of characters that control a terminal: control characters, and those that change the
+//! direction of writing.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::domain::wording::steers;
 
-/// The text on one line: every control and direction character escaped, line breaks too.
+/// Returns the text on one line, with every control and direction character escaped, also line
+/// breaks.
 pub(in crate::cli) fn one_line(text: &str) -> String {
     escaped(text, |_| false)
 }
 
-/// The text for a terminal: as [`one_line`], but with its line breaks and tabs.
+/// Returns text for a terminal, escaped like [`one_line`] but with its line breaks and tabs.
 pub(in crate::cli) fn safe_text(bytes: &[u8]) -> String {
     escaped(&String::from_utf8_lossy(bytes).replace("\r\n", "\n"), |c| matches!(c, '\n' | '\t'))
 }
 
-/// A JSON text for a terminal: the same document, with what JSON does not escape by itself as `\u` too.
+/// Returns a JSON text for a terminal: the same document, with all control and direction characters
+/// as `\u` escapes.
 pub(in crate::cli) fn safe_json(json: &str) -> Cow<'_, str> {
     if !json.contains(steers) {
         return Cow::Borrowed(json);

@@ -1,4 +1,4 @@
-//! A job as `list` and `show` see it: its record, its definition if it can be read, and its last run.
+//! A job as `list` and `show` print it: its record, its definition if readable, and its last run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,35 +16,35 @@ use crate::domain::zone::Zone;
 use crate::engine::Definition;
 use crate::store::{JobRecord, JobSummary, QueueRecord, Retry, RunRecord, Store};
 
-/// Leases read to tell which jobs run: more do not run at once in one namespace.
+/// Leases read to find running jobs. No namespace runs more at once.
 const LEASES_READ: usize = 100_000;
 
-/// A job and all that is shown of it.
+/// A job with all the data to show.
 #[derive(Debug, Clone)]
 pub(in crate::cli) struct JobView {
-    /// As it is kept.
+    /// The stored record.
     pub(in crate::cli) record: JobRecord,
-    /// What it says, or why that cannot be read.
+    /// The definition, or why it cannot be read.
     pub(in crate::cli) definition: Result<Definition, String>,
-    /// How many of its regular runs are open.
+    /// The number of open regular runs.
     pub(in crate::cli) open: u64,
-    /// Whether a run of it executes now, a manual one too.
+    /// True if a run is running, also a manual one.
     pub(in crate::cli) is_running: bool,
-    /// The run of it that is tried again first, if one waits for that: by its schedule, or lately asked for by hand.
+    /// The next retry of a scheduled or recent manual run, if a run waits for one.
     pub(in crate::cli) retry: Option<Retry>,
-    /// Its run that ended last.
+    /// The run that ended last.
     pub(in crate::cli) last: Option<RunRecord>,
-    /// Its queue, if that is paused.
+    /// The queue of the job, if it is paused.
     pub(in crate::cli) paused_queue: Option<QueueRecord>,
 }
 
-/// The jobs of which a run executes now.
+/// Returns the jobs with a running run.
 pub(in crate::cli) async fn running_jobs(store: &Store) -> Result<BTreeSet<JobName>, Failure> {
     let leases = store.list_leases(LEASES_READ).await?;
     Ok(leases.into_iter().flatten().map(|lease| lease.run.job().clone()).collect())
 }
 
-/// Views of jobs; `running` are those of [`running_jobs`].
+/// Returns views of jobs. `running` is the result of [`running_jobs`].
 pub(in crate::cli) async fn view_jobs(
     store: &Store,
     jobs: Vec<JobRecord>,
@@ -72,7 +72,7 @@ pub(in crate::cli) async fn view_jobs(
     Ok(views)
 }
 
-/// The zone a job is in; UTC if it cannot be known.
+/// Returns the zone of a job, or UTC if it is not known.
 pub(in crate::cli) async fn zone_of_job(store: &Store, name: &JobName) -> Zone {
     let record = store.read_job(name).await.ok().flatten();
     let definition = record.and_then(|record| Definition::of(record).ok());
@@ -80,7 +80,7 @@ pub(in crate::cli) async fn zone_of_job(store: &Store, name: &JobName) -> Zone {
 }
 
 impl JobView {
-    /// Its state.
+    /// Returns the state of the job.
     pub(in crate::cli) fn state(&self) -> JobState {
         let record = &self.record;
         let schedule = self.definition.as_ref().map(|definition| &definition.spec.schedule);
@@ -103,42 +103,42 @@ impl JobView {
         }
     }
 
-    /// When it runs next by its schedule.
+    /// Returns the due time of the planned run.
     pub(in crate::cli) fn next_due(&self) -> Option<UnixMillis> {
         self.record.pending.as_ref().map(RunId::due)
     }
 
-    /// What of it starts next, and when: its planned run, or one that is tried again.
+    /// Returns the next start and its run: the planned run or a retry.
     pub(in crate::cli) fn next_start(&self) -> Option<(UnixMillis, &RunId)> {
         let retry = self.retry.iter().map(|retry| (retry.at, &retry.run));
         retry.chain(self.record.pending.iter().map(|run| (run.due(), run))).min_by_key(|(at, _)| *at)
     }
 
-    /// The word for its state in a list, and its colour.
+    /// Returns the word for the state in a list, and its colour.
     pub(in crate::cli) fn state_word(&self) -> (&'static str, Colour) {
         match self.state() {
-            // Nothing of it starts, whatever its next time says.
+            // No run of the job starts while the queue is paused, whatever its next time is.
             JobState::Scheduled if self.paused_queue.is_some() => ("queue paused", Colour::Yellow),
             state => (state.as_str(), state.into()),
         }
     }
 
-    /// The zone it is in; UTC if that cannot be known.
+    /// Returns the zone of the job, or UTC if it is not known.
     pub(in crate::cli) fn zone(&self) -> Zone {
         self.definition.as_ref().map_or_else(|_| Zone::utc(), |definition| definition.timetable.zone().clone())
     }
 
-    /// Its schedule in words.
+    /// Returns the schedule as text.
     pub(in crate::cli) fn schedule(&self) -> Option<String> {
         self.definition.as_ref().ok().map(|it| it.spec.schedule.text(it.timetable.zone()))
     }
 
-    /// The file it comes from, by its node; none for a job of the command line.
+    /// Returns the source of the job's file; `None` for a job that schedctl added.
     pub(in crate::cli) fn source_name(&self) -> Option<&str> {
         Some(self.record.source.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Its fields for `list`.
+    /// Returns the fields for `list`.
     pub(in crate::cli) fn json(&self) -> Value {
         let zone = self.zone();
         let utc = |at: Option<UnixMillis>| at.map(|at| at.to_string());
@@ -170,7 +170,7 @@ impl JobView {
     }
 }
 
-/// That a queue is paused, since when and by whom.
+/// Returns a phrase saying that a queue is paused, since when and by whom.
 pub(in crate::cli) fn paused_queue_words(queue: &QueueName, record: &QueueRecord, local: &Zone) -> String {
     let since = record.paused.as_ref().map_or_else(String::new, |(at, by)| {
         let by = if by.is_empty() { String::new() } else { format!(" by {by}") };

@@ -1,4 +1,4 @@
-//! Where runs are due, for people and for programs.
+//! Lanes, in words and as JSON.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -8,12 +8,13 @@ use serde_json::Value;
 use crate::domain::ids::Label;
 use crate::domain::lane::{Lane, Priority};
 
-/// Labels, for programs.
+/// Returns labels as JSON.
 pub(in crate::cli) fn labels_json(labels: &BTreeSet<Label>) -> Value {
     labels.iter().map(Label::as_str).collect()
 }
 
-/// A queue, with the priority and the labels of its lane where there are any: `default, priority 5, requires eu, gpu`.
+/// Returns the queue of a lane, with its priority and labels if it has any: `default, priority 5,
+/// requires eu, gpu`.
 pub(in crate::cli) fn queue_words(lane: &Lane) -> String {
     let mut words = lane.queue().to_string();
     if lane.priority() != Priority::default() {

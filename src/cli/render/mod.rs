@@ -1,7 +1,7 @@
-//! How things are shown: text for people, JSON for programs.
+//! Output: text for people, JSON for programs.
 //!
-//! Invariant: a line stays a line and a terminal is never told anything by a job's name or words: what could steer it is
-//! shown escaped.
+//! Invariant: each line stays one line, and no name or text of a job can control a terminal.
+//! Control characters are escaped.
 
 mod attempts;
 mod change;

@@ -1,11 +1,12 @@
-//! What became of each of several things a command was asked for: one that fails does not keep the others from being done.
+//! The outcomes for several objects of one command. A failure for one object does not stop the
+//! others.
 
 use serde_json::Value;
 
 use super::Console;
 use crate::cli::failure::Failure;
 
-/// Tells each outcome when it is there: a sentence at once, or all of them as one JSON array at the end.
+/// Prints each outcome at once as a sentence, or all outcomes as one JSON array at the end.
 pub(in crate::cli) struct Outcomes<'a> {
     console: &'a mut Console,
     worst: u8,
@@ -17,7 +18,7 @@ impl<'a> Outcomes<'a> {
         Self { console, worst: 0, document: Vec::new() }
     }
 
-    /// What was done, for programs and for people, or why it was not.
+    /// Records an outcome: JSON and a sentence for what was done, or a failure.
     pub(in crate::cli) fn tell(&mut self, done: Result<(Value, String), Failure>) {
         match done {
             Ok((entry, _)) if self.console.is_json() => self.document.push(entry),
@@ -27,7 +28,7 @@ impl<'a> Outcomes<'a> {
         }
     }
 
-    /// The exit code: the highest of the failures.
+    /// Prints the JSON array. Returns the exit code: the highest of the failures.
     pub(in crate::cli) fn end(self) -> u8 {
         if self.console.is_json() {
             self.console.json(&Value::Array(self.document));

@@ -1,4 +1,4 @@
-//! A run as `history` and `show` see it.
+//! A run as `history` and `show` print it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,14 +20,14 @@ use crate::domain::zone::Zone;
 use crate::engine::Definition;
 use crate::store::{LetIn, RunRecord, Store};
 
-/// The zones of jobs, read once each.
+/// The zones of jobs, each read once.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Zones {
     known: BTreeMap<JobName, Option<Zone>>,
 }
 
 impl Zones {
-    /// Reads the zones of the jobs of these runs that are not known yet.
+    /// Reads the zones of the runs' jobs that are not known yet.
     async fn read_for(&mut self, store: &Store, runs: &[RunRecord]) -> Result<(), Failure> {
         let mut names: Vec<JobName> = runs.iter().map(|run| run.run.job().clone()).collect();
         names.sort_unstable();
@@ -42,18 +42,18 @@ impl Zones {
     }
 }
 
-/// A run and the zone of its job; UTC if that is not known.
+/// A run and the zone of its job; UTC if the zone is not known.
 #[derive(Debug)]
 pub(in crate::cli) struct RunView {
-    /// As it is kept.
+    /// The stored record.
     pub(in crate::cli) record: RunRecord,
-    /// The zone of its job.
+    /// The zone of the job.
     pub(in crate::cli) zone: Zone,
-    /// Of one that was let in at a gate and has not begun, so in words.
+    /// A phrase about a run that was let in at a gate and has not started.
     pub(in crate::cli) let_in: Option<String>,
 }
 
-/// Views of runs.
+/// Returns views of runs.
 pub(in crate::cli) async fn view_runs(
     store: &Store,
     zones: &mut Zones,
@@ -66,7 +66,8 @@ pub(in crate::cli) async fn view_runs(
     Ok(runs.into_iter().zip(let_in).map(view).collect())
 }
 
-/// A run that was let in at its gate waits there no longer: what it waits for is its queue. Gives of each how it was let in.
+/// Removes the gate from each run that was let in, because it now waits for its queue. Returns for
+/// each run how it was let in.
 async fn forget_gates_passed(store: &Store, runs: &mut [RunRecord]) -> Result<Vec<Option<String>>, Failure> {
     let is_at_gate =
         |run: &&mut RunRecord| run.state == RunState::Scheduled && run.waiting_for.as_ref().is_some_and(|what| what != "overlap");
@@ -85,34 +86,35 @@ async fn forget_gates_passed(store: &Store, runs: &mut [RunRecord]) -> Result<Ve
     Ok(found)
 }
 
-/// `let in at group night`, or that the place was given up; none of a run that was not let in, or has begun.
+/// Returns a phrase for a run that was let in at a gate, or gave up its place; `None` for any other
+/// run.
 fn let_in_words(gates: &[Gate], places: &[Option<LetIn>]) -> Option<String> {
     let gate_of = |wanted: fn(&LetIn) -> bool| {
         gates.iter().zip(places).find(|(_, place)| place.as_ref().is_some_and(wanted)).map(|(gate, _)| gate.words())
     };
     match gate_of(|place| *place == LetIn::GaveUp) {
-        Some(gate) => Some(format!("gave its place at {gate} up, for it did not begin")),
+        Some(gate) => Some(format!("gave up its place at {gate} because it did not start")),
         None => gate_of(|place| matches!(place, LetIn::Since(_))).map(|gate| format!("let in at {gate}, not begun")),
     }
 }
 
 impl RunView {
-    /// Whether its last attempt executes now, so that nothing is known of its end.
+    /// Returns true if the last attempt is running, so that its end is not known.
     fn is_running(&self) -> bool {
         self.record.state == RunState::Running
     }
 
-    /// How long after its due time its first attempt started.
+    /// Returns how long after its due time the first attempt started.
     fn late(&self) -> Option<Duration> {
         let kind = self.record.run.kind();
-        // What is done anew, or made up for, is not late: it is of another day.
+        // Reruns and backfill runs are not late: they belong to an earlier time.
         let is_of_now = matches!(kind, RunKind::Regular | RunKind::Manual | RunKind::Boot);
-        // Nor is a notice: it is due when the run was that it tells of.
+        // A notice is not late either: it has the due time of the run that it reports.
         let is_of_now = is_of_now && !self.record.run.job().is_hidden();
         first_start(&self.record).filter(|_| is_of_now).map(|at| at.since(self.record.run.due()))
     }
 
-    /// What it waits for, in words: an open run of its job, or a gate.
+    /// Describes what the run waits for: an open run of its job, or a gate.
     pub(in crate::cli) fn waiting_for(&self) -> Option<String> {
         match self.record.waiting_for.as_deref()? {
             "overlap" => Some("an open run of its job".to_owned()),
@@ -120,7 +122,7 @@ impl RunView {
         }
     }
 
-    /// Why it is in its state, in words.
+    /// Returns the reason for the state in words.
     pub(in crate::cli) fn reason(&self) -> Option<String> {
         let record = &self.record;
         let waits_for_retry = record.state == RunState::Scheduled && record.attempt > 0;
@@ -132,7 +134,7 @@ impl RunView {
         }
     }
 
-    /// Its fields for `history`.
+    /// Returns the fields for `history`.
     pub(in crate::cli) fn json(&self) -> Map<String, Value> {
         let record = &self.record;
         let ended = !self.is_running();
@@ -169,7 +171,7 @@ impl RunView {
         fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
-    /// Its cells for [`RunTable`], times in the zone `local`.
+    /// Returns the cells for [`RunTable`], with times in the zone `local`.
     fn cells(&self, local: &Zone, detail: Detail) -> [Cell; 8] {
         let record = &self.record;
         let attempt = Some(record.attempt.to_string()).filter(|_| record.attempt > 0);
@@ -197,12 +199,12 @@ impl RunView {
     }
 }
 
-/// What the facts of a failed attempt say.
+/// Describes the facts of a failed attempt.
 pub(in crate::cli) fn facts_in_words(record: &RunRecord) -> Option<String> {
     in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status)
 }
 
-/// A table of runs, written page by page.
+/// A table of runs, printed page by page.
 #[derive(Debug)]
 pub(in crate::cli) struct RunTable {
     table: Table<8>,
@@ -210,13 +212,13 @@ pub(in crate::cli) struct RunTable {
 }
 
 impl RunTable {
-    /// A table with times of this host's zone.
+    /// Creates a table with times in this host's zone.
     pub(in crate::cli) fn new() -> Self {
         let headers = ["DUE", "LATE", "TOOK", "STATE", "ATTEMPT", "NODE", "RUN", "REASON"];
         Self { table: Table::new(headers), local: Zone::of_host() }
     }
 
-    /// Writes some runs.
+    /// Prints some runs.
     pub(in crate::cli) fn page(&mut self, runs: &[RunView], console: &mut Console) {
         let rows: Vec<[Cell; 8]> = runs.iter().map(|run| run.cells(&self.local, console.detail())).collect();
         self.table.page(&rows, console);

@@ -1,11 +1,12 @@
-//! Tables of plain padding: complete at any width, and written page by page.
+//! Tables padded with spaces, printed page by page.
 //!
-//! Invariant: nothing is cut. A column is as wide as its widest cell so far, the last one is not padded.
+//! Invariant: no cell is cut. A column is as wide as its widest cell so far. The last column is not
+//! padded.
 
 use super::console::{Colour, Console};
 use super::escape::one_line;
 
-/// One cell.
+/// A cell of a table.
 #[derive(Debug, Clone)]
 pub(in crate::cli) struct Cell {
     text: String,
@@ -13,18 +14,18 @@ pub(in crate::cli) struct Cell {
 }
 
 impl Cell {
-    /// A cell; an empty one is shown as a dash.
+    /// Creates a cell. An empty text is shown as a dash.
     pub(in crate::cli) fn new(text: impl AsRef<str>) -> Self {
         let text = one_line(text.as_ref());
         Self { text: if text.is_empty() { "-".to_owned() } else { text }, colour: Colour::Plain }
     }
 
-    /// As [`Cell::new`], or a dash for none.
+    /// Creates a cell like [`Cell::new`], or a dash for `None`.
     pub(in crate::cli) fn maybe(text: Option<impl AsRef<str>>) -> Self {
         text.map_or_else(|| Self::new(""), Self::new)
     }
 
-    /// The same in a colour.
+    /// Returns the cell in a colour.
     #[must_use]
     pub(in crate::cli) fn coloured(self, colour: Colour) -> Self {
         Self { colour, ..self }
@@ -35,7 +36,7 @@ impl Cell {
     }
 }
 
-/// A table of so many columns.
+/// A table of `N` columns.
 #[derive(Debug)]
 pub(in crate::cli) struct Table<const N: usize> {
     headers: [&'static str; N],
@@ -44,12 +45,12 @@ pub(in crate::cli) struct Table<const N: usize> {
 }
 
 impl<const N: usize> Table<N> {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub(in crate::cli) fn new(headers: [&'static str; N]) -> Self {
         Self { headers, widths: headers.map(str::len), is_begun: false }
     }
 
-    /// Writes some rows, below the headers if they are the first.
+    /// Prints some rows. The first call prints the headers above them.
     pub(in crate::cli) fn page(&mut self, rows: &[[Cell; N]], console: &mut Console) {
         for row in rows {
             for (width, cell) in self.widths.iter_mut().zip(row) {

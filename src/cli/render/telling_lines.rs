@@ -1,4 +1,4 @@
-//! Whom a job tells of its runs, for `show`. Secrets are not shown.
+//! The notifications of a job for `show`. Secrets are not shown.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::domain::job::JobSpec;
 use crate::domain::notice::NoticeKind;
 use crate::domain::webhook::SigningSecret;
 
-/// What holds, as pairs of a word and what it is; nothing where nothing does.
+/// Returns a line for each notification setting that is given.
 pub(super) fn telling_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     let mut lines: Vec<(&'static str, String)> =
         spec.notices.iter().map(|(kind, action)| (word_of(*kind), action_line(action, &spec.process))).collect();
@@ -37,7 +37,8 @@ fn shown(spec: &JobSpec) -> Vec<&str> {
     spec.webhook_secrets.iter().map(SigningSecret::shown).collect()
 }
 
-/// The same by the keys of `[jobs.X]`; null where nothing holds. The notices it asks for are as the definition has them.
+/// Returns the same settings by the keys of `[jobs.X]`, null if not given. Notices that are given
+/// stay as defined.
 pub(super) fn telling_json(spec: &JobSpec) -> Vec<(&'static str, Value)> {
     let within = |within: Option<Duration>| json!(within.map(format_duration));
     let nobody = NoticeKind::ASKED.into_iter().filter(|kind| !spec.notices.contains_key(kind));

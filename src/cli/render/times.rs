@@ -1,20 +1,20 @@
-//! Instants and stretches of time as they are shown.
+//! The text forms of instants and durations.
 
 pub(in crate::cli) use crate::domain::wording::{in_words, rfc3339, shown, span};
 
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
-/// How much of an instant there is room for.
+/// The length of an instant's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Detail {
-    /// As [`shown`].
+    /// The form of [`shown`].
     Full,
-    /// `11-23 02:30:00`, of another year `2027-11-23`: a column beside tells how far away it is.
+    /// `11-23 02:30:00`, or `2027-11-23` in another year. The column beside it shows the distance.
     Brief,
 }
 
-/// For people, in a table.
+/// Formats an instant for a table.
 pub(in crate::cli) fn shown_in(detail: Detail, at: UnixMillis, zone: &Zone, now: UnixMillis) -> String {
     let local = |at: UnixMillis| at.to_timestamp().to_zoned(zone.rules().clone());
     match detail {
@@ -24,25 +24,25 @@ pub(in crate::cli) fn shown_in(detail: Detail, at: UnixMillis, zone: &Zone, now:
     }
 }
 
-/// Where an instant lies from now.
+/// A formatter of instants relative to now.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cli) struct Relative {
-    /// Redis' time.
+    /// The time of Redis.
     pub(in crate::cli) now: UnixMillis,
 }
 
 impl Relative {
-    /// How long it is until then: `5m 10s`, or `3s late`.
+    /// Returns the time until `at`: `5m 10s`, or `3s late`.
     pub(in crate::cli) fn left(self, at: UnixMillis) -> String {
         if at >= self.now { span(at.since(self.now)) } else { format!("{} late", span(self.now.since(at))) }
     }
 
-    /// How long ago that was: `3h 4m ago`.
+    /// Returns the time since `at`: `3h 4m ago`.
     pub(in crate::cli) fn passed(self, at: UnixMillis) -> String {
         format!("{} ago", span(self.now.since(at)))
     }
 
-    /// `in 5m 10s` or `3h 4m ago`.
+    /// Returns `in 5m 10s` or `3h 4m ago`.
     pub(in crate::cli) fn either(self, at: UnixMillis) -> String {
         if at >= self.now { format!("in {}", span(at.since(self.now))) } else { self.passed(at) }
     }

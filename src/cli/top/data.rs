@@ -1,4 +1,5 @@
-//! What `top` reads: the first page of each list and the state of the whole, in a bounded number of calls however many jobs there are.
+//! The reads of `top`: the first page of each list and the counts, in a bounded number of calls for
+//! any number of jobs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,12 +22,12 @@ use crate::store::{Ended, ExpiredLease, JobRecord, NodeRecord, Notices, RunRecor
 
 /// Rows read of each list.
 const PAGE: usize = 200;
-/// Pages looked through for runs that ended and are no notices.
+/// Pages searched for ended runs that are no notices.
 const PAGES: usize = 5;
-/// Lines of a run's output shown of it.
+/// Lines of output shown for a run.
 const OUTPUT_LINES: usize = 200;
 
-/// Reads it all.
+/// Reads the data of the screen.
 pub(super) async fn read(store: &Store, asked: &Asked, zone: &Zone) -> Result<Data, Failure> {
     let stats = store.read_stats().await?;
     let (now, nodes) = store.list_nodes().await?;
@@ -44,7 +45,7 @@ pub(super) async fn read(store: &Store, asked: &Asked, zone: &Zone) -> Result<Da
     Ok(Data { now, head: head(&stats, &nodes, &queues, now), lists })
 }
 
-/// All that is known of one thing, in lines harmless on any terminal.
+/// Reads the details of one object, as lines without control characters.
 pub(super) async fn read_detail(store: &Store, subject: &Subject, console: &mut Console) -> Result<Vec<String>, Failure> {
     let target = match subject {
         Subject::Job(name) => Target::Job(name.clone()),
@@ -104,7 +105,7 @@ fn head(stats: &Stats, nodes: &[NodeRecord], queues: &[Standing], now: UnixMilli
             ("skipped", total("skipped")),
             ("cancelled", total("cancelled")),
         ],
-        // A run is ready for a moment before any node has it.
+        // A run is ready for a moment before a node can claim it, so a short lag is not shown.
         lag: oldest.map(|at| now.since(at)).filter(|lag| *lag >= Duration::from_secs(1)),
         memory: stats.redis_memory,
     }
@@ -116,7 +117,7 @@ async fn due(store: &Store, asked: &Asked, busy: &BTreeSet<JobName>, when: Relat
     names.extend(more);
     let records = store.read_jobs(&names).await?.into_iter().flatten().flatten().filter(JobRecord::is_live).collect();
     let mut jobs = view_jobs(store, records, busy).await?;
-    // One that is tried again stands where its schedule has it.
+    // The index of Redis orders a retrying job by its schedule, so the list is sorted here.
     jobs.sort_by_key(|job| job.next_start().map_or((true, None), |(at, _)| (false, Some(at))));
     let row = |job: JobView| {
         let next = job.next_start();
@@ -219,7 +220,7 @@ fn queue_lines(queue: &Standing, now: UnixMillis) -> Vec<String> {
     lines.iter().map(|(word, text)| one_line(&format!("{word:<11} {text}"))).collect()
 }
 
-/// Each on one line, with nothing in it that steers a terminal.
+/// Returns each cell on one line, without control characters.
 fn safe<const N: usize>(cells: [String; N]) -> Vec<String> {
     cells.into_iter().map(|cell| one_line(&cell)).collect()
 }

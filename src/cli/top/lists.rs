@@ -1,4 +1,4 @@
-//! What `top` has read: four lists of rows, and the whole in numbers.
+//! The data that `top` has read: four lists of rows, and counts for the head of the screen.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ pub(super) enum Pane {
 }
 
 impl Pane {
-    /// In the order of the screen.
+    /// The lists in the order of the screen.
     pub(super) const ALL: [Self; 4] = [Self::Due, Self::Running, Self::Recent, Self::Queues];
 
-    /// Its name.
+    /// Returns the name of the list.
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Due => "Due",
@@ -29,18 +29,18 @@ impl Pane {
         }
     }
 
-    /// The one that this digit names on the screen.
+    /// Returns the list that this digit names on the screen.
     pub(super) fn numbered(digit: char) -> Option<Self> {
         Self::ALL.into_iter().find(|pane| char::from_digit(*pane as u32 + 1, 10) == Some(digit))
     }
 
-    /// The one so many behind it.
+    /// Returns the list `by` places behind this one, from the last back to the first.
     pub(super) fn moved(self, by: usize) -> Self {
         Self::ALL[(self as usize + by) % Self::ALL.len()]
     }
 }
 
-/// What a row is about.
+/// The object that a row shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Subject {
     Job(JobName),
@@ -49,7 +49,7 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// Its name or id.
+    /// Returns the name or id.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Job(name) => name.as_str().to_owned(),
@@ -58,7 +58,7 @@ impl Subject {
         }
     }
 
-    /// The job it is, or is a run of.
+    /// Returns the job, or the job of the run.
     pub(super) fn job(&self) -> Option<&JobName> {
         match self {
             Self::Job(name) => Some(name),
@@ -72,22 +72,22 @@ impl Subject {
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     pub(super) subject: Subject,
-    /// The run that may be cancelled here.
+    /// The run that can be cancelled in this row.
     pub(super) run: Option<RunId>,
-    /// A cell a column, harmless on any terminal.
+    /// One cell a column, without control characters.
     pub(super) cells: Vec<String>,
     pub(super) colour: Colour,
 }
 
-/// A list as Redis had it.
+/// The rows of a list as read from Redis.
 #[derive(Debug, Clone, Default)]
 pub(super) struct List {
     pub(super) rows: Vec<Row>,
-    /// How many there are, of which these are the first.
+    /// The number of all entries, of which `rows` has the first.
     pub(super) total: u64,
 }
 
-/// The whole in numbers.
+/// The counts in the head of the screen.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Head {
     pub(super) nodes: usize,
@@ -97,15 +97,15 @@ pub(super) struct Head {
     pub(super) running: u64,
     pub(super) scheduled: u64,
     pub(super) waiting: u64,
-    /// How the runs ended that did, since the beginning.
+    /// Totals of ended runs for each final state.
     pub(super) ended: Vec<(&'static str, u64)>,
-    /// For how long the run has been ready that waits longest for a node.
+    /// How long the longest-waiting run has been ready for a node.
     pub(super) lag: Option<Duration>,
-    /// Bytes of memory Redis uses.
+    /// Bytes of memory that Redis uses.
     pub(super) memory: Option<u64>,
 }
 
-/// All that was read in one go.
+/// The data of one read.
 #[derive(Debug, Clone)]
 pub(super) struct Data {
     pub(super) now: UnixMillis,

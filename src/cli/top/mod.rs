@@ -1,10 +1,11 @@
-//! `top`: the jobs, runs and queues as they are now, drawn anew each second, with keys to act on them.
+//! `top`: the current jobs, runs and queues, redrawn each second, with keys to act on them.
 //!
-//! - `lists` what was read; `model` what is shown and what the keys do; `view` and `pane_view` how it looks; `data` what is read; `wishes` what is done;
-//!   `screen` the terminal
+//! - `lists`: the data that was read; `data`: reading it
+//! - `model`: what is shown and what the keys do; `wishes`: actions on jobs, runs and queues
+//! - `view` and `pane_view`: drawing; `screen`: the terminal
 //!
-//! Invariant: everything that happens comes through one channel, so the model changes in one place, and neither a Redis that is away
-//! nor a slow one holds up a key.
+//! Invariant: every event comes through one channel, so the model changes in one place. A slow or
+//! missing Redis delays no key.
 
 mod data;
 mod lists;
@@ -37,34 +38,34 @@ use model::{Asked, Model, Wish};
 use screen::Screen;
 use view::Theme;
 
-/// Between two readings.
+/// Time between two reads.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Things that may have happened and not been looked at.
+/// Events that may wait to be handled.
 const NEWS: usize = 64;
 
 pub(super) const HELP: &str = "\
 Example:
   schedctl top
 
-Four lists, read anew each second: what is due, what runs, what ended, the queues. Keys: tab or 1-4
-the list, arrows or j k the row, enter all about it with what it wrote, p pause or resume, r run
-now, c cancel (asks), / filter, s sort (by time, name, state with trouble first), ? help, q quit. On
-a small terminal one list is shown at a time. Of 100,000 jobs the next 200 are read; a filter that
-is a whole name finds any job. Runs that tell people of others are left out (schedctl history
---notices).";
+Four lists, read again each second: due jobs, running runs, ended runs, queues. Keys: tab or 1-4
+select a list, arrows or j k a row, enter shows all details with the output, p pauses or resumes, r
+runs now, c cancels (asks first), / filters, s sorts (by time, name, or state with problems first),
+? shows help, q quits. On a small terminal one list is shown at a time. Only the next 200 jobs are
+read; a filter that is a complete name finds any job. Runs of notices are left out (schedctl history
+--notices lists them).";
 
-/// What has happened.
+/// An event.
 enum News {
-    /// Something at the keyboard, or the terminal has another size.
+    /// A key, or a new size of the terminal.
     Terminal(Event),
     Read(Result<Box<Data>, Failure>),
     Detail(Subject, Vec<String>),
     Answered(Result<String, String>),
-    /// A signal: the code to end with.
+    /// A signal, with the exit code for it.
     Signal(u8),
 }
 
-/// Shows the whole until somebody leaves.
+/// Shows the screen until the user quits. Returns the exit code.
 pub(super) async fn top(global: &Global, console: &mut Console) -> Result<u8, Failure> {
     refuse_without_terminal(console)?;
     let store = connect(global, console).await?;
@@ -80,7 +81,7 @@ pub(super) async fn top(global: &Global, console: &mut Console) -> Result<u8, Fa
     let mut screen = Screen::open()?;
     tokio::spawn(keep_reading(store.clone(), asked, theme.zone.clone(), console.plain_page(), sender.clone()));
     let terminal = sender.clone();
-    // Not joined: it waits for a key, and ends with the process.
+    // The thread is not joined: it waits for a key, and ends with the process.
     std::thread::spawn(move || {
         while let Ok(event) = event::read() {
             if terminal.blocking_send(News::Terminal(event)).is_err() {
@@ -92,7 +93,7 @@ pub(super) async fn top(global: &Global, console: &mut Console) -> Result<u8, Fa
     loop {
         model.page = view::page_of(screen.height()).max(1);
         if let Err(error) = screen.draw(|area, buffer| view::draw(&model, &theme, area, buffer)) {
-            // The terminal has gone.
+            // The terminal is gone.
             return if error.kind() == ErrorKind::BrokenPipe { Ok(0) } else { Err(screen::failed(&error)) };
         }
         let Some(first) = news.recv().await else { return Ok(0) };
@@ -133,7 +134,7 @@ fn refuse_without_terminal(console: &Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the locale has more than ASCII.
+/// Returns true if the locale uses UTF-8.
 fn is_unicode() -> bool {
     let set = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
     set.is_some_and(|locale| {
@@ -142,9 +143,9 @@ fn is_unicode() -> bool {
     })
 }
 
-/// Has signals told.
+/// Turns signals into events.
 fn listen(sender: &mpsc::Sender<News>) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("signals cannot be waited for")?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot listen for signals")?;
     let sender = sender.clone();
     tokio::spawn(async move {
         while let Some(signal) = signals.next().await {
@@ -174,12 +175,13 @@ fn carry_out(store: &Store, wish: Wish, sender: &mpsc::Sender<News>) {
     let (store, sender) = (store.clone(), sender.clone());
     tokio::spawn(async move {
         let answer = wishes::carry_out(&store, wish).await.map_err(|failure| failure.lines().join("; "));
-        // Whoever has left does not miss it.
+        // A failed send needs no report: the user has quit.
         let _ = sender.send(News::Answered(answer)).await;
     });
 }
 
-/// Reads what is asked, each [`PAUSE`] and whenever something else is asked, until nobody wants it.
+/// Reads the requested data each [`PAUSE`], and at once if the request changes, until the receiver
+/// is gone.
 async fn keep_reading(
     store: Store,
     mut asked: watch::Receiver<Asked>,

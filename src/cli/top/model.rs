@@ -1,7 +1,7 @@
-//! What `top` shows and what its keys do; pure: data and keys go in, wishes come out.
+//! The state of `top` and the meaning of its keys; pure: data and keys go in, actions come out.
 //!
-//! Invariant: what is chosen is a job, a run or a queue and not a line, so a list that moves under the cursor never makes a key act
-//! on something else; and nothing is cancelled before a person has said yes to that very run.
+//! Invariant: the selection is a job, a run or a queue, not a line. So a key never acts on another
+//! object because a list moved. A run is cancelled only after the user has confirmed that very run.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -10,27 +10,27 @@ use super::pane_view;
 use crate::cli::render::Colour;
 use crate::domain::ids::{JobName, RunId};
 
-/// Jobs paused or resumed here that are shown wherever they stand in the order.
+/// Maximum jobs paused or resumed here that stay listed wherever they are in the order.
 const KEPT: usize = 20;
 /// Lines that a page key moves.
 const LEAP: usize = 10;
 const LONGEST_FILTER: usize = 63;
 
-/// What is wanted beside the first page of each list.
+/// The data to read besides the first page of each list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Asked {
-    /// Jobs to be shown wherever they stand.
+    /// Jobs to list wherever they are in the order.
     pub(super) kept: Vec<JobName>,
-    /// What is looked at closely.
+    /// The object whose details are shown.
     pub(super) detail: Option<Subject>,
-    /// Rises when something was done whose effect is to be seen at once.
+    /// A number that rises after an action, so that its effect is read at once.
     pub(super) turn: u64,
 }
 
-/// What somebody wants done.
+/// An action that the user asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// Leave, with this code.
+    /// Quit with this exit code.
     Quit(u8),
     /// Pause a job or queue, or resume it.
     Switch(Subject),
@@ -40,16 +40,16 @@ pub(super) enum Wish {
     Cancel(RunId),
 }
 
-/// What the keys mean at the moment.
+/// The current meaning of the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mode {
     Browse,
-    /// The filter is being written.
+    /// The user types the filter.
     Filter,
-    /// Whether this run is to be cancelled.
+    /// The user is asked whether to cancel this run.
     Confirm(RunId),
     Help,
-    /// One thing in full, from a line on; no lines = not read yet.
+    /// The details of one object, shown from line `from` on. `lines` is `None` until they are read.
     Detail {
         subject: Subject,
         lines: Option<Vec<String>>,
@@ -57,10 +57,10 @@ pub(super) enum Mode {
     },
 }
 
-/// By what the lists are sorted.
+/// The sort order of the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// As each came: the next, the longest running and the last ended first.
+    /// The order of reading: next due, longest running and last ended first.
     Time,
     Name,
     State,
@@ -76,28 +76,28 @@ impl Order {
     }
 }
 
-/// Where somebody is in a list.
+/// The selected row of a list.
 #[derive(Debug, Clone, Default)]
 struct Cursor {
     chosen: Option<String>,
     at: usize,
 }
 
-/// What is shown.
+/// The state of the screen.
 #[derive(Debug, Clone)]
 pub(super) struct Model {
-    /// What was read last.
+    /// The data of the last read.
     pub(super) data: Option<Data>,
-    /// Why Redis does not answer, if it does not.
+    /// The reason why Redis does not answer, if it does not.
     pub(super) away: Option<String>,
     pub(super) pane: Pane,
     pub(super) mode: Mode,
     pub(super) filter: String,
-    /// How the lists are sorted.
+    /// The sort order of the lists.
     pub(super) order: Order,
-    /// What was done last, and whether it went well.
+    /// The outcome of the last action: `Ok` if it succeeded.
     pub(super) message: Option<Result<String, String>>,
-    /// Lines of one thing in full that are seen at once.
+    /// Lines of details that fit on the screen.
     pub(super) page: usize,
     cursors: [Cursor; 4],
     kept: Vec<JobName>,
@@ -105,7 +105,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Before anything is known.
+    /// Creates the state before anything was read.
     pub(super) fn new() -> Self {
         Self {
             data: None,
@@ -122,7 +122,7 @@ impl Model {
         }
     }
 
-    /// What is to be read.
+    /// Returns which data to read.
     pub(super) fn asked(&self) -> Asked {
         let mut kept = self.kept.clone();
         kept.extend(self.filter.parse());
@@ -133,19 +133,20 @@ impl Model {
         Asked { kept, detail, turn: self.turn }
     }
 
-    /// Takes what was read.
+    /// Handles data that was read.
     pub(super) fn take_data(&mut self, data: Data) {
         self.away = None;
         self.data = Some(data);
         self.settle_all();
     }
 
-    /// Takes that nothing could be read.
+    /// Handles a failed read.
     pub(super) fn take_silence(&mut self, why: String) {
         self.away = Some(why);
     }
 
-    /// Takes all that is known of one thing. Whoever looks at its end goes on doing so: a run that writes is followed.
+    /// Handles details that were read. If the end was shown, the new end is shown, so the output of
+    /// a run is followed.
     pub(super) fn take_detail(&mut self, of: &Subject, read: Vec<String>) {
         if let Mode::Detail { subject, lines, from } = &mut self.mode
             && subject == of
@@ -157,13 +158,13 @@ impl Model {
         }
     }
 
-    /// Takes what became of a wish.
+    /// Handles the outcome of an action.
     pub(super) fn take_answer(&mut self, answer: Result<String, String>) {
         self.message = Some(answer);
         self.turn += 1;
     }
 
-    /// The rows of a list that the filter lets through, in their order.
+    /// Returns the rows of a list that match the filter, in the sort order.
     pub(super) fn rows(&self, pane: Pane) -> Vec<&Row> {
         let Some(data) = &self.data else { return Vec::new() };
         let wanted = self.filter.to_lowercase();
@@ -176,7 +177,7 @@ impl Model {
         match self.order {
             Order::Time => {}
             Order::Name => rows.sort_by_key(|row| row.subject.text()),
-            // Trouble first; within a state as they came.
+            // Rows with problems come first. Rows of one state keep the order of reading.
             Order::State => {
                 let state = pane_view::state_column(pane);
                 let rank = |row: &Row| match row.colour {
@@ -190,17 +191,17 @@ impl Model {
         rows
     }
 
-    /// How many there are in a list, whatever the filter.
+    /// Returns the number of entries of a list, whatever the filter.
     pub(super) fn total(&self, pane: Pane) -> u64 {
         self.data.as_ref().map_or(0, |data| data.lists[pane as usize].total)
     }
 
-    /// Where the chosen row of a list is.
+    /// Returns the position of the selected row of a list.
     pub(super) fn position(&self, pane: Pane) -> usize {
         self.cursors[pane as usize].at
     }
 
-    /// Takes a key; gives what it asks for.
+    /// Handles a key. Returns the action that it asks for.
     pub(super) fn take_key(&mut self, key: KeyEvent) -> Option<Wish> {
         if key.kind == KeyEventKind::Release {
             return None;
@@ -258,14 +259,15 @@ impl Model {
         None
     }
 
-    /// A key that is about the chosen row.
+    /// Handles a key for the selected row.
     fn act(&mut self, key: KeyCode) -> Option<Wish> {
         let rows = self.rows(self.pane);
         let Some(row) = rows.get(self.position(self.pane)).map(|row| (*row).clone()) else {
-            self.message = Some(Err("there is nothing here to choose".to_owned()));
+            self.message = Some(Err("this list has no rows".to_owned()));
             return None;
         };
-        // What a key acted on stays chosen wherever it moves: the next key is meant for it too.
+        // The selected object stays selected wherever it moves, because the next key is meant for
+        // it too.
         self.choose(self.position(self.pane));
         let subject = row.subject;
         match (key, subject.job().cloned()) {
@@ -318,7 +320,7 @@ impl Model {
         }
     }
 
-    /// Shows a job wherever it stands from now on.
+    /// Keeps a job listed wherever it is in the order.
     fn keep(&mut self, job: JobName) {
         if !self.kept.contains(&job) {
             self.kept.push(job);
@@ -338,13 +340,14 @@ impl Model {
         }
     }
 
-    /// Finds what is chosen in rows that may have moved; what is gone gives way to what stands in its place.
+    /// Finds the selected object after the rows changed. If it is gone, the row at its position is
+    /// selected.
     fn settle(&mut self, pane: Pane) {
         let Cursor { chosen, at } = self.cursors[pane as usize].clone();
         let rows = self.rows(pane);
         let found = chosen.as_ref().and_then(|chosen| rows.iter().position(|row| row.subject.text() == *chosen));
         let at = found.unwrap_or(at).min(rows.len().saturating_sub(1));
-        // Before anybody has moved, the first row is chosen whatever it is.
+        // Until the user moves the cursor, the first row is selected, whatever it shows.
         let chosen = if chosen.is_none() && at == 0 { None } else { rows.get(at).map(|row| row.subject.text()) };
         self.cursors[pane as usize] = Cursor { chosen, at };
     }

@@ -1,4 +1,5 @@
-//! One list of `top`: a title across, the columns there is room for, and the rows around the chosen one.
+//! Drawing of one list of `top`: a title line, the columns that fit, and the rows around the
+//! selected one.
 
 use std::fmt::Write as _;
 
@@ -13,12 +14,13 @@ use super::model::{Model, Order};
 use super::view::Theme;
 use crate::cli::render::Colour;
 
-/// Columns between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
-/// What is left of the last column, which is cut, before another one goes.
+/// The minimum width of the last column before another column is left out.
 const NARROWEST: usize = 10;
 
-/// The columns of a list, each with its rank: the highest goes first where there is no room. The last one is never left out.
+/// Returns the columns of a list, each with its rank. If space is short, the highest rank is left
+/// out first; the last column always stays.
 fn columns(pane: Pane) -> &'static [(&'static str, u8)] {
     match pane {
         Pane::Due => &[("IN", 1), ("DUE", 4), ("STATE", 2), ("QUEUE", 3), ("JOB", 0)],
@@ -28,7 +30,7 @@ fn columns(pane: Pane) -> &'static [(&'static str, u8)] {
     }
 }
 
-/// The column that tells the state of what a row is about, if there is one.
+/// Returns the column that shows the state, if there is one.
 pub(super) fn state_column(pane: Pane) -> Option<usize> {
     columns(pane).iter().position(|(title, _)| *title == "STATE")
 }
@@ -43,7 +45,7 @@ pub(super) fn draw_pane(model: &Model, pane: Pane, theme: &Theme, area: Rect, bu
     let width = usize::from(area.width);
     let room = usize::from(area.height.saturating_sub(2));
     let at = model.position(pane).min(rows.len().saturating_sub(1));
-    // The chosen row stays in sight.
+    // The selected row stays visible.
     let from = if at < room { 0 } else { at + 1 - room };
     let seen = rows.get(from..rows.len().min(from.saturating_add(room))).unwrap_or_default();
     let fitted = fit(columns(pane), seen, width);
@@ -59,7 +61,7 @@ pub(super) fn draw_pane(model: &Model, pane: Pane, theme: &Theme, area: Rect, bu
         }
         let is_chosen = has_cursor && from + index == at;
         let shown = text(theme.more(), cells);
-        // The whole line, not only its text, shows where the cursor is.
+        // The whole line, not only its text, marks the selection.
         let shown = if is_chosen { format!("{shown:<width$}") } else { shown };
         lines.push(Line::styled(shown, if is_chosen { style.add_modifier(Modifier::REVERSED) } else { style }));
     }
@@ -80,7 +82,7 @@ fn title<'a>(model: &Model, pane: Pane, shown: usize, theme: &Theme, width: usiz
     Line::styled(line, theme.style(if model.pane == pane { Colour::Bold } else { Colour::Dim }))
 }
 
-/// Cells of these widths in one line; what is too long is cut, and ends with `more`.
+/// Joins cells of these widths into one line. A cell that is too long is cut and ends with `more`.
 fn text<'c>(more: &str, cells: impl Iterator<Item = (&'c str, usize)>) -> String {
     let mut line = String::new();
     for (cell, width) in cells {
@@ -92,7 +94,7 @@ fn text<'c>(more: &str, cells: impl Iterator<Item = (&'c str, usize)>) -> String
     line.trim_end().to_owned()
 }
 
-/// The columns there is room for, each with its width. The last of them has what is left.
+/// Returns the columns that fit, each with its width. The last column gets the remaining width.
 fn fit(columns: &[(&str, u8)], rows: &[&Row], width: usize) -> Vec<(usize, usize)> {
     let natural = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.cells.get(column)).map(|cell| cell.chars().count());

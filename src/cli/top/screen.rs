@@ -1,6 +1,6 @@
-//! The terminal while `top` has it.
+//! The terminal while `top` uses it.
 //!
-//! Invariant: whatever ends it, a key, a signal, an error or a panic, the terminal is as it was before.
+//! Invariant: the terminal is restored at any end: a key, a signal, an error or a panic.
 
 use ratatui::DefaultTerminal;
 use ratatui::buffer::Buffer;
@@ -8,30 +8,30 @@ use ratatui::layout::Rect;
 
 use crate::cli::failure::Failure;
 
-/// The screen; given back when dropped, and by a hook where something panics.
+/// The screen. It is restored when dropped, and by a hook after a panic.
 pub(super) struct Screen {
     terminal: DefaultTerminal,
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Switches the terminal to the screen of `top`.
     pub(super) fn open() -> Result<Self, Failure> {
         match ratatui::try_init() {
             Ok(terminal) => Ok(Self { terminal }),
             Err(error) => {
-                // It may have come half way. What cannot be given back was not taken.
+                // The switch may have failed half way. If restoring fails, nothing was switched.
                 let _ = ratatui::try_restore();
                 Err(failed(&error))
             }
         }
     }
 
-    /// How many lines it has.
+    /// Returns the number of lines.
     pub(super) fn height(&self) -> u16 {
         self.terminal.size().map_or(0, |size| size.height)
     }
 
-    /// Draws what has changed since the last time.
+    /// Draws what has changed since the last call.
     pub(super) fn draw(&mut self, draw: impl FnOnce(Rect, &mut Buffer)) -> std::io::Result<()> {
         self.terminal.draw(|frame| draw(frame.area(), frame.buffer_mut())).map(drop)
     }
@@ -39,13 +39,13 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // One that has gone needs nothing any more.
+        // A failed restore needs no report: the terminal is gone.
         let _ = self.terminal.show_cursor();
         let _ = ratatui::try_restore();
     }
 }
 
-/// The failure of a terminal that cannot be used.
+/// Returns the failure for a terminal that cannot be used.
 pub(super) fn failed(error: &std::io::Error) -> Failure {
     Failure::Failed(format!("top: the terminal cannot be drawn on: {error}"))
 }
@@ -56,10 +56,10 @@ mod tests {
 
     use super::Screen;
 
-    /// Set for the process that panics.
+    /// The environment variable that is set for the process that panics.
     const PANICS: &str = "SCHEDD_TEST_PANICS";
 
-    /// Run by the test below on a terminal of its own; nothing by itself.
+    /// Panics when started by the test below on its own terminal, and does nothing otherwise.
     #[test]
     fn somebody_panics_while_the_screen_is_held() {
         let Ok(place) = std::env::var(PANICS) else { return };
@@ -68,7 +68,7 @@ mod tests {
         assert_ne!(place, "here", "in the hand that draws");
         let other = std::thread::spawn(|| panic!("in another thread"));
         assert!(other.join().is_err());
-        // Without the screen being dropped.
+        // The process ends without dropping the screen.
         std::process::exit(3);
     }
 

@@ -1,4 +1,4 @@
-//! The model of `top` by its keys, and its view in cells.
+//! Tests of the model of `top` by keys, and of its view by cells.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ fn model(jobs: &[&str]) -> Model {
     model
 }
 
-/// Presses keys, of which `>` is tab, `!` enter, `~` escape; gives the last wish.
+/// Presses keys: `>` is tab, `!` is enter, `~` is escape. Returns the last action.
 fn press(model: &mut Model, keys: &str) -> Option<Wish> {
     let mut wish = None;
     for key in keys.chars() {
@@ -119,7 +119,7 @@ fn what_is_chosen_stays_chosen_while_the_list_moves() {
     press(&mut model, "jj");
     model.take_data(data(&["c", "x", "a", "b"]));
     assert_eq!(press(&mut model, "r"), Some(Wish::Run(name("c"))));
-    // What has gone gives way to what stands in its place.
+    // If the selected object is gone, the object at its position is selected.
     model.take_data(data(&["y", "z"]));
     assert_eq!(press(&mut model, "r"), Some(Wish::Run(name("y"))));
     model.take_data(data(&[]));
@@ -240,14 +240,14 @@ fn one_thing_is_shown_in_full_until_somebody_goes_back() {
         assert_eq!((screen[3].as_str(), screen[22].as_str()), (format!("line {from}").as_str(), format!("line {to}").as_str()));
     };
     at_end(&model, 30, 49);
-    // Whoever looks at the end follows it, and whoever has gone up does not.
+    // A view at the end follows new lines; a view scrolled up does not.
     let more = |count: u32| (0..count).map(|n| format!("line {n}")).collect::<Vec<_>>();
     model.take_detail(&Subject::Job(name("a")), more(60));
     at_end(&model, 40, 59);
     press(&mut model, "k");
     model.take_detail(&Subject::Job(name("a")), more(70));
     at_end(&model, 39, 58);
-    // Fewer lines than before: still something is seen.
+    // With fewer lines than before something is still visible.
     model.take_detail(&Subject::Job(name("a")), vec!["short".to_owned()]);
     assert!(seen(&model, &theme(), 80, 24).contains(&"short".to_owned()));
     press(&mut model, "~");

@@ -1,7 +1,8 @@
-//! How `top` looks: a model drawn into cells of whatever size; pure.
+//! Drawing of the model of `top` into cells of any area; pure.
 //!
-//! Invariant: nothing is drawn outside the area, however small it is. Where there is no room for all four lists only the one with the
-//! cursor is drawn, and where there is none for all columns the least wanted go first.
+//! Invariant: nothing is drawn outside the area, however small it is. If four lists do not fit,
+//! only the list with the cursor is drawn. If the columns do not fit, the least important ones are
+//! left out first.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -18,11 +19,11 @@ use crate::domain::zone::Zone;
 const KEYS: [(&str, &str); 12] = [
     ("tab, 1-4", "the next list, or one by its number"),
     ("up, down, j, k", "move; also page up, page down, g, G"),
-    ("enter", "show all of it; of a run also what it wrote"),
+    ("enter", "show all details; for a run also its output"),
     ("p", "pause the job or queue, or resume it"),
     ("r", "run the job now"),
     ("c", "cancel the run, after a question"),
-    ("/", "show only what has this text in it"),
+    ("/", "show only rows that contain this text"),
     ("esc", "show all again; back"),
     ("s", "sort by time, by name, by state"),
     ("?", "this page"),
@@ -30,25 +31,25 @@ const KEYS: [(&str, &str); 12] = [
     ("ctrl-c", "quit, with code 130"),
 ];
 
-/// Columns and lines from which on lists stand side by side.
+/// Columns and lines from which on lists are drawn side by side.
 const GRID: (u16, u16) = (130, 20);
-/// Lines from which on all lists are shown, one below the other.
+/// Lines from which on all lists are drawn, one below the other.
 const STACK: u16 = 20;
 
-/// What the terminal can show.
+/// The properties of the terminal, and fixed texts.
 #[derive(Debug, Clone)]
 pub(super) struct Theme {
     pub(super) has_colour: bool,
-    /// Whether there are letters and lines beside ASCII.
+    /// True if the terminal shows more than ASCII.
     pub(super) is_unicode: bool,
-    /// Times are shown in it.
+    /// The zone in which times are shown.
     pub(super) zone: Zone,
-    /// Which data is looked at.
+    /// The namespace and the address of the Redis.
     pub(super) place: String,
 }
 
 impl Theme {
-    /// The style of a colour; without colours all but red and dim look plain.
+    /// Returns the style for a colour. Without colours all but bold, red and dim text looks plain.
     pub(super) fn style(&self, colour: Colour) -> Style {
         let plain = Style::new();
         match (colour, self.has_colour) {
@@ -61,12 +62,12 @@ impl Theme {
         }
     }
 
-    /// What stands where the rest of a line is left out.
+    /// Returns the sign for the omitted rest of a line.
     pub(super) fn more(&self) -> &'static str {
         if self.is_unicode { "…" } else { ">" }
     }
 
-    /// A line of at most `width` columns: of one that is longer the beginning, and a sign that there is more.
+    /// Cuts a line to `width` columns. A cut line ends with the sign of [`Self::more`].
     fn fitted<'a>(&self, line: Line<'a>, width: u16) -> Line<'a> {
         let width = usize::from(width);
         if line.to_string().trim_end().chars().count() <= width {
@@ -83,13 +84,13 @@ impl Theme {
         Line::from(spans).style(line.style)
     }
 
-    /// What a line across is made of.
+    /// Returns the character of a horizontal line.
     pub(super) fn rule(&self) -> &'static str {
         if self.is_unicode { "─" } else { "-" }
     }
 }
 
-/// Lines there are for one thing in full on a terminal of so many.
+/// Returns the number of lines for the details of one object on a terminal of `height` lines.
 pub(super) fn page_of(height: u16) -> usize {
     usize::from(height).saturating_sub(usize::from(head_lines(height)) + 2)
 }
@@ -98,7 +99,7 @@ fn head_lines(height: u16) -> u16 {
     if height >= STACK { 2 } else { 1 }
 }
 
-/// Draws it.
+/// Draws the whole screen.
 pub(super) fn draw(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let [top, middle, bottom] =
         Layout::vertical([Constraint::Length(head_lines(area.height)), Constraint::Min(0), Constraint::Length(1)]).areas(area);
@@ -119,7 +120,7 @@ fn draw_lists(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
             cells.into_iter().zip(panes).for_each(|(cell, pane)| draw_pane(model, *pane, theme, cell, buffer));
         }
     } else if area.height.saturating_add(3) >= STACK {
-        // The list with the cursor has twice the room.
+        // The list with the cursor gets twice the space.
         let share = |pane: Pane| Constraint::Fill(if pane == model.pane { 2 } else { 1 });
         let cells = Layout::vertical(Pane::ALL.map(share)).areas::<4>(area);
         cells.into_iter().zip(Pane::ALL).for_each(|(cell, pane)| draw_pane(model, pane, theme, cell, buffer));
@@ -144,7 +145,7 @@ fn draw_head(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     Paragraph::new(lines).render(area, buffer);
 }
 
-/// The state of the whole, the weightiest first: a narrow terminal shows only so much of it.
+/// Returns the counts, most important first, because a narrow terminal cuts the line.
 fn numbers<'a>(model: &Model, theme: &Theme) -> Line<'a> {
     let Some(data) = &model.data else { return Line::default() };
     let head = &data.head;

@@ -1,4 +1,4 @@
-//! What `top` does to jobs, runs and queues: the same as the verbs of these names.
+//! The actions of `top` on jobs, runs and queues. They do the same as the verbs of these names.
 
 use super::lists::Subject;
 use super::model::Wish;
@@ -10,7 +10,7 @@ use crate::domain::ids::{JobName, QueueName};
 use crate::engine::person;
 use crate::store::{QueueReply, QueueSwitch, Store};
 
-/// Does it; what became of it in one line.
+/// Carries out an action. Returns the outcome in one line.
 pub(super) async fn carry_out(store: &Store, wish: Wish) -> Result<String, Failure> {
     match wish {
         Wish::Quit(_) => Ok(String::new()),
@@ -30,7 +30,7 @@ async fn run_now(store: &Store, job: &JobName) -> Result<String, Failure> {
     }
 }
 
-/// Pauses what runs and resumes what is paused.
+/// Resumes a paused job and pauses any other.
 async fn turn_job(store: &Store, job: &JobName) -> Result<String, Failure> {
     let is_paused = store.read_job(job).await?.is_some_and(|record| record.paused_at.is_some());
     switch_job(store, job, if is_paused { To::Resumed } else { To::Paused }).await
@@ -42,6 +42,6 @@ async fn turn_queue(store: &Store, queue: &QueueName) -> Result<String, Failure>
     let (to, done) = if is_paused { (QueueSwitch::Resume, "resumed") } else { (QueueSwitch::Pause, "paused") };
     match store.switch_queue(queue, to).await? {
         QueueReply::Done | QueueReply::Already => Ok(format!("queue {queue} {done}")),
-        QueueReply::Unknown => Err(Failure::NotFound(format!("no queue {queue}: nobody has declared it"))),
+        QueueReply::Unknown => Err(Failure::NotFound(format!("no queue {queue}: no file declares it"))),
     }
 }

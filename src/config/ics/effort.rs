@@ -1,22 +1,24 @@
-//! How much work the events of one iCalendar file may be, counted in steps, so that no file holds a reload up.
+//! The bound on the work that the events of one iCalendar file may cause. The work is counted in
+//! steps, so that no file delays a reload.
 
 use super::IcsError;
 
-/// The steps a file may take: each search of a rule for its next day or time, each repetition found, and each left out of an event.
+/// The steps that a file may take. A step is one search of a rule for its next day or time, one
+/// repetition found, or one date left out of an event.
 const MOST_STEPS: u32 = 1_000_000;
 
-/// The steps that are left to the events of a file.
+/// The steps that are left for the events of a file.
 pub(super) struct Effort {
     pub(super) steps_left: u32,
 }
 
 impl Effort {
-    /// What a whole file may take.
+    /// Returns the steps of a whole file.
     pub(super) fn of_a_file() -> Self {
         Self { steps_left: MOST_STEPS }
     }
 
-    /// Takes `steps` off; refused at `line` when there are not so many left.
+    /// Subtracts `steps`. Fails at `line` if fewer are left.
     pub(super) fn spend(&mut self, steps: usize, line: usize) -> Result<(), IcsError> {
         match u32::try_from(steps).ok().and_then(|steps| self.steps_left.checked_sub(steps)) {
             Some(left) => {
@@ -28,7 +30,7 @@ impl Effort {
     }
 }
 
-/// The refusal of the events up to `line`.
+/// Returns the error that the events up to `line` take too many steps.
 pub(super) fn spent(line: usize) -> IcsError {
     let problem = format!(
         "the events up to here take more than {MOST_STEPS} steps to follow, wanted fewer that repeat, or UNTIL or COUNT in their rules"

@@ -1,4 +1,4 @@
-//! One event of an iCalendar file, and the days or spans it and its repetitions take up.
+//! An event of an iCalendar file, and the days or spans that it and its repetitions take up.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use crate::domain::zone::Zone;
 
 const DAY: i64 = 86_400;
 
-/// What is known of an event.
+/// The known properties of an event.
 pub(super) struct Event {
     /// The zone of times that name none.
     host: Zone,
     uid: Option<String>,
-    /// Which one of the series with its `uid` it replaces.
+    /// The occurrence that this event replaces, in the series with its `uid`.
     place: Option<Stated>,
     begin: Option<Stated>,
     end: Option<Stated>,
@@ -31,7 +31,7 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// An event of which nothing is known yet; its times are in `zone` unless they name one.
+    /// Creates an event without properties. Its times are in `zone` unless they name a zone.
     pub(super) fn in_zone(zone: &Zone) -> Self {
         Self {
             host: zone.clone(),
@@ -48,7 +48,7 @@ impl Event {
         }
     }
 
-    /// Takes in one of its lines, which come in any order.
+    /// Adds one of the event's lines, which come in any order.
     pub(super) fn note(&mut self, line: &Line) -> Result<(), IcsError> {
         match line.name.as_str() {
             "UID" => self.uid = Some(line.value.clone()),
@@ -72,12 +72,12 @@ impl Event {
         Ok(())
     }
 
-    /// Whose series it stands in and in which place, if it replaces one of a series.
+    /// Returns the series and the occurrence that this event replaces, if it replaces any.
     pub(super) fn place(&self) -> Option<(&str, &Stated)> {
         self.uid.as_deref().zip(self.place.as_ref())
     }
 
-    /// The series it is, if it replaces none.
+    /// Returns the uid of the series that this event defines, unless it replaces an occurrence.
     pub(super) fn uid(&self) -> Option<&str> {
         if self.place.is_some() { None } else { self.uid.as_deref() }
     }
@@ -86,7 +86,8 @@ impl Event {
         matches!(self.begin, Some(Stated { moment: Moment::Day(_), .. }) | None)
     }
 
-    /// Puts what it takes up behind `items`, without the places of its series that other events have `replaced`.
+    /// Appends the days or spans of the event to `items`, without the occurrences that other events
+    /// have `replaced`.
     pub(super) fn add_to(
         &self,
         items: &mut Vec<DayItem>,
@@ -96,7 +97,8 @@ impl Event {
         effort: &mut Effort,
     ) -> Result<(), IcsError> {
         let refuse = |line: usize, problem: &str| IcsError { line, problem: problem.to_owned() };
-        // Holidays are often published as all-day events that leave one free.
+        // An all-day event counts although it is marked as free time: holidays are often published
+        // this way.
         if self.is_cancelled || self.is_free && !self.is_all_day() {
             return Ok(());
         }
@@ -142,13 +144,14 @@ impl Event {
         Ok(())
     }
 
-    /// `stated` as one of its own begins: of an all-day event the day it lies on.
+    /// Returns `stated` as a begin of this event, by its wall clock. For an all-day event that is
+    /// the begin of the day.
     fn own_wall(&self, stated: &Stated, zone: &Zone) -> Option<i64> {
         let at = stated.on_wall(zone)?;
         Some(if self.is_all_day() { at - at.rem_euclid(DAY) } else { at })
     }
 
-    /// How long it lasts, in seconds.
+    /// Returns the length of the event in seconds.
     fn length(&self, begin: &Stated) -> Option<i64> {
         if let Some(lasts) = self.lasts {
             return Some(lasts);
@@ -164,7 +167,7 @@ impl Event {
     }
 }
 
-/// `PT1H30M`, `P2D`, `+P1W`, in seconds.
+/// Parses `PT1H30M`, `P2D` or `+P1W` to seconds.
 fn lasting(line: &Line) -> Result<i64, IcsError> {
     let text = line.value.strip_prefix('+').unwrap_or(&line.value);
     let read = if text.starts_with('P') { parse_duration(text).ok() } else { None };

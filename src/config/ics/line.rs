@@ -5,16 +5,16 @@ use jiff::civil::{Date, DateTime, Time};
 use super::IcsError;
 use crate::domain::zone::Zone;
 
-/// A line with those that continue it.
+/// A line, joined with its continuation lines.
 pub(super) struct Line {
     pub(super) number: usize,
     pub(super) name: String,
-    /// What stands between the name and the value.
+    /// The parameters between the name and the value.
     parameters: Vec<(String, String)>,
     pub(super) value: String,
 }
 
-/// When an event begins or ends.
+/// The begin or end of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
     Day(Date),
@@ -30,7 +30,7 @@ pub(super) struct Stated {
     pub(super) zone: Option<Zone>,
 }
 
-/// The lines, with a line that begins with a blank joined to the one before.
+/// Returns the lines of a file. A line that begins with a blank is joined to the line before.
 pub(super) fn lines_of(text: &str) -> Vec<Line> {
     let mut joined: Vec<(usize, String)> = Vec::new();
     for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -51,7 +51,7 @@ pub(super) fn lines_of(text: &str) -> Vec<Line> {
     joined.into_iter().filter_map(read).collect()
 }
 
-/// Where the value begins: at the first colon that is not within quotes.
+/// Returns the position of the colon before the value: the first colon outside of quotes.
 fn colon_of(line: &str) -> Option<usize> {
     let mut is_quoted = false;
     line.char_indices().find_map(|(at, found)| {
@@ -60,7 +60,7 @@ fn colon_of(line: &str) -> Option<usize> {
     })
 }
 
-/// The zone of that name, if it is one here.
+/// Returns the zone of that name, if this host knows it.
 pub(super) fn zone_named(name: &str) -> Option<Zone> {
     Zone::named(name.trim_start_matches('/'))
 }
@@ -75,7 +75,7 @@ impl Line {
         self.parameters.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// The zone it names for its times.
+    /// Returns the zone that the line names for its times.
     fn zone(&self) -> Result<Option<Zone>, IcsError> {
         let Some(name) = self.parameter("TZID") else { return Ok(None) };
         zone_named(name).map(Some).ok_or_else(|| {
@@ -84,12 +84,12 @@ impl Line {
         })
     }
 
-    /// The one moment it states.
+    /// Returns the moment in a line that has one moment.
     pub(super) fn stated(&self) -> Result<Stated, IcsError> {
         Ok(Stated { moment: self.moment(&self.value)?, zone: self.zone()? })
     }
 
-    /// Each moment of its list.
+    /// Returns the moments in a line that has a list.
     pub(super) fn all_stated(&self) -> Result<Vec<Stated>, IcsError> {
         let zone = self.zone()?;
         self.value.split(',').map(|text| Ok(Stated { moment: self.moment(text)?, zone: zone.clone() })).collect()
@@ -113,7 +113,7 @@ impl Line {
         if rest.len() != 15 || rest.as_bytes().get(8) != Some(&b'T') {
             return Err(refuse());
         }
-        // A leap second is the last one of its minute here.
+        // A leap second counts as the last second of its minute.
         let time = Time::new(small(9, 11)?, small(11, 13)?, small(13, 15)?.min(59), 0).map_err(|_| refuse())?;
         let local = date.to_datetime(time);
         Ok(if is_utc { Moment::Real(second_of(local)) } else { Moment::Local(local) })
@@ -121,7 +121,8 @@ impl Line {
 }
 
 impl Stated {
-    /// What the wall clock of `zone` shows then, in seconds as if it were UTC; a day is its midnight there.
+    /// Returns the time by the wall clock of `zone`, in seconds as if it were UTC. A day counts as
+    /// its midnight there.
     pub(super) fn on_wall(&self, zone: &Zone) -> Option<i64> {
         match (self.moment, &self.zone) {
             (Moment::Day(date), _) => Some(second_of(date.to_datetime(Time::midnight()))),
@@ -133,7 +134,7 @@ impl Stated {
         }
     }
 
-    /// The second since 1970 it is; without a zone of its own in `zone`.
+    /// Returns the seconds since 1970. A moment without a zone is read in `zone`.
     pub(super) fn real(&self, zone: &Zone) -> Option<i64> {
         match self.moment {
             Moment::Day(date) => Some(second_of(date.to_datetime(Time::midnight()))),
@@ -143,7 +144,10 @@ impl Stated {
     }
 }
 
-/// The instant a wall clock shows `at`: of one in a gap as if the clock had not been changed yet, of one that comes twice the first.
+/// Returns the second at which the wall clock of `zone` shows `at`.
+///
+/// A time in a gap is read as if the clock had not changed yet. Of a time that comes twice, the
+/// first counts.
 pub(super) fn real_of(at: DateTime, zone: &Zone) -> Option<i64> {
     zone.rules().to_ambiguous_timestamp(at).compatible().ok().map(jiff::Timestamp::as_second)
 }

@@ -1,7 +1,9 @@
-//! Reads the events of an iCalendar file (RFC 5545) as days and spans of time: all-day events are dates, timed ones spans.
+//! The reader of iCalendar files (RFC 5545). All-day events become dates, timed events become
+//! spans.
 //!
-//! What repeats is followed until 2099; an event that stands in the place of one of its series (`RECURRENCE-ID`) replaces it.
-//! Cancelled events and ones marked as free time are left out. Bounded in what it gives.
+//! Repetitions are followed until 2099. An event with `RECURRENCE-ID` replaces that occurrence of
+//! its series. Cancelled events and events marked as free time are left out. The number of results
+//! is bounded.
 
 mod effort;
 mod event;
@@ -15,19 +17,20 @@ use self::line::{Stated, lines_of, zone_named};
 use crate::domain::days::DayItem;
 use crate::domain::zone::Zone;
 
-/// Why a file is refused.
+/// The reason why a file is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IcsError {
-    /// The line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong, in one line.
+    /// The problem, in one line.
     pub problem: String,
 }
 
-/// The most rules of repetition a file may have.
+/// The largest number of recurrence rules in a file.
 const MOST_RULES: usize = 1_000;
 
-/// The days of all events of `text`, at most `most`; times without a zone are in `zone`.
+/// Returns the days and spans of all events of `text`, at most `most`. Times without a zone are in
+/// `zone`.
 pub fn read(text: &str, zone: &Zone, most: usize) -> Result<Vec<DayItem>, IcsError> {
     let events = events_of(text, zone)?;
     let mut replaced: HashMap<&str, Vec<&Stated>> = HashMap::new();
@@ -45,7 +48,8 @@ pub fn read(text: &str, zone: &Zone, most: usize) -> Result<Vec<DayItem>, IcsErr
     Ok(items)
 }
 
-/// The events, each with the line it begins at, with at most [`MOST_RULES`] rules of repetition.
+/// Returns the events, each with the line at which it begins. Fails if they have more than
+/// [`MOST_RULES`] rules.
 fn events_of(text: &str, zone: &Zone) -> Result<Vec<(usize, Event)>, IcsError> {
     let lines = lines_of(text);
     if !lines.iter().any(|line| line.name == "BEGIN" && line.value.eq_ignore_ascii_case("VCALENDAR")) {
@@ -54,7 +58,7 @@ fn events_of(text: &str, zone: &Zone) -> Result<Vec<(usize, Event)>, IcsError> {
     let mut zone = zone.clone();
     let mut events = Vec::new();
     let mut event: Option<(usize, Event)> = None;
-    // Alarms and the like stand inside an event and have lines of the same names.
+    // Alarms and similar parts inside an event have lines of the same names.
     let mut inside: usize = 0;
     let mut rules: usize = 0;
     for line in &lines {

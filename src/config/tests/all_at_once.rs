@@ -1,8 +1,8 @@
-//! Every problem is told in one go, and what follows from another is not told beside it.
+//! All problems are reported at once, but no problem that merely follows from another.
 
 use super::faults;
 
-/// The places and beginnings of what is told of `text`, in the order of the text.
+/// Checks the places and beginnings of the problems of `text`, in the order of the text.
 fn told(text: &str, wanted: &[&str]) {
     let faults = faults(text);
     assert_eq!(faults.len(), wanted.len(), "{text}\n{faults:#?}");

@@ -165,7 +165,7 @@ fn a_queue_is_held_to_its_bounds_and_its_later_keys_are_named_as_such() {
         ("limit = -1", "queues.a.limit: found integer -1, wanted an integer from 1 to 1000000"),
         ("rate = '0/1m'", "2:8: queues.a.rate: rate \"0/1m\" has no number from 1 to 1000000 before its /, wanted RUNS/DURATION"),
         ("rate = 100", "queues.a.rate: found integer 100, wanted a string such as \"100/1m\""),
-        ("rate = '1/2d'", "rate \"1/2d\" has behind its / a time that is not from 1ms to 1d"),
+        ("rate = '1/2d'", "rate \"1/2d\" has a period that is not from 1ms to 1d"),
         ("burst = 5", "queues.a.burst: burst says how many of a rate may begin at once, wanted it together with rate"),
         ("rate = '1/s'\nburst = 0", "queues.a.burst: found integer 0, wanted an integer from 1 to 1000000"),
         ("weight = 0", "queues.a.weight: found integer 0, wanted an integer from 1 to 1000"),

@@ -1,16 +1,16 @@
 use super::{fault, faults};
 
-/// The only problem of a job with these lines.
+/// Returns the only problem of a job with these lines.
 pub(super) fn job_fault(lines: &str) -> String {
     fault(&format!("[jobs.a]\n{lines}\n"))
 }
 
-/// The only problem of `[defaults]` with these lines.
+/// Returns the only problem of `[defaults]` with these lines.
 fn fault_in_defaults(lines: &str) -> String {
     fault(&format!("[defaults]\n{lines}\n[jobs.a]\nshell = 'true'\n"))
 }
 
-/// Each line beside a shell line gives one problem that says so.
+/// Checks that each line, beside a shell line, gives exactly one problem with the wanted text.
 pub(super) fn each_is_refused(cases: &[(&str, &str)]) {
     for (line, wanted) in cases {
         let fault = job_fault(&format!("shell = 'true'\n{line}"));
@@ -55,7 +55,7 @@ fn a_fault_of_an_expression_is_told_at_its_character() {
     assert_eq!(place("cron = '0 60 * * *'"), "jobs.toml:3:11");
     assert_eq!(place("cron = ['@daily', \"* * * * 9\"]"), "jobs.toml:3:28");
     assert_eq!(place("cron = '@every 1ms'"), "jobs.toml:3:16");
-    // Where what is written is not what is read the whole value is the place.
+    // If the text contains escapes, the place is the whole value.
     assert_eq!(place("cron = \"0 60\\u0020* * *\""), "jobs.toml:3:8");
 }
 

@@ -1,4 +1,5 @@
-//! Whom a job tells and how it is started, wrong in the ways people are wrong: each is told where it stands, with what is wanted.
+//! Common mistakes in the notifications of a job and the start of its process. Each is reported at
+//! its place, with what is wanted.
 
 use super::bad_jobs::each_is_refused;
 use super::{compile, fault, faults, good, host, job};
@@ -83,7 +84,7 @@ fn what_watches_from_outside_is_pinged_at_a_url() {
         ("ping_url = 'https://hc-ping.com/a b'", "jobs.a.ping_url: found ' ' in a URL"),
         ("ping_url = ['https://hc-ping.com/a']", "jobs.a.ping_url: found an array, wanted a string"),
         ("ping_url = { url = 'https://hc-ping.com/a' }", "jobs.a.ping_url: found a table, wanted a string"),
-        ("ping_url = 'https://hc-ping.com/${HC_ID}'", "jobs.a.ping_url: found ${ and no credential behind it"),
+        ("ping_url = 'https://hc-ping.com/${HC_ID}'", "jobs.a.ping_url: found ${ without a credential after it"),
         ("ping = 'https://hc-ping.com/a'", "jobs.a.ping: unknown key"),
     ]);
     let fault = fault("[jobs.a]\nshell = 'x'\nping_url = 'https://u:hunter2@h/'");
@@ -95,7 +96,7 @@ fn a_secret_that_signs_is_none_or_whole_and_is_never_shown() {
     let short = "whsec_aHVudGVyMg==";
     for value in ["'hunter2'", "'whsec_hunter2'", &format!("'{short}'"), "''", "['hunter2']", "'${credential:}'"] {
         let fault = fault(&format!("[jobs.a]\nshell = 'x'\nwebhook_secret = {value}"));
-        assert!(fault.contains("jobs.a.webhook_secret") && fault.contains("is no secret: wanted whsec_"), "{fault}");
+        assert!(fault.contains("jobs.a.webhook_secret") && fault.contains("is not a secret: wanted whsec_"), "{fault}");
         assert!(!fault.contains("hunter2") && !fault.contains("aHVudGVyMg"), "{fault}");
     }
     let whole = "'${credential:hook}'";
@@ -157,12 +158,12 @@ fn what_is_about_a_process_is_refused_of_a_job_that_starts_none() {
     for (key, line) in named {
         let text = format!("[jobs.a]\nhttp = 'http://h/'\n{line}\n");
         assert!(fault(&text).ends_with(&fault_of(key)), "{}", fault(&text));
-        // One alone is pointed at where it stands.
+        // A single problem points at its line.
         assert!(fault(&text).starts_with("jobs.toml:3:"), "{}", fault(&text));
     }
     let all = named.map(|(_, line)| line).join("\n");
     assert_eq!(faults(&format!("[jobs.a]\nhttp = 'http://h/'\n{all}\n")).len(), named.len());
-    // Each is about what else the job starts, if that reads or is held to it.
+    // Each rule is used by the job's other action, if that action reads it or obeys it.
     for (beside, idle) in [
         ("on_failure = { shell = 'mail' }", &["limits", "stdin"][..]),
         ("done_check = { command = ['test'] }", &["stdin"]),
@@ -178,11 +179,11 @@ fn what_is_about_a_process_is_refused_of_a_job_that_starts_none() {
         wanted.sort();
         found.sort();
         assert_eq!(found, wanted, "{beside}");
-        // The same said by [defaults] of the notices, which are merged.
+        // The same action in `[defaults]` counts too, because the tables are merged.
         let text = format!("[defaults]\n{beside}\n[jobs.a]\nhttp = 'http://h/'\n{all}\n");
         assert_eq!(faults(&text).len(), idle.len(), "{text}");
     }
-    // What is meant is told once.
+    // A misspelled key is reported once.
     let slip = fault("[jobs.a]\nhttp = 'http://h/'\nuser = 'nobody'\non_failur = { shell = 'mail' }\n");
     assert!(slip.contains("unknown key"), "{slip}");
     let faulty = fault("[jobs.a]\nhttp = 'http://h/'\nuser = 'nobody'\non_failure = { shell = '' }\n");
@@ -207,7 +208,7 @@ fn a_line_is_refused_as_a_file_is() {
         (r#"{"shell":"x","on_failure":"mail me"}"#, "on_failure: found string (not shown), wanted a table"),
         (r#"{"shell":"x","must_start_within":"5m"}"#, "must_start_within: nobody would be told"),
         (r#"{"shell":"x","ping_url":"h"}"#, "ping_url: found no valid URL"),
-        (r#"{"shell":"x","webhook_secret":"hunter2"}"#, "webhook_secret: is no secret"),
+        (r#"{"shell":"x","webhook_secret":"hunter2"}"#, "webhook_secret: is not a secret"),
         (r#"{"http":"http://h/","umask":"0027"}"#, "umask: an HTTP request starts no process: take umask out"),
         (r#"{"shell":"x","limits":{"cpu":"half"}}"#, "limits.cpu: found string \"half\""),
     ] {
@@ -243,7 +244,7 @@ must_finish_within = '1h'
         "jobs.toml:5:11: jobs.a.on_late: ",
         "jobs.toml:6:21: jobs.a.must_start_within: found \"0s\"",
         "jobs.toml:7:12: jobs.a.ping_url: ",
-        "jobs.toml:8:18: jobs.a.webhook_secret: is no secret",
+        "jobs.toml:8:18: jobs.a.webhook_secret: is not a secret",
         "jobs.toml:11:8: jobs.b.user: ",
         "jobs.toml:12:21: jobs.b.limits.memory: ",
         "jobs.toml:12:30: jobs.b.limits.cpu: ",

@@ -9,7 +9,7 @@ fn read(path: &Path) -> Result<Config, ConfigError> {
     read_file(&FilePlace::named(path), &host())
 }
 
-/// The error of a path, which names it.
+/// Returns the error of a path without the path, which the error must begin with.
 fn refused(path: &Path) -> String {
     let text = read(path).unwrap_err().to_string();
     text.strip_prefix(&format!("{}: ", path.display())).unwrap_or_else(|| panic!("{text}")).to_owned()

@@ -24,7 +24,7 @@ proptest! {
     fn any_job_a_line_can_say_is_exported_as_a_file_that_says_the_same(spec in specs()) {
         let mut spec = spec;
         spec.unique = None;
-        // What no file may say is no job of a line either.
+        // A key that no file may have is not allowed in a line either.
         if !spec.schedule.goes_by_clocks() {
             spec.dst = ClockChanges::default();
         }

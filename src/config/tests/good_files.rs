@@ -278,7 +278,7 @@ fn a_hundred_thousand_jobs_are_compiled_soon() {
         format!("[jobs.job-{n}]\ncron = '30 2 * * *'\ntz = 'Europe/Berlin'\nshell = 'echo {n}'\nretry = {{ limit = 3 }}\ntimeout = '90s'\n\n")
     });
     let text: String = jobs.collect();
-    // Of the processor, not of the wall: a busy machine says nothing about the code.
+    // The time of the processor, not of the wall clock: a busy machine says nothing about the code.
     let used = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
     let before = used();
     assert_eq!(compile(&text).unwrap().jobs.len(), 100_000);
@@ -329,7 +329,7 @@ fn what_a_run_has_to_pass_is_read_in_each_of_its_forms() {
     let names = |spec: &crate::domain::job::JobSpec| spec.not_while.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(names(&spec("not_while = ['c', 'b']")), ["b", "c"]);
     assert_eq!(names(&spec("not_while = 'b'")), ["b"]);
-    // What [defaults] says of keys is for jobs that have one.
+    // A `per_key` in `[defaults]` is for jobs that have a key.
     let config = good("[defaults]\nper_key = 5\n[jobs.a]\nshell = 'true'\n[jobs.b]\nkey = 'k'\nshell = 'true'\n");
     assert_eq!((job(&config, "a").per_key.limit, job(&config, "b").per_key.limit), (Some(1), Some(5)));
 }

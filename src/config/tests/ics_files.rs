@@ -156,7 +156,7 @@ fn a_file_that_would_take_long_to_follow_is_refused_by_counted_steps() {
         let text = format!("BEGIN:VCALENDAR\n{events}END:VCALENDAR");
         ics::read(&text, &host(), Days::MOST).unwrap_err()
     };
-    // None of these takes up a day, so that their number alone refuses nothing.
+    // None of these events takes up a day, so their number alone refuses nothing.
     let daily = "DTSTART:20260101T090000\nRRULE:FREQ=DAILY;COUNT=5000";
     let error = refused((0..999).map(|uid| event(uid, daily)).collect());
     assert!(error.problem.starts_with("the events up to here take more than 1000000 steps to follow, wanted fewer"), "{error:?}");

@@ -1,4 +1,4 @@
-//! What files, lines and the text in Redis give, seen from outside of this folder.
+//! Tests of files, lines and definitions in Redis, through the public functions of this folder.
 
 mod all_at_once;
 mod bad_files;
@@ -19,7 +19,7 @@ use crate::domain::ids::{JobName, QueueName};
 use crate::domain::job::JobSpec;
 use crate::domain::zone::Zone;
 
-/// The zone of the imagined host.
+/// Returns the zone of the imagined host.
 fn host() -> Zone {
     Zone::load(&"America/New_York".parse().unwrap()).unwrap()
 }
@@ -32,7 +32,7 @@ fn good(text: &str) -> Config {
     compile(text).unwrap_or_else(|error| panic!("{text}\n{error}"))
 }
 
-/// The problems of a text, a line each.
+/// Returns the problems of a text, one a line.
 fn faults(text: &str) -> Vec<String> {
     match compile(text) {
         Ok(config) => panic!("taken: {text}\n{config:?}"),
@@ -40,14 +40,14 @@ fn faults(text: &str) -> Vec<String> {
     }
 }
 
-/// The only problem of a text.
+/// Returns the only problem of a text.
 fn fault(text: &str) -> String {
     let faults = faults(text);
     assert_eq!(faults.len(), 1, "{text}\n{faults:#?}");
     faults[0].clone()
 }
 
-/// The warnings of a text that is good.
+/// Returns the warnings of a good text.
 fn warnings(text: &str) -> Vec<String> {
     good(text).warnings.iter().map(ToString::to_string).collect()
 }

@@ -7,7 +7,7 @@ use crate::config::{compile_text, job_from_json};
 use crate::domain::schedule::{Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 
-/// The first times of the one job of a file.
+/// Returns the first times of the only job of a file.
 fn times(text: &str, count: usize) -> Vec<String> {
     let spec = job(&good(&format!("[jobs.a]\nshell = 'true'\n{text}")), "a");
     assert_eq!(from_surface(&to_surface(&spec)).unwrap(), spec, "{text}");
@@ -47,7 +47,8 @@ fn every_form_of_schedule_is_read_and_kept() {
 
 #[test]
 fn what_is_drawn_and_what_clock_changes_do_reach_every_form() {
-    // In Berlin 02:00 to 03:00 of 2027-03-28 does not exist, and 02:00 to 03:00 of 2027-10-31 comes twice.
+    // In Berlin 02:00 to 03:00 of 2027-03-28 does not exist, and 02:00 to 03:00 of 2027-10-31 comes
+    // twice.
     let around = "tz = 'Europe/Berlin'\nonly_on = ['2027-03-27..2027-03-29', '2027-10-31']";
     for form in [
         "calendar = '02:30'",
@@ -129,7 +130,7 @@ fn what_makes_no_sense_is_refused_where_it_stands() {
         ("cron = '0 0 * * 1'\ntz = 'UTC'\nexclude = 'mon'", "jobs.a.exclude: leaves the schedule no time before 2100"),
         ("at = '2027-01-02T00:00Z'\nend = '2027-01-01T00:00Z'", "leaves the schedule no time"),
         ("every = '5s'\nexclude = ['calendar:x']", "jobs.a.exclude[0]: calendar \"x\" is not declared by [calendars.NAME]"),
-        ("every = '5s'\nexclude = ['2026-02-30']", "jobs.a.exclude[0]: found \"2026-02-30\", a date that is none"),
+        ("every = '5s'\nexclude = ['2026-02-30']", "jobs.a.exclude[0]: found \"2026-02-30\", which is not a date"),
         ("every = '5s'\nonly_on = 5", "wanted a date such as"),
         ("every = '5s'\ndst = { gap = 'skip' }", "jobs.a.dst: is the rule of cron, calendar and rrule, and there is none"),
         ("at = '2027-01-02T00:00Z'\ndst = { fold = 'last' }", "jobs.a.dst: is the rule of cron"),

@@ -44,7 +44,7 @@ fn any_other_reference_is_refused_at_its_place() {
     assert!(fault("[defaults]\nenv = { A = '${X}' }").contains("defaults.env.A: "));
     assert!(fault("[redis]\nurl = 'redis://:${X}@h/'").contains("redis.url: "));
     assert!(job_from_json(r#"{"shell": "true", "env": {"A": "${X}"}}"#, &host()).is_err());
-    // As Redis may have it from before there were references.
+    // Redis may contain such a definition from before there were references.
     assert!(from_surface(r#"{"env":{"A":"${X}"},"shell":"true"}"#).is_ok());
     assert!(job_fault("http = { url = 'ftp://${credential:h}/' }").contains("the scheme \"ftp\""));
 }
@@ -92,7 +92,7 @@ fn a_secret_in_a_file_everybody_can_read_is_doubted_and_for_root_refused() {
         format!("{table}\non_failure = {notice}\n[jobs.b]\nshell = 'true'")
     };
     let signed = |value: &str| format!("[jobs.a]\nhttp = 'http://h/'\nwebhook_secret = {value}");
-    // Of 24 bytes, the letters in the middle.
+    // A key of 24 bytes, with the marker in the middle.
     let key = "whsec_AAAAAAAAAAAAAAAAAAAAhunter2AAAAA";
     let secrets = [
         "[redis]\nurl = 'redis://:hunter2@h/'".to_owned(),
@@ -133,11 +133,11 @@ fn a_faulty_header_is_told_without_its_value() {
     assert!(!error.to_string().contains("hunter2"), "{error}");
 }
 
-/// Everything a marker could be put into by a slip, with each slip for each place: none of it may be repeated.
+/// A marker is put into every place, in every wrong form. No problem may repeat it.
 #[test]
 fn a_secret_in_the_wrong_form_or_place_is_in_no_problem() {
     const WORD: &str = "S3cr3t";
-    // Of each form that a place does not take.
+    // One value of each form that a place does not take.
     let slips = [
         "'PGPASSWORD=S3cr3t'",
         "'Authorization: Bearer S3cr3t'",
@@ -189,7 +189,7 @@ fn a_secret_in_the_wrong_form_or_place_is_in_no_problem() {
     let is_silent = |told: &str| !told.contains(WORD) && !told.contains("s3cr3t") && !told.contains("53337");
     let mut refused = 0;
     for place in &places {
-        // The names of jobs are for everybody to see.
+        // The names of jobs are public.
         for slip in slips.iter().filter(|slip| place != "jobs" || !slip.starts_with("{ '")) {
             for beside in ["", "jobs.a.user = 'nobody'\n", "jobs.a.shell = 'true'\n", "jobs.a.http = 'https://h/'\n"] {
                 let text = format!("{beside}{place} = {slip}\n");

@@ -138,7 +138,7 @@ fn schedules() -> impl Strategy<Value = Schedule> {
     ]
 }
 
-/// Those that may stand beside others.
+/// Returns the schedules that may be combined with others.
 fn forms() -> impl Strategy<Value = Schedule> {
     let texts = |list| prop::collection::vec(prop::sample::select(list), 1..4);
     let rules = ["FREQ=DAILY", "FREQ=MONTHLY;BYDAY=-1FR", "FREQ=HOURLY;INTERVAL=3"];
@@ -167,7 +167,7 @@ fn days() -> impl Strategy<Value = Days> {
 }
 
 prop_compose! {
-    /// What may shape `schedule`.
+    /// Generates the modifiers that may shape `schedule`.
     fn shapes(schedule: Schedule)(
         anchor in prop::option::of(0..UnixMillis::END),
         window in prop::option::of((0..UnixMillis::END / 2, UnixMillis::END / 2..UnixMillis::END)),
@@ -224,7 +224,7 @@ fn actions() -> impl Strategy<Value = Action> {
 
 fn retries() -> impl Strategy<Value = Retry> {
     let backoffs = prop::sample::select(vec![Backoff::Fixed, Backoff::Linear, Backoff::Exponential]);
-    // A code is in one list at most.
+    // A code is in at most one of the two lists.
     let codes = prop::collection::btree_map(1..=599u16, any::<bool>(), 0..4);
     (0..=1_000u32, secs(0..=2_592_000), backoffs, secs(0..=2_592_000), any::<bool>(), codes).prop_map(
         |(limit, delay, backoff, longest, jitter, codes)| {

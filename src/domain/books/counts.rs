@@ -1,24 +1,24 @@
-//! The counters: each is what it counts.
+//! The rule of counters: each counter equals the number of things it counts.
 
 use super::finding::{Finding, Rule, Subject};
 use crate::domain::ids::Fence;
 
-/// The counters and what they count.
+/// The counters, and the counted numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CountFacts {
     /// The counter of waiting runs, as text.
     pub waiting: Option<String>,
-    /// How many wait; none if that moved while it was counted.
+    /// The counted number of waiting runs; `None` if it changed during the count.
     pub waiting_counted: Option<u64>,
     /// The counter of bytes of output, as text.
     pub output_bytes: Option<String>,
-    /// How many are kept; none if that moved while it was counted.
+    /// The counted bytes of output; `None` if they changed during the count.
     pub output_counted: Option<u64>,
     /// The counter of ranges in ledgers, as text.
     pub ledger_ranges: Option<String>,
-    /// How many there are; none if that moved while it was counted.
+    /// The counted ranges; `None` if they changed during the count.
     pub ledger_counted: Option<u64>,
-    /// The jobs whose bytes of output are counted otherwise than they are.
+    /// The jobs whose counter of output bytes is wrong.
     pub sizes: Vec<SizeFacts>,
     /// The last fence, as text.
     pub fence: Option<String>,
@@ -26,19 +26,20 @@ pub struct CountFacts {
     pub highest: Option<Fence>,
 }
 
-/// The bytes of output of one job, counted wrong.
+/// A job with a wrong counter of output bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeFacts {
-    /// The field of the job.
+    /// The job's field in `output_sizes`.
     pub job: String,
-    /// What it says, as text.
+    /// The value of the counter, as text.
     pub said: Option<String>,
-    /// How many are kept.
+    /// The bytes that are kept.
     pub counted: u64,
 }
 
 impl CountFacts {
-    /// Forgets what is not off by as much as it was `before`.
+    /// Removes each difference that is not the same as in `before`.
+    /// A difference that changed between two readings may come from a count during a change.
     pub fn forget_what_moved(&mut self, before: &Self) {
         let off =
             |counter: &Option<String>, counted: Option<u64>| Some(i128::from(number(counter.as_deref())?) - i128::from(counted?));
@@ -58,7 +59,8 @@ impl CountFacts {
         });
     }
 
-    /// Only what is known of the counters in the key `rest` of the namespace, and of the fence.
+    /// Returns only the facts about the counters in the key `rest` of the namespace, and about the
+    /// fence.
     #[must_use]
     pub fn in_key(&self, rest: &str) -> Self {
         let mut facts = Self { fence: self.fence.clone(), highest: self.highest, ..Self::default() };
@@ -77,12 +79,12 @@ impl CountFacts {
     }
 }
 
-/// What a counter says; none if it is no number.
+/// Returns the value of a counter; `None` if it is no number.
 fn number(counter: Option<&str>) -> Option<u64> {
     counter.map_or(Some(0), |text| text.parse().ok())
 }
 
-/// Which counters are wrong. `name` makes a key's whole name of its own.
+/// Returns a finding for each wrong counter. `name` turns a key into its whole name.
 pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<Finding> {
     let mut findings = Vec::new();
     let counters = [
@@ -93,14 +95,19 @@ pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<Fi
     for (key, what, counter, counted) in counters {
         let Some(counted) = counted.filter(|counted| number(counter.as_deref()) != Some(*counted)) else { continue };
         let found = format!("it counts {} {what}, and there are {counted}", counter.as_deref().unwrap_or("no"));
-        findings.push(Finding::fixed(Rule::Count, Subject::Key(name(key)), found, "a counter that is what it counts", "sets it"));
+        findings.push(Finding::fixed(
+            Rule::Count,
+            Subject::Key(name(key)),
+            found,
+            "a counter that equals what it counts",
+            "sets it",
+        ));
     }
     if let Some(SizeFacts { job, said, counted }) = facts.sizes.first() {
-        let others = if facts.sizes.len() > 1 { format!("of {} jobs ", facts.sizes.len()) } else { String::new() };
+        let others = if facts.sizes.len() > 1 { format!("; {} jobs are wrong", facts.sizes.len()) } else { String::new() };
         let said = said.as_deref().unwrap_or("no");
-        let found =
-            format!("it is wrong {others}of the bytes of output kept: of {job} it counts {said}, and there are {counted}");
-        let wanted = "a counter that is what it counts";
+        let found = format!("for job {job} it counts {said} bytes of output, and {counted} are kept{others}");
+        let wanted = "a counter that equals what it counts";
         findings.push(Finding::fixed(Rule::Count, Subject::Key(name("output_sizes")), found, wanted, "sets it"));
     }
     let last = facts.fence.as_deref().and_then(|text| text.parse::<u64>().ok()).and_then(Fence::new);

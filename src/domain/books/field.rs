@@ -1,31 +1,35 @@
-//! The fields of hashes that hold many things beside each other: queues, counters, nodes, lists of files, groups, gates, what
-//! ledgers no longer tell.
+//! The fields of hashes that hold many separate facts: queues, counters, nodes, lists of files,
+//! groups, gates, and the counts of what ledgers dropped.
 //!
-//! Invariant: what is judged here may be taken out: whoever writes it writes it anew, or it counted as not there already. So not
-//! judged are the settings of queues (a pause would go; a spoilt one is a warning of its own), jobs and runs (`definition`,
-//! `record`), unique keys (`unique_wrong`), sizes of outputs (`count`), and what is free text: why something is in quarantine or to be
-//! stopped, what a program printed, what a file's fault is, where the slow check is.
+//! Invariant: a field judged here may be deleted.
+//! Its writer writes it again, or readers already treat it as missing.
+//!
+//! Some hashes are therefore not judged here. The settings of queues: a deletion would lift a
+//! pause, and a bad setting has its own warning. Jobs and runs (`definition`, `record`), unique
+//! keys (`unique_wrong`) and sizes of outputs (`count`) have their own rules.
+//! Free text has no wrong form: why something is in quarantine or to be stopped, what a program
+//! printed, a file's error, the position of the background check.
 
 use super::finding::{Finding, Rule, Subject};
 use crate::domain::ids::{GroupName, JobName, QueueName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
-/// Bytes of a field or value that are shown.
+/// The most characters of a field or value in a message.
 const SHOWN: usize = 60;
 
-/// A field that cannot be read.
+/// A field with an unreadable name or value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadField {
-    /// Its name, as shown.
+    /// The field's name, as shown.
     pub field: String,
-    /// What it holds, as shown.
+    /// The field's value, as shown.
     pub value: String,
-    /// What is wrong with it.
+    /// The reason why it is unreadable.
     pub why: &'static str,
 }
 
-/// Whether the fields of the hash `rest` of a namespace are judged one by one.
+/// Returns true if the fields of the hash `rest` of a namespace are judged one by one.
 pub fn has_judged_fields(rest: &str) -> bool {
     let (family, _) = rest.split_once(':').unwrap_or((rest, ""));
     matches!(
@@ -47,7 +51,8 @@ pub fn has_judged_fields(rest: &str) -> bool {
     )
 }
 
-/// What is wrong with a field of the hash `rest`; none if it can be read, or is none this version knows.
+/// Returns what is wrong with a field of the hash `rest`.
+/// `None` if the field is readable, or unknown to this version.
 pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str> {
     let is_count = || value.parse::<u64>().is_ok();
     match rest.split(':').next().unwrap_or_default() {
@@ -66,7 +71,7 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
         "gate" => judge_gate_state(field, value),
         "queue_state" => (!is_count()).then_some("it is no number"),
         "output" if matches!(field, "size" | "dropped") => (!is_count()).then_some("it is no count"),
-        // Those are judged by what they count.
+        // The rule of counters compares these two with what they count.
         "totals" if matches!(field, "waiting" | "ledger_ranges") => None,
         "totals" | "ledger_before" if !is_word(field) => Some("it is no word"),
         "ledger_before" if matches!(field, "until" | "latest") => (!is_instant(value)).then_some("it is no instant"),
@@ -76,7 +81,7 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
     }
 }
 
-/// Settings of a group. One that is spoilt has it taken for exclusive.
+/// Judges a setting of a group. A group with a bad setting counts as exclusive.
 fn judge_group(field: &str, value: &str) -> Option<&'static str> {
     let is_sound = match field {
         "mode" => matches!(value, "exclusive" | "alternate"),
@@ -85,10 +90,10 @@ fn judge_group(field: &str, value: &str) -> Option<&'static str> {
         _ if field.starts_with("src:") => is_hash(value) && !value.is_empty(),
         _ => true,
     };
-    (!is_sound).then_some("it is no such setting of a group")
+    (!is_sound).then_some("it is no valid setting of a group")
 }
 
-/// What is known of a gate: whose turn it is, where those that wait go, what a job allows.
+/// Judges a field of a gate's state: the turn, the lanes of waiting runs, the limits of a job.
 fn judge_gate_state(field: &str, value: &str) -> Option<&'static str> {
     let is_limits = || value.split(' ').count() == 3 && value.split(' ').all(|part| part.parse::<u64>().is_ok());
     let is_sound = match (field.split_once(':'), field) {
@@ -98,7 +103,7 @@ fn judge_gate_state(field: &str, value: &str) -> Option<&'static str> {
         (None, "since" | "last_ended" | "tried") => is_instant(value),
         _ => true,
     };
-    (!is_sound).then_some("no gate says that of itself")
+    (!is_sound).then_some("it is no valid state of a gate")
 }
 
 fn is_instant(text: &str) -> bool {
@@ -126,27 +131,28 @@ fn judge_node(field: &str, value: &str) -> Option<&'static str> {
         "incarnation" | "version" => is_plain(value) && !value.is_empty(),
         "host" | "boot_id" => is_plain(value),
         _ if !is_word(field) => return Some("it is no word"),
-        // What is wrong with a file is a text of any length; what a newer node says of itself is not known here.
+        // A file's error is text of any length; a newer node may write fields that are unknown
+        // here.
         _ => true,
     };
-    (!is_whole).then_some("no node says that of itself")
+    (!is_whole).then_some("no node writes such a value")
 }
 
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.len() <= 100 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
-/// Whether it is short and of one line, with nothing in it that is no text.
+/// Returns true if the text is short, has one line, and has no bytes that are not text.
 fn is_plain(text: &str) -> bool {
     text.len() <= 300 && !text.contains("\\x") && !text.chars().any(char::is_control)
 }
 
-/// Whether it is a SHA-1 in hexadecimal; empty is that of a job that is there no more.
+/// Returns true for a SHA-1 in hexadecimal. An empty text, the hash of a removed job, is refused.
 fn is_hash(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// What there is to say of a hash with fields that cannot be read; none without any.
+/// Returns the finding for a hash with unreadable fields; `None` if there are none.
 pub fn bad_fields(key: String, bad: &[BadField]) -> Option<Finding> {
     let BadField { field, value, why } = bad.first()?;
     let first = format!("{} = {}: {why}", shown(field), shown(value));
@@ -154,11 +160,11 @@ pub fn bad_fields(key: String, bad: &[BadField]) -> Option<Finding> {
         1 => format!("it has the field {first}"),
         count => format!("it has {count} fields that cannot be read, as {first}"),
     };
-    let fix = "takes them out and says what they held; whoever writes them writes them anew";
+    let fix = "deletes them and prints their values; their writers write them again";
     Some(Finding::fixed(Rule::Field, Subject::Key(key), found, "fields that can be read", fix))
 }
 
-/// A name or value in quotes, cut to what is worth showing.
+/// Returns a name or value in quotes, cut to `SHOWN` characters.
 pub fn shown(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((at, _)) => format!("\"{}...\" ({} bytes)", &text[..at], text.len()),

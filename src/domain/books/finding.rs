@@ -1,110 +1,110 @@
-//! What does not agree, told so that a person knows what to do.
+//! Findings: what disagrees, in words that tell an operator what to do.
 
 use std::fmt;
 
 use crate::domain::ids::{Fence, JobName, RunId};
 
-/// A rule of the books, by the word it is known by.
+/// A rule of the consistency check. [`Rule::as_str`] gives its word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// A recurring job that is neither paused nor over has a planned run, and a one-shot that is not over has its run.
+    /// A recurring job that is live and not paused has a planned run. A live one-shot has its run.
     Unplanned,
-    /// A planned run stands in its queue's due set, in one.
+    /// A planned run is in the due set of its queue, and in no other.
     NotDue,
-    /// A planned run has not been executed yet.
+    /// A planned run has not executed yet.
     PlannedOver,
-    /// A planned run is the first occurrence still to come that has no end.
+    /// A planned run is the first occurrence to come that has no end.
     PlannedFar,
-    /// A run that is to start again, or when it can, waits no longer than its job's rules have it wait.
+    /// A run's ready time is not later than its job's rules allow.
     ReadyFar,
-    /// A paused job has a held run and none planned.
+    /// A paused job has a held run and no planned run.
     PausedPlanned,
-    /// A job that is over has nothing planned and stands among those that ended.
+    /// An ended job has no planned run and is in the list of ended jobs.
     EndedWrong,
-    /// The index of jobs says when each comes next.
+    /// The index of jobs has each job at its next due time.
     JobIndex,
-    /// An index names only jobs that are there.
+    /// An index names only jobs that exist.
     UnknownJob,
-    /// A file's list names only jobs that are there.
+    /// A file's list names only jobs that exist.
     Listed,
-    /// A run waits only for one that is there.
+    /// A run waits only for a run that exists.
     Blocked,
-    /// A definition can be read.
+    /// A definition is readable.
     Definition,
-    /// A run that executes has a lease.
+    /// A running run has a lease.
     NoLease,
-    /// A lease belongs to a run that executes under its fence.
+    /// A lease belongs to a run that is running under its fence.
     StrayLease,
-    /// What is due is to run.
+    /// A due run is still to run.
     DueWrong,
-    /// A run is due in one queue.
+    /// A run is in one due set only.
     DueTwice,
-    /// What is due is the run of a job that is there.
+    /// A due run belongs to a job that exists.
     DueUnknown,
-    /// A run that is planned is due or waits.
+    /// A scheduled run is due or waits.
     Nowhere,
-    /// An open run executes or is to be tried again; a regular one that executes is open.
+    /// An open run is running or will be tried again; a running regular run is open.
     OpenWrong,
-    /// What waits is to run, and is not due at the same time.
+    /// A waiting run is still to run, and is not due at the same time.
     WaitingWrong,
-    /// At a gate stand those whose records say so, and they wait for somebody.
+    /// The runs at a gate are those whose records name it, and waiting runs wait for a holder.
     GateWrong,
-    /// A missed run that was given a time of its own is due.
+    /// A missed run with a ready time of its own is due.
     SpreadWrong,
-    /// The list of backfills names the jobs with something to be made up for.
+    /// The list of backfills names exactly the jobs with occurrences to backfill.
     BackfillWrong,
-    /// The list of jobs with gates names those with a planned run.
+    /// The list of jobs with gates names each such job that has a planned run.
     GatedWrong,
-    /// An occurrence that has an end of its own is not told as skipped too.
+    /// An occurrence with an end of its own is not counted by a skipped range too.
     StretchWrong,
-    /// An occurrence that has a record is not told of by the ledger too.
+    /// An occurrence with a record is not counted by the ledger too.
     LedgerWrong,
-    /// A job that comes again after each run has a planned run or an open one.
+    /// A job with a `delay` has a planned run or an open run, not both.
     PlannedBeside,
     /// Only runs that are not over are asked to stop.
     StopWrong,
-    /// A time to have started or ended by is kept only of runs that may yet do so.
+    /// Only runs that may yet start or end have deadlines.
     DeadlineWrong,
-    /// History names runs that are over, and all of them.
+    /// History names all runs that are over, and no others.
     HistoryWrong,
-    /// Dead letters are runs that failed, timed out or were lost, and all of them.
+    /// The lists of dead letters name all runs that failed, timed out or were lost, and no others.
     DeadWrong,
-    /// What is counted as running in a queue executes there, and is all that does.
+    /// A queue counts exactly the runs that are running in it.
     RunningWrong,
-    /// A run's record can be read.
+    /// A run's record is readable.
     Record,
-    /// A set of runs or jobs holds those only, at instants there are.
+    /// A set of runs or jobs has only such members, with valid times as scores.
     Entry,
-    /// A field of a hash can be read.
+    /// A field of a hash is readable.
     Field,
-    /// A key that holds one text says what it is for.
+    /// A key with a single text has a text of its form.
     Text,
-    /// A counter is what it counts.
+    /// A counter equals what it counts.
     Count,
-    /// The last fence is a number and no lower than any in use.
+    /// The last fence is a number, and not lower than any fence in use.
     Fence,
-    /// A kept output stands in the index, and the index names kept outputs.
+    /// Each kept output is in the indexes, and the indexes name only kept outputs.
     OutputWrong,
-    /// A unique key is held by a job, or goes.
+    /// Each unique key is held by a job, or will be deleted.
     UniqueWrong,
-    /// A lane with runs in it is one that nodes know.
+    /// Nodes know each lane with due runs.
     LaneUnknown,
-    /// Every key is one schedd knows.
+    /// Every key has a name that schedd knows.
     UnknownKey,
-    /// A key holds what its name says.
+    /// Every key has the type of its family.
     WrongType,
-    /// No key goes by itself.
+    /// No key expires, except those that may.
     Expires,
 }
 
 impl Rule {
-    /// What is planned by a clock of Redis that was ahead.
+    /// The rules that a Redis clock that was ahead breaks.
     pub const OF_CLOCKS: [Self; 2] = [Self::PlannedFar, Self::ReadyFar];
 
-    /// Those that only many keys together tell.
+    /// The rules that need many keys at once.
     pub const OF_MANY_KEYS: [Self; 3] = [Self::Count, Self::Fence, Self::OutputWrong];
 
-    /// Its word, as in JSON and tables.
+    /// The rule's word, as in JSON and tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unplanned => "unplanned",
@@ -155,12 +155,12 @@ impl Rule {
     }
 }
 
-/// What a finding is about, and what is looked at again before it is told.
+/// The subject of a finding, which is read again before the finding is reported.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     /// A job.
     Job(JobName),
-    /// A run, with the fence of a lease it was found under.
+    /// A run, with the fence of a lease under which it was found.
     Run(RunId, Option<Fence>),
     /// A key, by its whole name as shown.
     Key(String),
@@ -176,32 +176,32 @@ impl fmt::Display for Subject {
     }
 }
 
-/// How a finding is mended.
+/// The way to repair a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mend {
-    /// `doctor --fix` does this.
+    /// A repair by `doctor --fix`.
     Fix(&'static str),
-    /// A person does this.
+    /// Advice for an operator.
     Hand(String),
 }
 
-/// Something that does not agree.
+/// A disagreement between keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The rule that is broken.
     pub rule: Rule,
-    /// What it is about.
+    /// The job, run or key it is about.
     pub subject: Subject,
-    /// What was found.
+    /// The state that was found.
     pub found: String,
-    /// What was wanted.
+    /// The state that was wanted.
     pub wanted: &'static str,
-    /// How it is mended.
+    /// The way to repair it.
     pub mend: Mend,
 }
 
 impl Finding {
-    /// Whether `other` is the same trouble, seen at another moment.
+    /// Returns true if `other` is the same problem, seen at another moment.
     pub fn is_same(&self, other: &Self) -> bool {
         self.rule == other.rule && self.subject == other.subject
     }

@@ -1,46 +1,47 @@
-//! The rules of one gate: who stands there is to, and nobody waits where nothing will let it in.
+//! The rule of one gate: each run with a place has a right to it, and each waiting run will be let
+//! in.
 
 use super::finding::{Finding, Rule, Subject};
 use crate::domain::ids::RunId;
 
-/// How a gate stands to the records of the runs there.
+/// The places and queue of a gate, compared with the records of its runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GateFacts {
-    /// Runs that stand there and are not to by their records, or that wait and have a place.
+    /// Runs at the gate whose records do not name it, and waiting runs that also have a place.
     pub strays: Vec<RunId>,
-    /// Runs that have a place there and stand in quarantine and nowhere else.
+    /// Runs with a place that are in quarantine, and in no due set or queue.
     pub aside: Vec<RunId>,
-    /// Runs that wait there.
+    /// Runs that wait at the gate.
     pub queued: Vec<RunId>,
-    /// Whether runs wait, nobody has a place, and nothing says when it is to be looked at.
+    /// True if runs wait, no run has a place, and no visit of the gate is planned.
     pub is_open_unnoticed: bool,
-    /// Whether the orders by job or by lane name others than wait there.
+    /// True if the orders by job or by lane differ from the runs that wait.
     pub is_unsorted: bool,
 }
 
-/// What does not agree at a gate; `key` is that of those that wait there.
+/// Returns the first problem of a gate. `key` is the name of its queue.
 pub fn judge_gate(key: &str, facts: &GateFacts) -> Option<Finding> {
     let found = if let Some(first) = facts.strays.first() {
-        format!("{} runs stand at its gate that are not to by their records, such as {first}", facts.strays.len())
+        format!("{} runs have a place at its gate or wait there against their records, such as {first}", facts.strays.len())
     } else if let Some(first) = facts.aside.first() {
         format!(
-            "{} runs have a place at its gate and stand in quarantine, where nobody starts them, such as {first}",
+            "{} runs have a place at its gate and are in quarantine, where no node starts them, such as {first}",
             facts.aside.len()
         )
     } else if facts.is_open_unnoticed {
-        format!("{} runs wait at its gate, nobody has a place there, and nothing will let them in", facts.queued.len())
+        format!("{} runs wait at its gate, no run has a place there, and no node will let them in", facts.queued.len())
     } else if facts.is_unsorted {
-        "the order by job or by lane of its gate names others than wait there".to_owned()
+        "the order by job or by lane of its gate differs from the runs that wait there".to_owned()
     } else {
         return None;
     };
-    let wanted = "runs at a gate whose records say so, and that wait for somebody";
+    let wanted = "at a gate only runs whose records name it, and waiting runs that will be let in";
     Some(Finding::fixed(
         Rule::GateWrong,
         Subject::Key(key.to_owned()),
         found,
         wanted,
-        "takes out who is not to stand there and looks at the gate",
+        "removes the wrong runs and lets waiting runs in",
     ))
 }
 
@@ -53,12 +54,12 @@ mod tests {
         let run: RunId = "a@5".parse().unwrap();
         assert_eq!(judge_gate("k", &GateFacts { queued: vec![run.clone()], ..GateFacts::default() }), None);
         for (facts, wanted) in [
-            (GateFacts { strays: vec![run.clone()], ..GateFacts::default() }, "1 runs stand"),
+            (GateFacts { strays: vec![run.clone()], ..GateFacts::default() }, "against their records"),
             (
                 GateFacts { aside: vec![run.clone()], ..GateFacts::default() },
-                "1 runs have a place at its gate and stand in quarantine",
+                "1 runs have a place at its gate and are in quarantine",
             ),
-            (GateFacts { is_open_unnoticed: true, queued: vec![run], ..GateFacts::default() }, "nothing will let them in"),
+            (GateFacts { is_open_unnoticed: true, queued: vec![run], ..GateFacts::default() }, "no node will let them in"),
             (GateFacts { is_unsorted: true, ..GateFacts::default() }, "order by job"),
         ] {
             let found = judge_gate("k", &facts).unwrap();

@@ -1,4 +1,4 @@
-//! The rules of one job: what is planned of it, and what its indexes say.
+//! The rules of one job: its planned run and its entries in the indexes.
 
 use super::PARKED;
 use super::finding::{Finding, Rule, Subject};
@@ -7,109 +7,107 @@ use crate::domain::run::RunState;
 use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 
-/// What a job's definition says of its next run.
+/// The next run of a job, by its definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
-    /// It runs by hand only, or its schedule is over.
+    /// No next run: the job runs by hand only, or its schedule is over.
     Nothing,
-    /// It comes again.
+    /// A next run by its schedule.
     Recurring,
-    /// It runs once.
+    /// One run.
     Once,
-    /// It comes again after the end of the run before, which plants it.
+    /// A next run that the end of the run before plants.
     AfterEnd,
-    /// The definition cannot be worked with here.
+    /// A definition that this program cannot use.
     Unreadable {
-        /// Why.
+        /// The reason.
         why: String,
-        /// What to do here, if nothing is wrong with the definition itself.
+        /// The advice to the operator, if the definition itself is right.
         advice: Option<&'static str>,
     },
 }
 
-/// How a planned run stands.
+/// The places of a job's planned run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingFacts {
     /// The run.
     pub run: RunId,
-    /// The state its record says; none without a record, the word if that is no state.
+    /// The state in its record, or the word there if it is no state; `None` without a record.
     pub state: Option<Result<RunState, String>>,
-    /// In how many due sets it stands.
+    /// The number of due sets that have it.
     pub due_sets: usize,
-    /// Whether the due set of its job's queue is one of them.
+    /// True if the due set of its job's queue has it.
     pub is_in_own: bool,
 }
 
-/// How one job's keys stand to each other.
+/// The entries of one job in all keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent places, each by its own name")]
 pub struct JobFacts {
     /// The job.
     pub name: JobName,
-    /// Whether it has a record.
+    /// True if the job has a record.
     pub is_known: bool,
     /// Its score in the index of jobs, as text.
     pub indexed: Option<String>,
-    /// Whether it stands among those that ended.
+    /// True if it is in the list of ended jobs.
     pub is_among_ended: bool,
-    /// Whether it has ended.
+    /// True if it has ended.
     pub has_ended: bool,
-    /// Whether it is paused.
+    /// True if it is paused.
     pub is_paused: bool,
     /// Its planned run.
     pub pending: Option<PendingFacts>,
-    /// The first occurrence before its planned run that has no run, as after Redis' clock was ahead.
+    /// The first occurrence before its planned run that has no run, as after Redis' clock was
+    /// ahead.
     pub comes_first: Option<UnixMillis>,
-    /// Whether it has a held run.
+    /// True if it has a held run.
     pub has_held: bool,
-    /// Its open runs.
+    /// The number of its open runs.
     pub open: u64,
-    /// Of one that comes again after each run and has a planned one: an open one that no person asked for again.
+    /// An open run that no operator asked for again, of a job with a `delay` that has a planned run
+    /// too.
     pub open_unasked: Option<RunId>,
-    /// Its manual runs that are not over and do not wait: the end of one frees a run that waits.
+    /// The number of its manual runs that are not over and do not wait. The end of each frees a
+    /// waiting run.
     pub manual: u64,
-    /// Its waiting runs.
+    /// The number of its waiting runs.
     pub waiting: u64,
-    /// Its spread runs.
+    /// The number of its spread runs.
     pub spread: u64,
-    /// Its backfill runs, out or still to come.
+    /// The number of its backfill runs, open or still waiting.
     pub backfill: u64,
-    /// Whether it stands among the jobs with past occurrences to be made up for.
+    /// True if it is in the list of jobs with occurrences to backfill.
     pub is_among_backfills: bool,
-    /// Whether it has a gate to pass and is not listed with it.
+    /// True if it has to pass a gate and is not in the list of jobs with gates.
     pub is_gate_unlisted: bool,
-    /// The files that list it, of one without a record.
+    /// The files that list it, if it has no record.
     pub listed_by: Vec<SourceName>,
-    /// What its definition says.
+    /// Its next run, by its definition.
     pub plan: Plan,
 }
 
-/// What does not agree in one job.
+/// Returns the disagreements of one job.
 pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     let subject = || Subject::Job(facts.name.clone());
     let mut fixed = |rule, found: String, wanted, fix| findings.push(Finding::fixed(rule, subject(), found, wanted, fix));
     if (facts.backfill > 0) != facts.is_among_backfills {
         let found = match facts.backfill {
-            0 => "it stands among the jobs with something to be made up for, and has nothing".to_owned(),
-            count => format!("{count} of its occurrences are to be made up for, and no node knows"),
+            0 => "the list of backfills names it, and none of its occurrences waits for backfill".to_owned(),
+            count => format!("{count} of its occurrences wait for backfill, and the list of backfills does not name it"),
         };
-        fixed(
-            Rule::BackfillWrong,
-            found,
-            "a place in the list of backfills if it has one, and else none",
-            "makes the list agree",
-        );
+        fixed(Rule::BackfillWrong, found, "a list of backfills with exactly the jobs that have some", "corrects the list");
     }
     if !facts.is_known {
         if facts.indexed.is_some() || facts.is_among_ended {
             let found = "it stands in an index of jobs and has no record".to_owned();
-            fixed(Rule::UnknownJob, found, "an index that names jobs that are there", "takes it out of the index");
+            fixed(Rule::UnknownJob, found, "an index of existing jobs only", "takes it out of the index");
         }
         if !facts.listed_by.is_empty() {
             let files: Vec<String> = facts.listed_by.iter().map(SourceName::words).collect();
             let found = format!("{} lists it, and it has no record", files.join(", "));
-            let wanted = "lists of jobs that are there";
+            let wanted = "lists of existing jobs only";
             findings.push(Finding::fixed(
                 Rule::Listed,
                 subject(),
@@ -153,13 +151,13 @@ pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
         None => match facts.plan {
             Plan::Recurring if facts.is_paused => {}
             Plan::Recurring => {
-                let found = "it comes again by its schedule, and no run of it is planned".to_owned();
+                let found = "it has a schedule, and no run of it is planned".to_owned();
                 fixed(Rule::Unplanned, found, "one planned run", "plants its first one after now");
             }
             _ if facts.is_paused || facts.open + facts.manual + facts.waiting + facts.spread > 0 => {}
             Plan::AfterEnd => {
-                let found = "it comes again after each run, and no run of it is planned, open or waits".to_owned();
-                fixed(Rule::Unplanned, found, "one run that is planned or open", "plants it, its delay from now");
+                let found = "its delay plans a run after each run, and no run of it is planned, open or waiting".to_owned();
+                fixed(Rule::Unplanned, found, "one run that is planned or open", "plans one, its delay from now");
             }
             Plan::Once => {
                 let found = "it is to run once and is not over, and no run of it is planned, held, open or waits".to_owned();
@@ -168,7 +166,7 @@ pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
             _ => {}
         },
     }
-    // A planned run that is wrong itself takes its place in the index with it when it is mended.
+    // The repair of a wrong planned run also corrects the index.
     let is_planned_wrong = facts.is_paused && facts.pending.is_some();
     let wanted = facts.pending.as_ref().filter(|_| !facts.is_paused).map_or(PARKED, |pending| pending.run.due().as_i64());
     if !is_planned_wrong && facts.indexed.as_deref() != Some(wanted.to_string().as_str()) {
@@ -187,38 +185,40 @@ pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
     findings
 }
 
-/// What there is to say of a job whose planned run lies behind an occurrence that comes first.
+/// Returns the finding for a job whose planned run comes after an occurrence without a run.
 fn planned_far(facts: &JobFacts) -> Option<Finding> {
     let first = facts.comes_first?;
     let PendingFacts { run, state: None, .. } = facts.pending.as_ref().filter(|_| !facts.is_paused)? else { return None };
-    let found = format!("its planned run {run} is due {}, and by its schedule one is due {first}", run.due());
-    let wanted = "the first occurrence still to come, planned";
-    Some(Finding::fixed(Rule::PlannedFar, Subject::Job(facts.name.clone()), found, wanted, "plants that one instead"))
+    let found = format!("its planned run {run} is due {}, and its schedule has an earlier occurrence, {first}", run.due());
+    let wanted = "a planned run for the next occurrence";
+    Some(Finding::fixed(Rule::PlannedFar, Subject::Job(facts.name.clone()), found, wanted, "plans the earlier one instead"))
 }
 
-/// What there is to say of a job with a planned run and a gate to pass that is not listed with it.
+/// Returns the finding for a job with a planned run and a gate that is missing in the list of jobs
+/// with gates.
 fn gate_unlisted(facts: &JobFacts) -> Option<Finding> {
-    let found = "the list of jobs with gates does not name it: behind a mass of others its runs would be found late";
+    let found = "the list of jobs with gates does not name it: its runs would be found late behind many others";
     let wanted = "its place in that list by its first gate";
     let finding =
         || Finding::fixed(Rule::GatedWrong, Subject::Job(facts.name.clone()), found.to_owned(), wanted, "puts it there");
     (facts.is_gate_unlisted && facts.pending.is_some()).then(finding)
 }
 
-/// What there is to say of a job that comes again after each run, and has a planned one beside an open one.
+/// Returns the finding for a job with a `delay` that has a planned run and an open run.
 fn planned_beside(facts: &JobFacts) -> Option<Finding> {
     let PendingFacts { run, state, .. } = facts.pending.as_ref()?;
     let open = facts.open_unasked.as_ref()?;
     if matches!(state, Some(Ok(state)) if *state != RunState::Scheduled) {
         return None;
     }
-    let found = format!("its run {run} is planned, and {open} is open, whose end plants the next");
-    let advice = format!("schedctl cancel {run} takes the planned one out");
-    let wanted = "a planned run or an open one of a job that comes again after each run";
+    let found = format!("its run {run} is planned while {open} is open, and the end of {open} plans another run");
+    let advice = format!("schedctl cancel {run} removes the planned run");
+    let wanted = "either a planned run or an open run of a job with a delay";
     Some(Finding::by_hand(Rule::PlannedBeside, Subject::Job(facts.name.clone()), found, wanted, advice))
 }
 
-/// What there is to say of a job whose record or definition cannot be read. `advice` is for one that only cannot be read here.
+/// Returns the finding for a job whose record or definition is unreadable.
+/// `advice` is given if only this program cannot use the definition.
 pub fn unreadable_job(name: &JobName, why: &str, advice: Option<&str>) -> Finding {
     let anew = || {
         format!(

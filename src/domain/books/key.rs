@@ -1,4 +1,4 @@
-//! The keys themselves: each has a name schedd knows, holds what the name says, and stays.
+//! The rules of keys: each has a known name, the type of its family, and no expiry.
 
 use super::finding::{Finding, Mend, Rule, Subject};
 use crate::domain::gate::Gate;
@@ -8,31 +8,31 @@ use crate::domain::notice::Deadline;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
 
-/// What is known of a key by its name.
+/// The meaning of a key's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
-    /// It is to hold this.
+    /// A key of schedd, with the type it must have.
     Type(&'static str),
-    /// It was moved aside, whatever it holds.
+    /// A key that was moved to quarantine; it may have any type.
     SetAside,
-    /// No key of schedd has this name.
+    /// An unknown name.
     No,
 }
 
-/// How a key stands.
+/// The facts of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyFacts {
     /// Its whole name, as shown.
     pub name: String,
     /// Its name within the namespace.
     pub rest: String,
-    /// What it holds, as Redis names it.
+    /// The type it has, as Redis names it.
     pub kind: String,
-    /// Whether it goes by itself after a time.
+    /// True if it expires.
     pub expires: bool,
 }
 
-/// The keys there is one of in a namespace, with what each holds.
+/// The keys that exist once in a namespace, each with its type.
 pub const SINGLE_KEYS: [(&str, &str); 33] = [
     ("leases", "zset"),
     ("jobs", "zset"),
@@ -69,7 +69,7 @@ pub const SINGLE_KEYS: [(&str, &str); 33] = [
     ("settling", "string"),
 ];
 
-/// The families of keys, `FAMILY:OF`, with what each of them holds.
+/// The families of keys, `FAMILY:OF`, each with its type.
 pub const FAMILIES: [(&str, &str); 32] = [
     ("due", "zset"),
     ("running", "zset"),
@@ -105,7 +105,7 @@ pub const FAMILIES: [(&str, &str); 32] = [
     ("gate_rate", "string"),
 ];
 
-/// What the key `rest` of a namespace is to hold.
+/// Returns the meaning of the key `rest` of a namespace.
 pub fn known_key(rest: &str) -> Known {
     let of = |known: &[(&str, &'static str)], name: &str| known.iter().find(|(key, _)| *key == name).map(|(_, kind)| *kind);
     match rest.split_once(':') {
@@ -115,13 +115,14 @@ pub fn known_key(rest: &str) -> Known {
     }
 }
 
-/// A lane with runs in it that is not written down, so that no node looks there.
+/// Returns the finding for a lane with due runs that is not recorded, so that no node polls it.
 pub fn unknown_lane(name: String) -> Finding {
-    let found = "runs are due in this lane, and it is not written down: no node looks there";
-    Finding::fixed(Rule::LaneUnknown, Subject::Key(name), found, "every lane in use written down", "writes it down")
+    let found = "runs are due in this lane, but it is not in the list of lanes, so no node polls it";
+    Finding::fixed(Rule::LaneUnknown, Subject::Key(name), found, "every lane in use in the list of lanes", "adds it to the list")
 }
 
-/// What is wrong with one key. The events of a node go by themselves when it is long gone, what counts a rate when it is over.
+/// Returns what is wrong with one key.
+/// The events of a node may expire after the node left, and the state of a rate after its use.
 pub fn judge_key(facts: &KeyFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     let subject = || Subject::Key(facts.name.clone());
@@ -131,7 +132,7 @@ pub fn judge_key(facts: &KeyFacts) -> Vec<Finding> {
             subject: subject(),
             found: format!("it holds a {}", facts.kind),
             wanted,
-            mend: Mend::Fix("moves it to quarantine; it is made anew"),
+            mend: Mend::Fix("moves it to quarantine; schedd creates it again"),
         }),
         Known::No => {
             let advice = format!("if nothing of yours needs it: DEL {}", facts.name);
@@ -141,13 +142,13 @@ pub fn judge_key(facts: &KeyFacts) -> Vec<Finding> {
         Known::Type(_) | Known::SetAside => {}
     }
     if facts.expires && !facts.rest.starts_with("events:") && !facts.rest.starts_with("gate_rate:") {
-        let found = "it goes by itself after a time (TTL)";
-        findings.push(Finding::fixed(Rule::Expires, subject(), found, "keys that stay", "takes the time off it"));
+        let found = "it has an expiry (TTL)";
+        findings.push(Finding::fixed(Rule::Expires, subject(), found, "keys without an expiry", "removes the expiry"));
     }
     findings
 }
 
-/// What a member of a sorted set is to be.
+/// The meaning of a member of a sorted set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Member {
     /// A run, with the fence of a lease.
@@ -156,11 +157,11 @@ pub enum Member {
     Job(JobName),
     /// A unique key.
     Unique(UniqueKey),
-    /// Something the books do not judge.
+    /// A member that needs no further check.
     Other,
 }
 
-/// What the member of the sorted set `rest` is, or why it cannot be there.
+/// Returns the meaning of a member of the sorted set `rest`, or why it cannot be there.
 pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, String> {
     let family = rest.split(':').next().unwrap_or_default();
     let is_run = matches!(
@@ -242,8 +243,9 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
         },
         _ => Ok(Member::Other),
     }?;
-    // A lease with an end no lease has is one all the same, and a place in the index of jobs has its own rule.
-    // A run that was let in at a gate and has not begun stands there by that time below zero, as does the first of a stuck lane.
+    // A lease with an impossible end is still a lease, and the index of jobs has its own rule.
+    // At a gate, a run that was let in but has not begun has a negative score, as does the first
+    // run of a stuck lane.
     let score_read = score.parse::<f64>().map(|at| if matches!(family, "held" | "queued_lanes") { at.abs() } else { at });
     let ready = score_read.ok().filter(|ready| ready.is_finite());
     #[expect(clippy::cast_precision_loss, reason = "the end of time is far below 2^53")]
@@ -251,11 +253,11 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
     if !matches!(family, "leases" | "jobs" | "finished") && !is_instant {
         return Err(format!("its score {score} is no instant"));
     }
-    // Those still to come have no record yet, and their order is all there is to them.
+    // Waiting backfill runs have no record yet; only their order matters.
     Ok(if family == "backfill" { Member::Other } else { read })
 }
 
-/// The bytes of a member as it is shown, with `\xNN` for bytes that are no text.
+/// Returns the bytes of a member from its shown form, which has `\xNN` for bytes that are not text.
 pub fn member_bytes(shown: &str) -> Vec<u8> {
     let mut pieces = shown.split("\\x");
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
@@ -289,29 +291,29 @@ fn is_range(text: &str) -> bool {
     is_number(0) && is_number(1) && parts.len() == 4
 }
 
-/// What there is to say of a sorted set that holds what it should not; `first` says which and why.
+/// Returns the finding for a sorted set with wrong members. `first` says which member and why.
 pub fn bad_entries(key: String, count: usize, first: &str) -> Finding {
-    let found = if count == 1 {
-        format!("it holds {first}")
-    } else {
-        format!("it holds {count} entries that cannot be there, as {first}")
-    };
+    let found =
+        if count == 1 { format!("it holds {first}") } else { format!("it holds {count} invalid entries, such as {first}") };
     Finding::fixed(
         Rule::Entry,
         Subject::Key(key),
         found,
-        "entries that can be read, at instants there are",
+        "readable entries with valid times as scores",
         "moves them to quarantine",
     )
 }
 
-/// What is wrong between kept outputs and their indexes, that of all, the key `index`, and that of each job: so many entries
-/// without an output, so many outputs that are not in both.
+/// Returns the finding for kept outputs that disagree with their indexes, that of all jobs
+/// (`index`) and that of each job.
+/// `missing` counts entries without an output, `unlisted` counts outputs that are not in both
+/// indexes.
 pub fn judge_outputs(index: String, missing: usize, unlisted: usize) -> Option<Finding> {
     let found =
         format!("{missing} entries in it and in the indexes of jobs have no output, and {unlisted} outputs are not in both");
-    let wanted = "an index of the outputs that are kept";
-    (missing + unlisted > 0).then(|| Finding::fixed(Rule::OutputWrong, Subject::Key(index), found, wanted, "makes it agree"))
+    let wanted = "indexes that name exactly the kept outputs";
+    (missing + unlisted > 0)
+        .then(|| Finding::fixed(Rule::OutputWrong, Subject::Key(index), found, wanted, "corrects the indexes"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! The books of a namespace: what its keys must say of each other, and what does not agree.
+//! The consistency check of a namespace: what its keys must say of each other, and the findings
+//! where they disagree.
 //!
-//! Facts of one job or one run, read at one moment, go in; findings come out. Pure, so that the command line, every node and
-//! the tests judge alike. A finding says what was found, what was wanted and how it is mended.
+//! It takes facts of one job or run, read at one moment, and returns findings.
+//! It does no I/O, so that the command line, every node and the tests judge alike.
+//! A finding says what was found, what was wanted and how to repair it.
 
 mod counts;
 mod field;
@@ -32,5 +34,5 @@ pub use stretch::{StretchFacts, judge_stretch};
 pub use text::{has_judged_text, judge_text};
 pub use unique::{UniqueFacts, judge_unique};
 
-/// The score in the index of jobs of one that has no next due time.
+/// The score in the index of jobs for a job without a next due time.
 const PARKED: i64 = super::time::UnixMillis::END;

@@ -1,101 +1,102 @@
-//! The facts of one run: what its record says, and each place where it stands.
+//! The facts of one run: its record, and each index that names it.
 
 use crate::domain::ids::{Fence, RunId};
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
-/// What a run's record says.
+/// The content of a run's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordFacts {
-    /// There is none: it is planned, or was forgotten.
+    /// No record: the run is planned, or its record was deleted.
     None,
-    /// It cannot be read.
+    /// An unreadable record, with the reason.
     Unreadable(String),
-    /// It can.
+    /// A readable record.
     Known {
-        /// Its state.
+        /// The run's state.
         state: RunState,
-        /// Its last fence.
+        /// The run's last fence.
         fence: Option<Fence>,
     },
 }
 
-/// How a run's job stands.
+/// The state of a run's job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It is not known.
+    /// No record of the job exists.
     Unknown,
-    /// It is defined.
+    /// The job is defined.
     Live,
-    /// It is over, and its record still there.
+    /// The job is over, and its record still exists.
     Ended,
 }
 
-/// Where one run stands.
+/// One run, and every index that names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent places, each by its own name")]
 pub struct RunFacts {
     /// The run.
     pub run: RunId,
-    /// What its record says.
+    /// The content of its record.
     pub record: RecordFacts,
-    /// How its job stands.
+    /// The state of its job.
     pub job: Standing,
-    /// Whether it is its job's planned run.
+    /// True if it is its job's planned run.
     pub is_pending: bool,
-    /// In how many due sets it stands.
+    /// The number of due sets that have it.
     pub due_sets: usize,
-    /// When it may start by the last of those.
+    /// The time from which it may start, by the last of these due sets.
     pub ready: Option<UnixMillis>,
-    /// When it may start at the latest by its job's rules, if that is before.
+    /// The latest time to which its job's rules may delay it, if that is before `ready`.
     pub ready_by: Option<UnixMillis>,
-    /// Whether there is a lease under its record's fence.
+    /// True if there is a lease under its record's fence.
     pub is_leased: bool,
-    /// The fence of another lease of it.
+    /// The fence of another lease of the run.
     pub stray: Option<Fence>,
-    /// Whether it stands on the list of its job's open regular runs, or manual runs, as it is.
+    /// True if it is in its job's list of open regular runs, or of manual runs, by its kind.
     pub is_open: bool,
-    /// Whether it waits, for an open run of its job or at a gate.
+    /// True if it waits, for an open run of its job or at a gate.
     pub is_waiting: bool,
-    /// Whether it was given a time of its own.
+    /// True if it is in the list of spread runs, so that it has a ready time of its own.
     pub is_spread: bool,
-    /// Whether it is asked to stop.
+    /// True if it is asked to stop.
     pub is_stopped: bool,
-    /// Whether history names it: that of all, that of its job.
+    /// True for each history that names it: of all jobs, of its job.
     pub history: [bool; 2],
-    /// Whether it stands among the dead letters: of all, of its job.
+    /// True for each list of dead letters that names it: of all jobs, of its job.
     pub dead: [bool; 2],
-    /// Whether it is counted among those that run in a queue.
+    /// The queues that count it as running.
     pub counted: CountedIn,
-    /// Which of its times are kept, and why they may be.
+    /// Its deadlines, and why it may have them.
     pub watched: Watched,
 }
 
-/// The times by which a run is to have started and ended, as `deadlines` has them.
+/// The deadlines of a run in `deadlines`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each by its own name")]
 pub struct Watched {
-    /// Whether the time of its start is kept.
+    /// True if it has a deadline to start.
     pub start: bool,
-    /// Whether the time of its end is kept.
+    /// True if it has a deadline to end.
     pub finish: bool,
-    /// Whether a pause of its job holds it.
+    /// True if a pause of its job holds it.
     pub is_held: bool,
-    /// Whether it was skipped first behind a run that is open: it is told of if that one hangs.
+    /// True if it was skipped first behind a run that is open: its deadline reports a run that
+    /// hangs.
     pub is_first_behind: bool,
 }
 
-/// Where a run is counted among those that run in a queue.
+/// The queues that count a run as running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CountedIn {
-    /// In the queue its record names; none if that queue was not looked into.
+    /// True if the queue of its record counts it; `None` if that queue was not read.
     pub in_own: Option<bool>,
-    /// In how many others.
+    /// The number of other queues that count it.
     pub elsewhere: usize,
 }
 
 impl CountedIn {
-    /// What two looks into different queues tell together.
+    /// Combines the results of two readings of different queues.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { in_own: self.in_own.or(other.in_own), elsewhere: self.elsewhere + other.elsewhere }

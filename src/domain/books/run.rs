@@ -1,17 +1,19 @@
-//! The rules of one run: where its record says it stands, and where it does.
+//! The rules of one run: its record must agree with all indexes.
 
 use super::finding::{Finding, Rule, Subject};
 use super::places::{CountedIn, RecordFacts, RunFacts, Standing};
 use crate::domain::ids::Fence;
 use crate::domain::run::RunState;
 
-/// What does not agree in one run.
+/// Returns the disagreements of one run.
 pub fn judge_run(facts: &RunFacts) -> Vec<Finding> {
     let mut book = Book { facts, findings: Vec::new() };
     match &facts.record {
         RecordFacts::Unreadable(why) => {
-            let advice =
-                format!("move it aside with schedctl doctor --set-aside {}; what else names the run is mended then", facts.run);
+            let advice = format!(
+                "move it aside with schedctl doctor --set-aside {}; the next check repairs what else names the run",
+                facts.run
+            );
             let subject = book.subject();
             book.findings.push(Finding::by_hand(Rule::Record, subject, why, "a record that can be read", advice));
         }
@@ -42,13 +44,13 @@ impl Book<'_> {
     fn counted(&mut self) {
         let CountedIn { in_own, elsewhere } = self.facts.counted;
         let executes = matches!(self.facts.record, RecordFacts::Known { state: RunState::Running, .. });
-        let wanted = "each run that executes, in its own queue, and no other";
+        let wanted = "a queue counts exactly its running runs";
         if executes && self.facts.is_leased && in_own == Some(false) {
             self.fixed(Rule::RunningWrong, "it executes and is not counted in its queue", wanted, "counts it there");
         }
         if elsewhere > 0 || !executes && in_own == Some(true) {
-            let found = "it is counted among those that execute in a queue, and does not execute there";
-            self.fixed(Rule::RunningWrong, found, wanted, "counts it there no more");
+            let found = "a queue counts it as running, and it does not run there";
+            self.fixed(Rule::RunningWrong, found, wanted, "stops counting it there");
         }
     }
 
@@ -62,9 +64,9 @@ impl Book<'_> {
         if !is_to_come && (facts.watched.finish || facts.watched.start && !facts.watched.is_first_behind) {
             self.fixed(
                 Rule::DeadlineWrong,
-                "it is over or no longer planned, and a time by which it is to start or end is kept",
-                "times of runs that are planned or not over",
-                "takes the time off the list",
+                "it is over or no longer planned, and it has a deadline to start or end",
+                "deadlines of planned or open runs only",
+                "removes the deadline",
             );
         }
     }
@@ -108,7 +110,7 @@ impl Book<'_> {
         if facts.is_spread {
             self.fixed(
                 Rule::SpreadWrong,
-                "it was given a time of its own and has no record",
+                "it is in the list of spread runs and has no record",
                 "spread runs that are due",
                 "takes it off that list",
             );
@@ -116,9 +118,9 @@ impl Book<'_> {
         if facts.is_stopped && facts.due_sets == 0 && facts.stray.is_none() {
             self.fixed(
                 Rule::StopWrong,
-                "it is asked to stop, and is not there",
-                "wishes for runs that are not over",
-                "takes the wish out",
+                "it is asked to stop, and there is no such run",
+                "requests to stop only for runs that are not over",
+                "removes the request",
             );
         }
         if facts.history.contains(&true) {
@@ -153,7 +155,8 @@ impl Book<'_> {
                     self.no_lease();
                 }
             }
-            // The holder of a later one ends it, or it is taken back when that lease has ended.
+            // The holder of the later lease ends the run, or the run is taken back when that lease
+            // has ended.
             (true, None, _) | (_, Some(_), _) => {}
             (false, None, Some(_)) => self.no_lease(),
             (false, None, None) => {
@@ -184,7 +187,7 @@ impl Book<'_> {
         let facts = self.facts;
         if facts.due_sets == 0 && !facts.is_waiting {
             if facts.job == Standing::Unknown {
-                let found = "it is to run, stands nowhere, and its job is not known";
+                let found = "it is scheduled, neither due nor waiting, and its job is not known";
                 let advice =
                     format!("define the job again, or move the record aside with schedctl doctor --set-aside {}", facts.run);
                 let subject = self.subject();
@@ -192,7 +195,7 @@ impl Book<'_> {
             } else {
                 self.fixed(
                     Rule::Nowhere,
-                    "it is to run, and is neither due nor waits",
+                    "it is scheduled, and neither due nor waiting",
                     "planned runs that are due or wait",
                     "makes it due now",
                 );
@@ -202,8 +205,8 @@ impl Book<'_> {
         } else if facts.due_sets > 1 {
             self.due_twice();
         } else if let (Some(ready), Some(by)) = (facts.ready, facts.ready_by) {
-            let found = format!("it is to start {ready}, and its job's rules have it wait until {by} at the most");
-            self.fixed(Rule::ReadyFar, found, "runs that wait as long as their job says", "has it start in time");
+            let found = format!("it may start at {ready}, and its job's rules allow a delay until {by} at most");
+            self.fixed(Rule::ReadyFar, found, "no longer delay than the job's rules allow", "moves its start to that time");
         }
         if facts.is_leased || facts.stray.is_some() {
             self.fixed(
@@ -220,7 +223,7 @@ impl Book<'_> {
         if facts.is_spread && facts.due_sets == 0 {
             self.fixed(
                 Rule::SpreadWrong,
-                "it was given a time of its own and is not due",
+                "it is in the list of spread runs and is not due",
                 "spread runs that are due",
                 "takes it off that list",
             );
@@ -260,8 +263,8 @@ impl Book<'_> {
             self.fixed(
                 Rule::StopWrong,
                 format!("it is {state} and asked to stop"),
-                "wishes for runs that are not over",
-                "takes the wish out",
+                "requests to stop only for runs that are not over",
+                "removes the request",
             );
         }
         if state.is_dead() {

@@ -1,30 +1,32 @@
-//! The rule of stretches: an occurrence that has an end of its own is not told as skipped too.
+//! The rule of skipped ranges: an occurrence with an end of its own is not counted as skipped too.
 
 use super::finding::{Finding, Rule, Subject};
 use crate::domain::ids::RunId;
 use crate::domain::lateness::Stretch;
 
-/// What the record of a stretch tells, and what it could.
+/// The range that a record stands for, and the range it could stand for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StretchFacts {
-    /// Its first occurrence, whose record it is.
+    /// The first occurrence of the range, which has its record.
     pub run: RunId,
-    /// What it tells.
+    /// The range in the record.
     pub told: Stretch,
-    /// The most it could tell: its occurrences without those that have records of their own.
+    /// The largest range it could stand for: its occurrences without those that have records of
+    /// their own.
     pub possible: Stretch,
 }
 
-/// What does not agree in one stretch. One that tells of fewer than it could may be right: records are trimmed.
+/// Returns the finding for a skipped range that counts too many occurrences.
+/// A range that counts too few may be right, because old records are deleted.
 pub fn judge_stretch(facts: &StretchFacts) -> Option<Finding> {
     let StretchFacts { run, told, possible } = facts;
     if told.count <= possible.count {
         return None;
     }
     let found = format!(
-        "it tells {} occurrences from {} to {} as skipped, and only {} of those have no end of their own",
+        "it counts {} occurrences from {} to {} as skipped, and only {} of them have no end of their own",
         told.count, told.first, told.last, possible.count
     );
     let subject = Subject::Run(run.clone(), None);
-    Some(Finding::fixed(Rule::StretchWrong, subject, found, "each occurrence told of once", "has it tell of those only"))
+    Some(Finding::fixed(Rule::StretchWrong, subject, found, "each occurrence counted once", "reduces it to these"))
 }

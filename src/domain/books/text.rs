@@ -1,44 +1,45 @@
-//! The keys that hold one text each, but for counters, which have their own rule.
+//! The keys that hold a single text. Counters have their own rule.
 //!
-//! Nobody takes away the mark of the data, `epoch`, where it is spoilt: nodes that knew it would take that for a loss and stop what
-//! executes. They go on beside it, and write back the one they know.
+//! An unreadable `epoch` is never deleted by the program.
+//! Nodes that knew the epoch would take the deletion for a data loss and stop their runs.
+//! They go on with an unreadable epoch, and write back the epoch they know.
 
 use super::field::shown;
 use super::finding::{Finding, Rule, Subject};
 use crate::domain::time::UnixMillis;
 
-/// Whether the text of the key `rest` of a namespace is judged.
+/// Returns true if the text of the key `rest` of a namespace is judged.
 pub fn has_judged_text(rest: &str) -> bool {
     matches!(rest, "settling" | "epoch") || rest.starts_with("gate_rate:")
 }
 
-/// What is wrong with the text of the key `rest`; `key` is its whole name.
+/// Returns what is wrong with the text of the key `rest`. `key` is its whole name.
 pub fn judge_text(rest: &str, key: String, text: &str) -> Option<Finding> {
     let is_instant = |text: &str| text.parse().ok().and_then(UnixMillis::new).is_some();
     let found = || format!("it is {}", shown(text));
     match rest {
         "epoch" if !text.split_once('-').is_some_and(|(at, _)| is_instant(at)) => {
             let advice = format!(
-                "let a node run that knew the data: it writes back the mark it knows; where there is none: DEL {key}, and the next node marks the data anew"
+                "start a node that knew the data: it writes back the mark it knows; if there is none: DEL {key}, and the next node writes a new mark"
             );
             Some(Finding::by_hand(Rule::Text, Subject::Key(key), found(), "the mark of the data (MS-NODE-NUMBER)", advice))
         }
         "settling" if !is_instant(text) => Some(aside(key, found(), "the instant up to which data settles")),
         _ if rest.starts_with("gate_rate:") && !is_rates(text) => {
-            Some(aside(key, found(), "up to which microsecond rates are taken up (MICROS:INTERVAL:BURST)"))
+            Some(aside(key, found(), "the microsecond up to which each rate is used up (MICROS:INTERVAL:BURST)"))
         }
         _ => None,
     }
 }
 
-/// Whether it is what the rates of a key have taken up, one or several.
+/// Returns true if the text is the state of one or several rates of a key.
 fn is_rates(text: &str) -> bool {
     let is_one = |word: &str| word.split(':').count() == 3 && word.split(':').all(|part| part.parse::<u64>().is_ok());
     !text.is_empty() && text.split(' ').all(is_one)
 }
 
 fn aside(key: String, found: String, wanted: &'static str) -> Finding {
-    Finding::fixed(Rule::Text, Subject::Key(key), found, wanted, "moves it to quarantine; it counted as not there")
+    Finding::fixed(Rule::Text, Subject::Key(key), found, wanted, "moves it to quarantine; it counted as missing")
 }
 
 #[cfg(test)]

@@ -1,44 +1,46 @@
-//! The rule of unique keys: each entry says who holds it, and stands in the index by which it goes once nobody does.
+//! The rule of unique keys: each entry names its holder, and is in the index by which it is deleted
+//! when unused.
 
 use super::finding::{Finding, Rule, Subject};
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
 
-/// How much later than now a key nobody holds may be looked at next: what has just ended is looked at within minutes.
+/// The latest time from now, in ms, for the next check of a key without a holder.
+/// A key whose job just ended is checked within minutes.
 const SOON_MS: f64 = 3_600_000.0;
 
-/// How a unique key stands.
+/// The facts of one unique key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UniqueFacts {
     /// The key.
     pub key: UniqueKey,
     /// The whole name of its entry.
     pub name: String,
-    /// Whether there is an entry.
+    /// True if there is an entry.
     pub is_there: bool,
-    /// Who holds it, as the entry has it.
+    /// The holder that the entry names.
     pub holder: Option<String>,
-    /// Until when, in ms, if that is told by time.
+    /// The time until which it is held, in ms, if it is held for a time.
     pub until: Option<i64>,
-    /// When it is to be looked at by the index, in ms.
+    /// The time of its next check in the index, in ms.
     pub look_at: Option<f64>,
-    /// Whether that job is defined and names this key.
+    /// True if the holder is defined and names this key.
     pub is_named: bool,
 }
 
-/// What is wrong with one unique key.
+/// Returns what is wrong with one unique key.
 pub fn judge_unique(facts: &UniqueFacts, now: UnixMillis) -> Option<Finding> {
     let finding = |found: String, wanted, fix| {
         let subject = Subject::Key(shown(&facts.name));
         Some(Finding::fixed(Rule::UniqueWrong, subject, found, wanted, fix))
     };
-    let wanted = "an entry that says who holds the key, and its place in the index";
+    let wanted = "an entry that names the holder, and its place in the index";
     if !facts.is_there {
-        let found = "the index of unique keys names it, and it is not there".to_owned();
+        let found = "the index of unique keys names it, and it does not exist".to_owned();
         return facts.look_at.and_then(|_| finding(found, wanted, "takes it out of the index"));
     }
     let Some(holder) = &facts.holder else {
-        return finding("it does not say which job holds the key".to_owned(), wanted, "lets it go");
+        return finding("it does not say which job holds the key".to_owned(), wanted, "deletes it");
     };
     let is_held = facts.until.map_or(facts.is_named, |until| now.as_i64() < until);
     #[expect(clippy::cast_precision_loss, reason = "instants are far below 2^53")]
@@ -46,14 +48,14 @@ pub fn judge_unique(facts: &UniqueFacts, now: UnixMillis) -> Option<Finding> {
     match facts.look_at {
         Some(at) if is_held || at <= soon => None,
         _ if is_held => {
-            let found = format!("job {holder} holds it, and nobody would look whether it still does");
+            let found = format!("job {holder} holds it, and no check of it is planned");
             finding(found, wanted, "puts it into the index")
         }
-        _ => finding(format!("it points at job {holder}, which does not hold it any more"), wanted, "lets it go"),
+        _ => finding(format!("it points at job {holder}, which does not hold it any more"), wanted, "deletes it"),
     }
 }
 
-/// As names of keys are shown: with `\xNN` for what is no plain text.
+/// Returns the name of a key as keys are shown: with `\xNN` for bytes that are not plain text.
 fn shown(name: &str) -> String {
     if !name.contains('\\') {
         return name.to_owned();
@@ -93,10 +95,10 @@ mod tests {
         ] {
             assert_eq!(found(sound), "");
         }
-        assert!(found(UniqueFacts { look_at: None, ..facts() }).contains("nobody would look"));
+        assert!(found(UniqueFacts { look_at: None, ..facts() }).contains("no check of it is planned"));
         assert!(found(UniqueFacts { look_at: None, is_named: false, ..facts() }).contains("does not hold it any more"));
-        assert!(found(UniqueFacts { look_at: Some(1e12), until: Some(1_000), ..facts() }).contains("lets it go"));
+        assert!(found(UniqueFacts { look_at: Some(1e12), until: Some(1_000), ..facts() }).contains("deletes it"));
         assert!(found(UniqueFacts { holder: None, ..facts() }).contains("does not say"));
-        assert!(found(UniqueFacts { is_there: false, holder: None, ..facts() }).contains("not there"));
+        assert!(found(UniqueFacts { is_there: false, holder: None, ..facts() }).contains("does not exist"));
     }
 }

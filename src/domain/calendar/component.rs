@@ -1,11 +1,12 @@
-//! The components of a calendar expression: the lists of ranges and steps a text was read into, and the numbers they stand for.
+//! The components of a calendar expression: lists of ranges and steps, and the numbers they select.
 
 use super::plan::{Days, Plan};
 use super::read::{Cursor, Fault};
 
-/// The first and last year an expression may name; systemd ends at 2199, a schedule before 2100.
+/// The first and last year an expression may name. systemd ends at 2199; a schedule ends before
+/// 2100.
 const YEARS: (i64, i64) = (1970, 2199);
-/// One item of a list: a value, a range, either with a step.
+/// An item of a list: a value or a range, either with an optional step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Item {
     pub(super) offset: usize,
@@ -14,28 +15,30 @@ pub(super) struct Item {
     pub(super) step: Option<i64>,
 }
 
-/// A component: `*`, or a list.
+/// A component of an expression: `*`, or a list of items.
 #[derive(Debug, Clone)]
 pub(super) struct Component {
     pub(super) offset: usize,
-    /// None = `*`.
+    /// `None` means `*`.
     pub(super) items: Option<Vec<Item>>,
 }
 
 impl Component {
-    /// The one value alone.
+    /// A component with this single value.
     pub(super) fn only(value: i64, offset: usize) -> Self {
         Self { offset, items: Some(vec![Item { offset, start: value, until: None, step: None }]) }
     }
 
-    /// Whether it stands for a steady beat: `*`, or a value that is stepped on from without an end.
+    /// Returns true for `*` and for a step without an end, such as `0/2`. Such a component repeats
+    /// evenly in real time.
     fn is_open(&self) -> bool {
         self.items.as_ref().is_none_or(|items| items.iter().any(|item| item.until.is_none() && item.step.is_some()))
     }
 }
 
 impl Cursor<'_> {
-    /// The values a component stands for. Of days counted from the end, steps go towards the end of the month.
+    /// Returns the numbers a component selects. For days counted from the end, steps go towards the
+    /// end of the month.
     fn values(&self, component: &Component, what: &str, least: i64, most: i64, counted: Counted) -> Result<Vec<i64>, Fault> {
         let Some(items) = &component.items else { return Ok((least..=most).collect()) };
         let mut values = Vec::new();
@@ -71,7 +74,7 @@ impl Cursor<'_> {
     }
 }
 
-/// The plan the parts of an expression say.
+/// Builds the plan from the parts of an expression.
 pub(super) fn plan_of(cursor: &Cursor<'_>, weekdays: u8, date: &[Component; 3], clock: &[Component; 3]) -> Result<Plan, Fault> {
     let [year, month, day] = date;
     let [hour, minute, second] = clock;
@@ -104,7 +107,7 @@ pub(super) fn plan_of(cursor: &Cursor<'_>, weekdays: u8, date: &[Component; 3], 
     Ok(plan)
 }
 
-/// systemd reads 12 as 2012 and 89 as 1989.
+/// Returns the full year for a year of two digits, as systemd reads it: 12 is 2012, 89 is 1989.
 fn whole_year(year: i64) -> i64 {
     match year {
         0..70 => year + 2000,

@@ -1,8 +1,9 @@
-//! Calendar expressions: what systemd's `OnCalendar=` takes (systemd.time(7), CALENDAR EVENTS), without fractions of seconds.
+//! Calendar expressions: the syntax of systemd's `OnCalendar=` (systemd.time(7), CALENDAR EVENTS),
+//! without fractions of seconds.
 //!
-//! Invariant: an expression that was read has at least one occurrence before 2100. Its wall clock times become instants by the
-//! rule for clock changes that cron has; `*` or an open step (`0/2`) in hour or minute makes it follow real time, unless its
-//! job says otherwise.
+//! Invariant: a parsed expression has at least one occurrence before 2100. Its wall clock times
+//! become instants by the same rule for clock changes as cron's. An expression with `*` or an open
+//! step (`0/2`) in hour or minute follows real time, unless its job sets another rule.
 
 mod component;
 mod plan;
@@ -18,10 +19,11 @@ use super::cron::{Wall, first_from};
 use super::wording::end_within;
 use super::zone::Zone;
 
-/// The longest expression, in bytes.
+/// The maximum length of an expression, in bytes.
 pub const LONGEST_CALENDAR: usize = 1_000;
 
-/// A checked calendar expression. Cheap to clone; two are equal when their texts are.
+/// A checked calendar expression. It is cheap to clone. Two expressions are equal when their texts
+/// are equal.
 #[derive(Clone)]
 pub struct CalendarExpr {
     text: Arc<str>,
@@ -30,15 +32,15 @@ pub struct CalendarExpr {
     clock_changes: ClockChanges,
 }
 
-/// Why a text is no calendar expression.
+/// The reason why a text is not a calendar expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("calendar {text:?}: {problem}")]
 pub struct CalendarError {
-    /// The expression, cut when it is long.
+    /// The expression, cut if it is long.
     pub text: String,
-    /// What is wrong, at which character (counted from 1), and what was wanted.
+    /// The fault, the character where it begins (counted from 1), and what was wanted.
     pub problem: String,
-    /// The byte at which the fault begins; the length when something is missing at the end.
+    /// The byte at which the fault begins, or the length if something is missing at the end.
     pub offset: usize,
 }
 
@@ -48,39 +50,42 @@ impl CalendarExpr {
         &self.text
     }
 
-    /// What was read.
+    /// The parsed expression.
     pub(in crate::domain) fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// The zone it names itself.
+    /// The zone named in the expression, if any.
     pub fn zone(&self) -> Option<&Zone> {
         self.zone.as_ref()
     }
 
-    /// The expression with its job's rule for clock changes.
+    /// The expression with the rule for clock changes of its job.
     #[must_use]
     pub fn for_job(&self, clock_changes: ClockChanges) -> Self {
         Self { clock_changes, ..self.clone() }
     }
 
-    /// The expression as one that names no zone.
+    /// The expression without its zone.
     #[must_use]
     pub(in crate::domain) fn without_zone(&self) -> Self {
         Self { zone: None, ..self.clone() }
     }
 
-    /// The days of a month on which it may come by the wall clock of its zone, day 1 as bit 1.
+    /// The days of a month on which the expression may occur by the wall clock of its zone. Bit 1
+    /// is day 1.
     pub(in crate::domain) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         self.plan.days_of_month(year, month)
     }
 
-    /// The first and the last second of a day at which it may come by the wall clock of its zone.
+    /// The first and the last second of a day at which the expression may occur by the wall clock
+    /// of its zone.
     pub(in crate::domain) fn ends_of_day(&self) -> (i64, i64) {
         self.plan.ends_of_day()
     }
 
-    /// The first occurrence at or after the second `from`, in its own zone, else in `zone`.
+    /// Returns the first occurrence at or after the second `from`. The zone of the expression wins
+    /// over `zone`.
     pub(in crate::domain) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
         first_from(&*self.plan, self.zone.as_ref().unwrap_or(zone), self.clock_changes, from)
     }

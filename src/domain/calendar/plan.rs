@@ -1,21 +1,22 @@
-//! A read calendar expression as sets of numbers, and the search of the wall clock time that matches next.
+//! A parsed calendar expression as sets of numbers, and the search for the next matching wall clock
+//! time.
 
 use std::collections::BTreeSet;
 
 use crate::domain::civil::{DAY, Date, days_in_month, falling_on, weekday};
 use crate::domain::cron::Wall;
 
-/// Past this year nothing is looked for: a schedule ends before 2100 in every zone.
+/// The last year that is searched: a schedule ends before 2100 in every zone.
 const LAST_YEAR: i64 = 2100;
 
-/// What matches. Bit n of a mask stands for the number n.
+/// The numbers that match. Bit n of a mask means the number n.
 #[derive(Debug)]
 pub(in crate::domain) struct Plan {
-    /// None = every year.
+    /// The years that match. `None` means every year.
     pub(in crate::domain) years: Option<BTreeSet<i64>>,
     pub(in crate::domain) months: u64,
     pub(in crate::domain) days: Days,
-    /// Monday is bit 0.
+    /// The weekdays that match. Monday is bit 0.
     pub(in crate::domain) weekdays: u8,
     pub(in crate::domain) hours: u64,
     pub(in crate::domain) minutes: u64,
@@ -23,12 +24,12 @@ pub(in crate::domain) struct Plan {
     pub(in crate::domain) is_wild: bool,
 }
 
-/// Days of a month.
+/// Days of a month as a mask.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::domain) enum Days {
-    /// 1 = the first.
+    /// Days counted from the first: bit 1 is the first day.
     FromStart(u32),
-    /// 1 = the last.
+    /// Days counted from the last: bit 1 is the last day.
     FromEnd(u32),
 }
 
@@ -50,7 +51,7 @@ impl Wall for Plan {
 }
 
 impl Plan {
-    /// The days of a month that match, day 1 as bit 1.
+    /// The days of a month that match. Bit 1 is day 1.
     pub(super) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         if self.years.as_ref().is_some_and(|years| !years.contains(&year)) || self.months >> month & 1 == 0 {
             return 0;
@@ -59,7 +60,7 @@ impl Plan {
         self.days.of_month(year, month) & falling_on(self.weekdays, first, days_in_month(year, month))
     }
 
-    /// The first and the last second of a matching day that match.
+    /// The first and the last second that match within a matching day.
     pub(super) fn ends_of_day(&self) -> (i64, i64) {
         let ends = |mask: u64| (i64::from(mask.trailing_zeros()), i64::from(63 - mask.leading_zeros().min(63)));
         let (hours, minutes, seconds) = (ends(self.hours), ends(self.minutes), ends(self.seconds));
@@ -75,7 +76,7 @@ impl Plan {
             && self.weekdays >> weekday(number) & 1 == 1
     }
 
-    /// The first matching day at or after `number`.
+    /// Returns the first matching day at or after day number `number`.
     fn day_from(&self, number: i64) -> Option<i64> {
         let begin = Date::of(number);
         let (mut year, mut month) = (begin.year, begin.month);
@@ -105,7 +106,7 @@ impl Plan {
         None
     }
 
-    /// The first matching second of a day at or after `second`.
+    /// Returns the first matching second of a day at or after `second`.
     fn second_from(&self, second: i64) -> Option<i64> {
         let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
         let at = |hour: i64, minute: i64, second: i64| Some(hour * 3_600 + minute * 60 + second);
@@ -124,7 +125,7 @@ impl Plan {
 }
 
 impl Days {
-    /// The days of a month that match; bit 1 is the first.
+    /// The days of a month that match. Bit 1 is day 1.
     fn of_month(self, year: i64, month: i64) -> u32 {
         let length = days_in_month(year, month);
         match self {
@@ -136,7 +137,7 @@ impl Days {
     }
 }
 
-/// The lowest number of `mask` at or above `least`.
+/// Returns the lowest number of `mask` at or above `least`.
 fn from(mask: u64, least: i64) -> Option<i64> {
     let rest = if least > 63 { 0 } else { mask >> least << least };
     (rest != 0).then(|| i64::from(rest.trailing_zeros()))

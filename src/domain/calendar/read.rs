@@ -1,19 +1,20 @@
-//! Reads a calendar expression as systemd does: weekdays, a date, a time, a zone; each component a list of ranges and steps.
+//! Parses a calendar expression as systemd does: weekdays, a date, a time and a zone. Each
+//! component is a list of ranges and steps.
 //!
-//! Every refusal names the character at which it begins.
+//! Every error names the character at which the fault begins.
 
 use super::component::{Component, Item, plan_of};
 use super::plan::Plan;
 use crate::domain::zone::{Zone, ZoneName};
 
-/// Why an expression is refused: where, by byte, and what is wrong.
+/// The reason why an expression is refused: the byte where the fault begins, and the problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) offset: usize,
     pub(super) problem: String,
 }
 
-/// Items a component may have, as in systemd.
+/// The maximum number of items in a component, as in systemd.
 const MOST_ITEMS: usize = 240;
 
 const WEEKDAYS: [(&str, u32); 14] = [
@@ -49,13 +50,13 @@ const SHORTHANDS: [(&str, &str); 13] = [
     ("anually", "*-01-01 00:00:00"),
 ];
 
-/// Where the reader stands in the text.
+/// The position of the parser in the text.
 pub(super) struct Cursor<'a> {
     pub(super) text: &'a str,
     at: usize,
 }
 
-/// The plan and the zone of `text`.
+/// Returns the plan and the zone of `text`.
 pub(super) fn read(text: &str) -> Result<(Plan, Option<Zone>), Fault> {
     let (body, zone) = split_zone(text)?;
     let lower = body.trim_matches(' ').to_ascii_lowercase();
@@ -76,7 +77,7 @@ pub(super) fn read(text: &str) -> Result<(Plan, Option<Zone>), Fault> {
     Ok((plan, zone))
 }
 
-/// The text without its zone, and the zone.
+/// Splits `text` into the expression without its zone, and the zone.
 fn split_zone(text: &str) -> Result<(&str, Option<Zone>), Fault> {
     let trimmed = text.trim_end_matches(' ');
     let Some((before, word)) = trimmed.rsplit_once(' ') else { return Ok((trimmed, None)) };
@@ -115,7 +116,7 @@ impl Cursor<'_> {
         self.text.get(..offset).map_or(0, |before| before.chars().count()) + 1
     }
 
-    /// A fault of the character at the cursor.
+    /// Returns a fault at the character under the cursor.
     fn fault(&self, what: &str) -> Fault {
         let at = self.character(self.at);
         let problem = match self.peek() {
@@ -125,13 +126,14 @@ impl Cursor<'_> {
         Fault { offset: self.at, problem }
     }
 
-    /// A fault of what begins at `offset`.
+    /// Returns a fault for the text that begins at `offset`.
     pub(super) fn fault_at(&self, offset: usize, what: &str) -> Fault {
         const WANTED: &str = "wanted numbers within their range, ranges that rise and steps above 0";
         Fault { offset, problem: format!("{what} at character {}, {WANTED}", self.character(offset)) }
     }
 
-    /// The weekdays at the cursor as bits, Monday the lowest; all if there are none.
+    /// Parses the weekdays at the cursor. Monday is bit 0; all bits are set if the text names no
+    /// weekday.
     fn weekdays(&mut self) -> Result<u8, Fault> {
         let mut days = 0_u8;
         let mut range_from = None;
@@ -149,7 +151,7 @@ impl Cursor<'_> {
             };
             self.at += name.len();
             if !matches!(self.peek(), None | Some('-' | '.' | ',' | ' ')) {
-                return Err(self.fault(&format!("stands behind the weekday {name}, wanted a blank, a comma or \"..\"")));
+                return Err(self.fault(&format!("follows the weekday {name}, wanted a blank, a comma or \"..\"")));
             }
             days |= 1 << day;
             if let Some(from) = range_from {
@@ -174,7 +176,7 @@ impl Cursor<'_> {
                 }
                 _ => range_from = None,
             }
-            // A comma may come last, a range may not be left open.
+            // systemd allows a comma at the end, but no open range.
             if matches!(self.peek(), None | Some(' ')) {
                 if range_from.is_some() {
                     return Err(self.fault("follows an open range, wanted a weekday as in Mon..Fri"));
@@ -186,7 +188,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// Year, month and day; `*` each where the text has no date.
+    /// Parses year, month and day. Each is `*` if the text has no date.
     fn date(&mut self) -> Result<[Component; 3], Fault> {
         let any = || Component { offset: 0, items: None };
         if self.peek().is_none() {
@@ -208,18 +210,18 @@ impl Cursor<'_> {
             return Ok([any(), first, second]);
         }
         if is_from_end {
-            return Err(self.fault("stands behind the days counted from the end of a month, wanted a blank or the end"));
+            return Err(self.fault("follows the days counted from the end of a month, wanted a blank or the end"));
         }
         self.separator()?;
         let third = self.component()?;
         if !matches!(self.peek(), None | Some(' ')) {
-            return Err(self.fault("stands behind a date, wanted a blank or the end"));
+            return Err(self.fault("follows a date, wanted a blank or the end"));
         }
         self.skip_blanks();
         Ok([first, second, third])
     }
 
-    /// The `-` or `~` between two parts of a date; whether it was a `~`.
+    /// Consumes the `-` or `~` between two parts of a date. Returns true for `~`.
     fn separator(&mut self) -> Result<bool, Fault> {
         let found = self.peek();
         if !matches!(found, Some('-' | '~')) {
@@ -229,7 +231,7 @@ impl Cursor<'_> {
         Ok(found == Some('~'))
     }
 
-    /// Hour, minute and second; midnight where the text has no time.
+    /// Parses hour, minute and second. The result is midnight if the text has no time.
     fn clock(&mut self) -> Result<[Component; 3], Fault> {
         let end = self.text.len();
         if self.peek().is_none() {
@@ -237,7 +239,7 @@ impl Cursor<'_> {
         }
         let hour = self.component()?;
         if self.peek() != Some(':') {
-            return Err(self.fault("stands behind an hour, wanted minutes as in 09:00"));
+            return Err(self.fault("follows an hour, wanted minutes as in 09:00"));
         }
         self.at += 1;
         let minute = self.component()?;
@@ -245,7 +247,7 @@ impl Cursor<'_> {
             return Ok([hour, minute, Component::only(0, end)]);
         }
         if self.peek() != Some(':') {
-            return Err(self.fault("stands behind minutes, wanted seconds as in 09:00:30, or the end"));
+            return Err(self.fault("follows minutes, wanted seconds as in 09:00:30, or the end"));
         }
         self.at += 1;
         let second = self.component()?;

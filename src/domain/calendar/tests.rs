@@ -20,7 +20,7 @@ fn refusal(text: &str) -> CalendarError {
 
 #[test]
 fn the_forms_of_the_manual_mean_what_it_says() {
-    // Beginning on a Thursday.
+    // This day is a Thursday.
     let from = "2026-01-01T00:00:00Z";
     for (text, wanted) in [
         ("Sat,Thu,Mon..Wed,Sat..Sun", "2026-01-01T00:00:00Z 2026-01-03T00:00:00Z"),
@@ -66,13 +66,13 @@ fn what_is_refused_is_told_with_its_character() {
         ("*:0/60", "minute 0 with a step of 60 leads past 59, at character 3"),
         ("09:00:00.5", "'.' at character 9 begins a fraction of a second"),
         ("09", "the end after character 2"),
-        ("Mon 09", "stands behind an hour"),
+        ("Mon 09", "follows an hour"),
         ("*-*-* 09:00 Europe/Berlim", "time zone \"Europe/Berlim\" is unknown"),
         ("*-02-30", "never comes before 2100"),
         ("2105-01-01", "never comes before 2100"),
         ("@1790000000", "begins a single instant"),
         ("5..1:00", "a range of hours that runs backwards at character 1"),
-        ("Mon09:00", "'0' at character 4 stands behind the weekday mon"),
+        ("Mon09:00", "'0' at character 4 follows the weekday mon"),
         ("09:00:00:00", "':' at character 9 is not understood here"),
         ("*-*-1~2", "'~' at character 6"),
     ] {
@@ -92,7 +92,7 @@ fn a_fixed_time_in_a_gap_runs_right_after_it_and_one_in_a_fold_once() {
     assert_eq!(next("0/1:30 Europe/Berlin", "2026-10-25T00:00:00Z", 2), ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]);
 }
 
-/// A component drawn at random, and the test of a number.
+/// Returns a random component, and a predicate that says whether the component contains a number.
 fn component(random: &mut fastrand::Rng, least: i64, most: i64, width: usize) -> (String, Box<dyn Fn(i64) -> bool>) {
     if random.u8(..3) == 0 {
         return ("*".to_owned(), Box::new(|_| true));
@@ -150,7 +150,7 @@ fn random_expressions_agree_with_a_walk_over_every_day_and_minute() {
         let text = format!("{weekdays}{year}-{month}{mark}{day} {hour}:{minute}");
         let Ok(expr) = text.parse::<CalendarExpr>() else { continue };
         if from_end && day.contains('/') {
-            continue; // Its steps count from the other side; the manual's own examples above hold that.
+            continue; // The steps of such days go the other way; the manual's examples above cover them.
         }
         let begin = Date::new(2026, 1, 1).number() + random.i64(0..800);
         let matches = |number: i64| {

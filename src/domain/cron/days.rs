@@ -1,6 +1,7 @@
-//! Days that are not the same number in every month: `L`, `LW`, `15W`, `5#2`, `5L`, and the day rule of both day fields.
+//! Days whose number differs from month to month (`L`, `LW`, `15W`, `5#2`, `5L`), and the rule that
+//! joins both day fields.
 //!
-//! Invariant: each letter stands for at most one day of a month, and that day is in this month.
+//! Invariant: each letter selects at most one day of a month, and that day is in this month.
 
 use chrono::{Datelike as _, NaiveDate};
 
@@ -8,14 +9,15 @@ use super::field::Values;
 use super::work;
 use crate::domain::civil::{Date, days_in_month, weekday};
 
-/// A day told by its place in the month. Weekdays count from Sunday = 0.
+/// A day named by its place in the month. Weekdays count from Sunday = 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::domain) enum Letter {
-    /// `L`, or `L-3`: so many days before the last.
+    /// `L` or `L-3`: the day that is `before` days before the last.
     Last { before: u8 },
-    /// `LW`: the last from Monday to Friday.
+    /// `LW`: the last day from Monday to Friday.
     LastWorking,
-    /// `15W`: the nearest from Monday to Friday in the month of that day; none in a month without it.
+    /// `15W`: the day from Monday to Friday nearest to `day` in the same month. A month without
+    /// `day` has no such day.
     Nearest { day: u8 },
     /// `5#2`: the second Friday.
     Nth { weekday: u8, nth: u8 },
@@ -23,17 +25,17 @@ pub(in crate::domain) enum Letter {
     LastOf { weekday: u8 },
 }
 
-/// Both day fields together.
+/// The rule that joins both day fields, day of month and weekday.
 #[derive(Debug, Default)]
 pub(super) struct DayRule {
     pub(super) day: Values,
     pub(super) weekday: Values,
 }
 
-/// What is to be known of a month.
+/// The properties of a month that decide its days.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Month {
-    /// The weekday of its first day.
+    /// The weekday of the first day of the month.
     pub(super) first: u8,
     pub(super) length: u8,
 }
@@ -42,14 +44,15 @@ const SUNDAY: u8 = 0;
 const SATURDAY: u8 = 6;
 
 impl Month {
-    /// That month of that year.
+    /// The month `month` of `year`.
     pub(super) fn of(year: i64, month: i64) -> Self {
         let narrow = |number: i64| u8::try_from(number).unwrap_or(0);
         let first = (weekday(Date::new(year, month, 1).number()) + 1) % 7;
         Self { first: narrow(first), length: narrow(days_in_month(year, month)) }
     }
 
-    /// One of 28 bits: months of the same bit have the same days.
+    /// A mask with a single bit. There are 28 kinds of month; months with the same bit have the
+    /// same days.
     pub(super) fn bit(self) -> u32 {
         1 << (u32::from(self.first) * 4 + u32::from(self.length).saturating_sub(28)).min(31)
     }
@@ -60,7 +63,7 @@ impl Month {
 }
 
 impl Letter {
-    /// The day of the month it stands for.
+    /// Returns the day of the month that this letter selects, if the month has it.
     pub(super) fn day_in(self, month: Month) -> Option<u8> {
         let last = month.length;
         let day = match self {
@@ -86,23 +89,24 @@ impl Letter {
 }
 
 impl DayRule {
-    /// Whether it names days by their place in the month.
+    /// Returns true if a field names days by their place in the month.
     pub(super) fn has_letters(&self) -> bool {
         !self.day.letters.is_empty() || !self.weekday.letters.is_empty()
     }
 
-    /// Whether either field is enough: both are restricted.
+    /// Returns true if both fields are restricted. A day must then match either.
     pub(super) fn is_either(&self) -> bool {
         !self.day.starred && !self.weekday.starred
     }
 
-    /// The days of the month around `date` that match, day 1 as bit 1: either field if both are restricted, else both.
+    /// The matching days of the month of `date`. Bit 1 is day 1. If both fields are restricted, a
+    /// day must match either; otherwise both.
     pub(super) fn days_around(&self, date: NaiveDate) -> u32 {
         let first = date.with_day(1).unwrap_or(date).weekday().num_days_from_sunday();
         self.days_of(Month { first: u8::try_from(first).unwrap_or(SUNDAY), length: date.num_days_in_month() })
     }
 
-    /// The days of such a month that match.
+    /// The matching days of a month of this kind.
     pub(super) fn days_of(&self, month: Month) -> u32 {
         work::step();
         let length = month.length;

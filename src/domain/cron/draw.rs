@@ -1,20 +1,23 @@
-//! What `H` stands for: a number drawn from the job's name, the same on every host, at every start and in every version.
+//! The number that `H` stands for. It is drawn from the job's name, so it is the same on every
+//! host, at every start and in every version.
 //!
-//! The hash is the first eight bytes, big end first, of the SHA-1 of `NAME:FIELD` (as `backup:minute`), so that the fields of
-//! one job are drawn apart and anybody can recompute it with `sha1sum`.
+//! The hash is the first eight bytes, in big-endian order, of the SHA-1 of `NAME:FIELD` (for
+//! example `backup:minute`). The fields of a job thus get independent numbers, and anybody can
+//! recompute them with `sha1sum`.
 
-/// Whose numbers are drawn.
+/// The source of the numbers for `H`.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Draw<'a> {
-    /// The job of that name.
+    /// The numbers of the job with this name.
     Of(&'a str),
-    /// Nobody's yet: every number that could be drawn, to tell whether such a date exists at all.
+    /// Every number that could be drawn. It serves to check whether such a date exists at all.
     Each,
-    /// Nobody's, and none is drawn: what the values hold without any `H`.
+    /// No numbers. The values then contain nothing for an `H`.
     Left,
 }
 
-/// The number drawn for the job `name` in `field`, to be taken modulo how many there are to choose from.
+/// Returns the number drawn for `field` of the job `name`. The caller takes it modulo the number of
+/// choices.
 pub(super) fn number(name: &str, field: &str) -> u64 {
     let mut hash = sha1_smol::Sha1::new();
     for part in [name, ":", field] {

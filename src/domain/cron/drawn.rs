@@ -1,11 +1,11 @@
-//! An expression with the numbers its `H` stand for in their places, for people who want to see them.
+//! The text of an expression with numbers in place of each `H`, for display.
 
 use super::draw::Draw;
 use super::field::Field;
 use super::piece::Piece;
 use super::plan::Fields;
 
-/// `text`, a checked expression, as the job `name` reads it.
+/// Returns `text`, a checked expression, with the numbers of the job `name` in place of each `H`.
 pub(super) fn text_drawn_of(text: &str, name: &str) -> String {
     let words = Piece { text, offset: 0 }.words();
     let told: Vec<String> = words.iter().zip(Fields::rules(words.len())).map(|(word, field)| drawn(*word, field, name)).collect();

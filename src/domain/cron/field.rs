@@ -1,24 +1,27 @@
-//! One field of a cron expression: its text to the values it stands for, by the rules of crontab(5) and its common additions.
+//! A field of a cron expression: parses its text into values, by the rules of crontab(5) and its
+//! common additions.
 //!
-//! This is the one reader of fields: plans, descriptions and `schedctl` all take the values from here.
-//! Invariant: a field that is read means what crontab(5) says, or is refused by name and position; nothing is guessed.
+//! No other code parses fields: plans, descriptions and `schedctl` all take the values from here.
+//! Invariant: a parsed field means what crontab(5) says. Any other text is refused with its name
+//! and position; nothing is guessed.
 
 use super::days::Letter;
 use super::draw::{self, Draw};
 use super::piece::{Fault, Piece};
 use super::set::Set;
 
-/// The rules of one field.
+/// The rules of a field.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::domain) struct Field {
     pub(super) name: &'static str,
-    /// The word for one value.
+    /// The unit of a value, such as `minute`.
     pub(in crate::domain) unit: &'static str,
     pub(super) min: u16,
     pub(super) max: u16,
-    /// After how many values it starts again; none = a range in it may not run backwards.
+    /// The number of values after which the field starts again. `None` means that a range may not
+    /// run backwards.
     wraps_after: Option<u16>,
-    /// What `H` is drawn from where it names no range; none = it may not be drawn.
+    /// The range from which a bare `H` is drawn. `None` means that the field takes no `H`.
     drawn: Option<(u16, u16)>,
     pub(super) names: &'static [&'static str],
     kind: Kind,
@@ -31,25 +34,26 @@ enum Kind {
     Weekday,
 }
 
-/// What a field stands for.
+/// The values that a field selects.
 #[derive(Debug, Default)]
 pub(in crate::domain) struct Values {
-    /// As numbers; of years what is above 1970.
+    /// The numbers. Years are counted from 1970.
     pub(super) set: Set,
-    /// As places in a month.
+    /// The days named by their place in a month.
     pub(in crate::domain) letters: Vec<Letter>,
-    /// Begins with `*` (or is `?`): Debian's flag for the day rule and for jobs that follow real time.
+    /// True if the text begins with `*` or is `?`. Debian's cron uses this flag for the day rule
+    /// and for jobs that follow real time.
     pub(in crate::domain) starred: bool,
-    /// Each `H`, also one whose number is in the set.
+    /// Each `H` of the text, including one whose number is in the set.
     pub(in crate::domain) drawn: Vec<Drawn>,
 }
 
-/// One `H`.
+/// An `H` of a field.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::domain) struct Drawn {
-    /// The range it names, as in `H(0-29)`.
+    /// The range that the text names, as in `H(0-29)`.
     pub(in crate::domain) range: Option<(u16, u16)>,
-    /// Its step, as in `H/15`.
+    /// The step, as in `H/15`.
     pub(in crate::domain) step: Option<u16>,
 }
 
@@ -61,11 +65,11 @@ const FIRST_YEAR: u16 = 1970;
 pub(in crate::domain) static SECOND: Field = plain("second", 0, 59);
 pub(in crate::domain) static MINUTE: Field = plain("minute", 0, 59);
 pub(in crate::domain) static HOUR: Field = Field { wraps_after: Some(24), ..plain("hour", 0, 23) };
-/// `H` is drawn from the days each month has.
+/// The day of month. `H` is drawn only from the days that every month has.
 pub(in crate::domain) static DAY: Field =
     Field { drawn: Some((1, 28)), kind: Kind::Day, unit: "day", ..plain("day of month", 1, 31) };
 pub(in crate::domain) static MONTH: Field = Field { wraps_after: Some(12), names: MONTHS, ..plain("month", 1, 12) };
-/// 0 and 7 are both Sunday; the set holds 0 to 6.
+/// The weekday. 0 and 7 are both Sunday; the set contains 0 to 6.
 pub(in crate::domain) static WEEKDAY: Field =
     Field { wraps_after: Some(7), drawn: Some((0, 6)), names: WEEKDAYS, kind: Kind::Weekday, ..plain("weekday", 0, 7) };
 pub(in crate::domain) static YEAR: Field = Field { drawn: None, ..plain("year", FIRST_YEAR, 2099) };
@@ -75,7 +79,7 @@ const fn plain(name: &'static str, min: u16, max: u16) -> Field {
 }
 
 impl Field {
-    /// The values `piece` stands for in this field.
+    /// Returns the values that `piece` selects in this field.
     pub(super) fn read(&self, piece: Piece<'_>, draw: Draw<'_>) -> Result<Values, Fault> {
         if self.kind != Kind::Plain && piece.text == "?" {
             return Ok(self.whole());
@@ -87,29 +91,29 @@ impl Field {
         Ok(values)
     }
 
-    /// Every value of the field.
+    /// Returns every value of the field.
     pub(in crate::domain) fn whole(&self) -> Values {
         let mut values = Values { starred: true, ..Values::default() };
         self.put(&mut values.set, (self.min, self.max), 1);
         values
     }
 
-    /// How many values the field has.
+    /// Returns the number of values of the field.
     pub(in crate::domain) fn count(&self) -> u16 {
         self.wraps_after.unwrap_or(self.max - self.min + 1)
     }
 
-    /// The numbers among `values`, in rising order.
+    /// Returns the numbers among `values`, in rising order.
     pub(in crate::domain) fn numbers(&self, values: &Values) -> impl Iterator<Item = u16> {
         values.set.iter().map(|value| value + self.base())
     }
 
-    /// `value` within the field: that of a range may be past the field's end.
+    /// Returns `value` folded into the field. The last value of a range may be past the field's end.
     pub(in crate::domain) fn folded(&self, value: u16) -> u16 {
         self.wraps_after.map_or(value, |period| (value - self.min) % period + self.min)
     }
 
-    /// What the numbers of a set are counted from.
+    /// Returns the number from which the numbers of a set are counted.
     fn base(&self) -> u16 {
         if self.min == FIRST_YEAR { FIRST_YEAR } else { 0 }
     }
@@ -147,19 +151,21 @@ impl Field {
         Ok(())
     }
 
-    /// Puts each `step`-th value of a range, which may run on past the field's end.
+    /// Inserts each `step`-th value of a range. The range may run past the field's end.
     fn put(&self, set: &mut Set, (first, last): (u16, u16), step: u16) {
         for value in (first..=last).step_by(usize::from(step)) {
             set.insert(self.folded(value) - self.base());
         }
     }
 
-    /// First and last value; the last is past the field's end when the range wraps.
+    /// Parses the first and the last value. The last value is past the field's end if the range
+    /// wraps.
     fn read_range(&self, base: Piece<'_>, step: Option<Piece<'_>>) -> Result<(u16, u16), Fault> {
         let (low, high) = base.split_once('-');
         let first = self.read_bound(low)?;
         let Some(high) = high else {
-            // A step makes one value a range to the field's end: not in Vixie's cron, but what everyone means by it.
+            // A step makes a single value a range to the field's end. Vixie's cron does not do so,
+            // but everyone means it.
             return Ok((first, if step.is_some() { self.max } else { first }));
         };
         let last = self.read_bound(high)?;
@@ -195,7 +201,7 @@ impl Field {
                 "does not say which weekday (the last Friday is 5L, Saturday 6)"
             }
             () if text.contains('=') => "sets a variable (a job's zone is tz, or --tz)",
-            () if text.contains('~') => "is drawn anew at each start elsewhere (H(0-30) is drawn once for each job)",
+            () if text.contains('~') => "uses ~, which other crons draw anew at each start (H(0-30) is drawn once for each job)",
             () => "is not understood",
         };
         Err(piece.fault(format!("{name} {text:?} at character {at} {is}, wanted {wanted}")))
@@ -206,14 +212,14 @@ impl Field {
         if !step.is_number() {
             return Err(step.fault(format!("{name} step {text:?} at character {at} is not a number, wanted 1 or more")));
         }
-        // A step past the field's end is allowed and takes the first value only, however far past.
+        // A step past the field's end is allowed, however far. It selects only the first value.
         match text.parse::<u16>().unwrap_or(u16::MAX) {
             0 => Err(step.fault(format!("{name} step {text} at character {at} never moves on, wanted 1 or more"))),
             width => Ok(width),
         }
     }
 
-    /// The range an `H` or `H(a-b)` is drawn from; none if `base` is no `H`.
+    /// Returns the range from which `H` or `H(a-b)` is drawn, or `None` if `base` is not an `H`.
     fn read_drawn(&self, base: Piece<'_>) -> Result<Option<(u16, u16)>, Fault> {
         let Some(rest) = base.without_prefix("H") else { return Ok(None) };
         let Some((low, high)) = self.drawn else {
@@ -239,7 +245,7 @@ impl Field {
         Ok(Some((first, last)))
     }
 
-    /// A place in the month; none if `piece` is a number, a name, a range or an `H`.
+    /// Returns a place in the month, or `None` if `piece` is a number, a name, a range or an `H`.
     fn read_letter(&self, piece: Piece<'_>) -> Result<Option<Letter>, Fault> {
         match self.kind {
             Kind::Plain => Ok(None),
@@ -275,7 +281,7 @@ impl Field {
     }
 
     fn read_weekday_letter(&self, piece: Piece<'_>) -> Result<Option<Letter>, Fault> {
-        // 7 is Sunday as 0 is.
+        // Both 0 and 7 are Sunday.
         let weekday = |piece| self.read_bound(piece).map(|value| u8::try_from(value % 7).unwrap_or(0));
         if let (day, Some(nth)) = piece.split_once('#') {
             let weekday = weekday(day)?;

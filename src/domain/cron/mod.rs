@@ -1,7 +1,9 @@
-//! Cron expressions: the crontab(5) language with its common additions (seconds, years, `L`, `W`, `#`, `?`, `H`).
+//! Cron expressions: the crontab(5) language with its common additions (seconds, years, `L`, `W`,
+//! `#`, `?`, `H`).
 //!
-//! Invariant: an expression that was read has at least one occurrence before 2100, and what it means is what Debian's
-//! crontab(5) and cron(8) say. The `cron` crate is the calendar engine behind `plan`; its own dialect stays behind it.
+//! Invariant: a parsed expression has at least one occurrence before 2100. It means what Debian's
+//! crontab(5) and cron(8) say. The `cron` crate is the calendar engine behind `plan`; no other
+//! module sees that crate's own dialect.
 
 mod days;
 mod draw;
@@ -36,7 +38,8 @@ pub(in crate::domain) use self::search::{Wall, first_from};
 #[cfg(test)]
 pub(in crate::domain) use self::work::steps_of;
 
-/// A checked cron expression. Cheap to clone; two are equal when their texts are.
+/// A checked cron expression. It is cheap to clone. Two expressions are equal when their texts are
+/// equal.
 #[derive(Clone)]
 pub struct CronExpr {
     text: Arc<str>,
@@ -44,15 +47,15 @@ pub struct CronExpr {
     clock_changes: ClockChanges,
 }
 
-/// Why a text is no cron expression.
+/// The reason why a text is not a cron expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cron {text:?}: {problem}")]
 pub struct CronError {
-    /// The expression, cut when it is long.
+    /// The expression, cut if it is long.
     pub text: String,
-    /// What is wrong, at which character (counted from 1), and what was wanted.
+    /// The fault, the character where it begins (counted from 1), and what was wanted.
     pub problem: String,
-    /// The byte of the expression at which the fault begins; its length when something is missing at the end.
+    /// The byte at which the fault begins, or the length if something is missing at the end.
     pub offset: usize,
 }
 
@@ -62,47 +65,50 @@ impl CronExpr {
         &self.text
     }
 
-    /// The expression as the job `name` reads it: with its own numbers for `H`, and its rule for clock changes.
+    /// The expression for the job `name`, with the job's own numbers for `H` and its rule for clock
+    /// changes.
     #[must_use]
     pub fn for_job(&self, name: &str, clock_changes: ClockChanges) -> Self {
         let text = self.text.clone();
-        // It was read before, so it can be read again.
+        // The text was parsed before, so it can be parsed again.
         let drawn = self.plan.is_drawn().then(|| read::plan_drawn_of(&text, name)).flatten();
         let plan = drawn.map_or_else(|| self.plan.clone(), Arc::new);
         Self { text, plan, clock_changes }
     }
 
-    /// Whether what it stands for depends on the job's name: it has an `H`.
+    /// Returns true if the expression has an `H`, so that its times depend on the job's name.
     pub fn is_drawn(&self) -> bool {
         self.plan.is_drawn()
     }
 
-    /// Its text with the numbers the job `name` has in the places of `H`.
+    /// The text with the numbers of the job `name` in place of each `H`.
     pub fn text_for(&self, name: &str) -> String {
         if self.is_drawn() { drawn::text_drawn_of(&self.text, name) } else { self.text.to_string() }
     }
 
-    /// The texts of its day of month and its weekday, if both are restricted: then either is enough, which surprises many.
+    /// Returns the texts of the day of month and the weekday if both are restricted. A day must
+    /// then match either, which surprises many people.
     pub fn either_day(&self) -> Option<(&str, &str)> {
         read::day_texts(&self.text).filter(|_| self.plan.is_either_day())
     }
 
-    /// Whether it is `@reboot`: at no time of any clock, once after each boot of a host.
+    /// Returns true for `@reboot`: no time of any clock, but once after each boot of a host.
     pub fn is_at_boot(&self) -> bool {
         self.plan.is_at_boot()
     }
 
-    /// Whether it follows real time through clock changes where its job has no other rule: its minute or hour begins with `*`.
+    /// Returns true if the minute or hour begins with `*`. The expression then follows real time
+    /// through clock changes, unless its job sets another rule.
     pub fn follows_real_time(&self) -> bool {
         self.plan.is_wild()
     }
 
-    /// The first occurrence in `zone` at or after the second `from`.
+    /// Returns the first occurrence in `zone` at or after the second `from`.
     pub(in crate::domain) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
         search::first_from(&*self.plan, zone, self.clock_changes, from)
     }
 
-    /// The days of a month on which it may come by the wall clock, day 1 as bit 1.
+    /// The days of a month on which the expression may occur by the wall clock. Bit 1 is day 1.
     pub(in crate::domain) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         self.plan.days_of_month(year, month)
     }

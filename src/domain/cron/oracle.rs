@@ -1,5 +1,6 @@
-//! A second reading of Debian's crontab(5) and cron(8), written apart from the code it judges: random expressions whose
-//! values are known by construction, and a walker that looks at every real minute as the daemon of the man page would.
+//! A second implementation of Debian's crontab(5) and cron(8), written independently of the code it
+//! checks. It draws random expressions whose values are known by construction. A walker then visits
+//! every real minute as the daemon of the manual page would.
 
 mod walker;
 
@@ -20,7 +21,8 @@ use crate::domain::schedule::{Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneName};
 
-/// A field: its text, the numbers and signs it stands for, whether the text begins with `*`.
+/// A field with known values: its text, the numbers and signs it selects, and whether the text
+/// begins with `*`.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) text: String,
@@ -29,7 +31,7 @@ pub(super) struct Known {
     starred: bool,
 }
 
-/// A day by its place in the month, in words of the oracle's own.
+/// A day named by its place in the month. This type is independent of the code under test.
 #[derive(Debug, Clone, Copy)]
 enum Sign {
     Last,
@@ -39,10 +41,12 @@ enum Sign {
     LastOf(i64),
 }
 
-/// Of how many occurrences of a case each is compared; a wild job has thousands, all alike.
+/// The maximum number of occurrences compared for each case. A job that follows real time has
+/// thousands, all alike.
 const COMPARED: usize = 300;
 
-/// Zones with gaps and folds of an hour, half an hour, two hours, at midnight, by Ramadan; the last two are corrections.
+/// Zones with gaps and folds of an hour, half an hour and two hours, at midnight, and by Ramadan.
+/// The last two changes are corrections.
 const ZONES: [(&str, i16); 9] = [
     ("Europe/Berlin", 2026),
     ("America/New_York", 2026),
@@ -66,7 +70,7 @@ static WINDOWS: LazyLock<Vec<Window>> = LazyLock::new(|| {
     windows
 });
 
-/// The clock changes of a zone from the beginning of one year to that of another.
+/// The clock changes of a zone from the start of year `first` to the start of year `end`.
 fn changes_of(zone: &Zone, first: i16, end: i16) -> Vec<Timestamp> {
     let new_year = |year| Date::new(year, 1, 1).unwrap().in_tz("UTC").unwrap().timestamp();
     let until = new_year(end);
@@ -74,7 +78,7 @@ fn changes_of(zone: &Zone, first: i16, end: i16) -> Vec<Timestamp> {
 }
 
 impl Sign {
-    /// Whether `date` is that day, by looking at every day of its month.
+    /// Returns true if `date` is the day this sign selects. It looks at every day of the month.
     fn holds(self, date: Date) -> bool {
         let number = |date: Date| i64::from(date.weekday().to_sunday_zero_offset());
         let is_working = |date: &Date| (1..=5).contains(&number(*date));
@@ -103,7 +107,8 @@ impl Known {
     }
 }
 
-/// One item of a field from `min` to `max`; `wraps` = after how many values a range may go on from the start.
+/// An item of a field from `min` to `max`. `wraps` is the number of values after which a range
+/// starts again.
 fn item(min: i64, max: i64, wraps: Option<i64>) -> impl Strategy<Value = Known> {
     (0..5_u8, min..=max, min..=max, 1..(max * 2)).prop_map(move |(kind, a, b, step)| {
         let (low, high) = if wraps.is_none() && a > b { (b, a) } else { (a, b) };
@@ -151,7 +156,7 @@ fn field(
     prop_oneof![starred_of_ten => Just(all), 10 - starred_of_ten => listed]
 }
 
-/// Hours in which the clocks of the windows change, for half of the cases.
+/// The hours in which the clocks of the windows change. Half of the cases use them.
 fn night_hour() -> impl Strategy<Value = Known> {
     select(vec![
         Known::of_numbers("2", [2], false),
@@ -163,7 +168,7 @@ fn night_hour() -> impl Strategy<Value = Known> {
     ])
 }
 
-/// Minute, hour, day of month, month, weekday.
+/// The fields minute, hour, day of month, month and weekday.
 pub(super) fn expression() -> impl Strategy<Value = [Known; 5]> {
     let numbers = |rules: (i64, i64, Option<i64>), starred_of_ten| field(rules, starred_of_ten, item(rules.0, rules.1, rules.2));
     let hour = prop_oneof![night_hour(), numbers((0, 23, Some(24)), 2)];
@@ -185,11 +190,13 @@ fn rule() -> impl Strategy<Value = ClockChanges> {
     (gap, fold).prop_map(|(gap, fold)| ClockChanges { gap, fold })
 }
 
-/// Holds an expression's occurrences from a minute of the window on against the walker's; gives how many were compared.
+/// Compares the occurrences of an expression after `from` in the window with those of the walker.
+/// Returns how many were compared.
 fn check(window: &Window, fields: &[Known; 5], rule: ClockChanges, from: i64) -> Result<usize, TestCaseError> {
     let text = fields.iter().map(|field| field.text.as_str()).collect::<Vec<_>>().join(" ");
     let Ok(expr) = text.parse::<CronExpr>() else {
-        // Only a date that does not exist may be refused: 30 February, 31 of short months, two signs that exclude each other.
+        // Only a date that does not exist may be refused: 30 February, day 31 of short months, or
+        // two signs that exclude each other.
         let day = &fields[2];
         let may_never_come = day.values.iter().all(|day| *day > 29) || !fields[4].signs.is_empty();
         prop_assert!(may_never_come, "{} is refused", text);
@@ -228,7 +235,8 @@ proptest! {
     }
 }
 
-/// Each zone of the system with each of its clock changes from 1990 to 2040, some expressions each.
+/// Checks some expressions at the clock changes of each zone of the system from 1990 to 2040.
+/// `only_each` selects a sample of the changes.
 fn every_zone(expressions: usize, only_each: usize) {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[5; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);

@@ -1,15 +1,16 @@
-//! Parts of an expression that know where they stand in it, so that every refusal can point at a character.
+//! Parts of an expression that know their position in it, so that every error can point at a
+//! character.
 //!
-//! The text is ASCII here, so a byte offset plus one is the character's position.
+//! The text is ASCII here, so the position of a character is its byte offset plus one.
 
-/// A part of the expression and where it begins in it, in bytes.
+/// A part of the expression, and the byte at which it begins.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Piece<'a> {
     pub(super) text: &'a str,
     pub(super) offset: usize,
 }
 
-/// What is wrong, and at which byte of the expression.
+/// A problem, and the byte of the expression at which it begins.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) offset: usize,
@@ -17,7 +18,7 @@ pub(super) struct Fault {
 }
 
 impl<'a> Piece<'a> {
-    /// The 1-based position of its first character.
+    /// The position of the first character, counted from 1.
     pub(super) fn position(self) -> usize {
         self.offset + 1
     }
@@ -39,7 +40,7 @@ impl<'a> Piece<'a> {
         })
     }
 
-    /// What stands before the first `separator` and what after it.
+    /// Splits at the first `separator` into the text before it and the text after it.
     pub(super) fn split_once(self, separator: char) -> (Piece<'a>, Option<Piece<'a>>) {
         match self.text.split_once(separator) {
             Some((before, after)) => {
@@ -50,13 +51,13 @@ impl<'a> Piece<'a> {
         }
     }
 
-    /// What is left without `prefix`, in any case.
+    /// Returns the text without `prefix`, which matches in any case (upper or lower).
     pub(super) fn without_prefix(self, prefix: &str) -> Option<Piece<'a>> {
         let (head, text) = self.text.split_at_checked(prefix.len())?;
         head.eq_ignore_ascii_case(prefix).then_some(Piece { text, offset: self.offset + prefix.len() })
     }
 
-    /// What is left without `suffix`, in any case.
+    /// Returns the text without `suffix`, which matches in any case (upper or lower).
     pub(super) fn without_suffix(self, suffix: &str) -> Option<Piece<'a>> {
         let (text, tail) = self.text.split_at_checked(self.text.len().checked_sub(suffix.len())?)?;
         tail.eq_ignore_ascii_case(suffix).then_some(Piece { text, ..self })

@@ -1,8 +1,12 @@
-//! The fields of an expression as a question to the `cron` crate: which wall clock time matches next.
+//! The plan of a cron expression: its fields as a query to the `cron` crate for the next matching
+//! wall clock time.
 //!
-//! Invariant: the crate sees explicit numbers in its own counting and no zone (a wall clock time is passed as if it were
-//! UTC), so neither its dialect nor its handling of clock changes can reach a job. Days it has no words for (`L`, `15W`, `5#2`)
-//! it does not see at all: of the times of every day those of the right days are taken, by [`DayRule`].
+//! Invariant: the crate sees explicit numbers in its own counting, and no zone; a wall clock time
+//! is passed as if it were UTC. So neither the crate's dialect nor its handling of clock changes
+//! can reach a job.
+//!
+//! The crate has no syntax for some days (`L`, `15W`, `5#2`). If an expression names such days, the
+//! crate yields the times of every day, and [`DayRule`] selects the right days.
 
 use std::fmt::Write as _;
 use std::str::FromStr as _;
@@ -17,10 +21,11 @@ use super::search::Wall;
 use super::set::Set;
 use super::work;
 
-/// A read expression.
+/// A parsed expression.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// One, or two of which either may match (both day fields restricted).
+    /// A single schedule, or two if both day fields are restricted. A time matches if either
+    /// schedule does.
     either: Vec<::cron::Schedule>,
     days: DayRule,
     months: Set,
@@ -31,12 +36,12 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// `@reboot`: no time of any clock.
+    /// The plan of `@reboot`, which has no time of any clock.
     pub(super) fn at_boot() -> Self {
         Self { is_at_boot: true, ..Self::default() }
     }
 
-    /// The plan of these fields. There may be no such time.
+    /// Makes the plan of these fields. The resulting plan may have no occurrence.
     pub(super) fn of(values: Fields) -> Result<Self, Fault> {
         let Fields { second, minute, hour, day, month, weekday, year } = &values;
         let clock = format!("{} {} {}", listed(second, 60, 0), listed(minute, 60, 0), listed(hour, 24, 0));
@@ -64,7 +69,7 @@ impl Plan {
 }
 
 impl Wall for Plan {
-    /// Its minute or hour field begins with `*` (cron(8) of Debian).
+    /// Returns true if the minute or hour field begins with `*`, as in cron(8) of Debian.
     fn is_wild(&self) -> bool {
         self.wild
     }
@@ -76,7 +81,7 @@ impl Wall for Plan {
             if !self.days.has_letters() {
                 return Some(found.timestamp());
             }
-            // Not yet past in this month, this day as bit 0.
+            // The matching days from this day to the end of its month. Bit 0 is this day.
             let days = self.days.days_around(found.date_naive()) >> found.day();
             let date = match days.trailing_zeros() {
                 0 => return Some(found.timestamp()),
@@ -89,7 +94,7 @@ impl Wall for Plan {
 }
 
 impl Plan {
-    /// The days of a month that match, day 1 as bit 1.
+    /// The days of a month that match. Bit 1 is day 1.
     pub(super) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         if self.names_month(year, month) { self.days.days_of(Month::of(year, month)) } else { 0 }
     }
@@ -99,23 +104,24 @@ impl Plan {
         names(&self.years, year - i64::from(YEAR.min)) && names(&self.months, month)
     }
 
-    /// Whether it depends on the job's name: it has an `H`.
+    /// Returns true if the plan depends on the job's name because the expression has an `H`.
     pub(super) fn is_drawn(&self) -> bool {
         self.is_drawn
     }
 
-    /// Whether one of the two day fields is enough.
+    /// Returns true if both day fields are restricted. A day must then match either.
     pub(super) fn is_either_day(&self) -> bool {
         self.days.is_either()
     }
 
-    /// Whether it is `@reboot`.
+    /// Returns true for `@reboot`.
     pub(super) fn is_at_boot(&self) -> bool {
         self.is_at_boot
     }
 
-    /// The first day that matches in a month after that of `date`. The crate is not asked: it takes a microsecond a month, and
-    /// days like the first as a last Friday never come. There are no more than 28 kinds of month, each looked at once.
+    /// Returns the first matching day in a month after that of `date`. The crate is not used here:
+    /// it takes a microsecond for each month, and some days never come, such as day 1 that is a
+    /// last Friday. There are at most 28 kinds of month, and each kind is examined once.
     fn first_day_after_month_of(&self, date: NaiveDate) -> Option<NaiveDate> {
         let next = i64::from(date.year()) * 12 + i64::from(date.month());
         let mut empty = 0_u32;
@@ -156,12 +162,13 @@ pub(in crate::domain) struct Fields {
 }
 
 impl Fields {
-    /// The rules of `count` fields in their order: five begin with the minute.
+    /// Returns the rules of `count` fields in their order. An expression of five fields begins with
+    /// the minute.
     pub(super) fn rules(count: usize) -> impl Iterator<Item = &'static Field> {
         [&SECOND, &MINUTE, &HOUR, &DAY, &MONTH, &WEEKDAY, &YEAR].into_iter().skip(usize::from(count < 6))
     }
 
-    /// Reads five fields, six (leading seconds) or seven (trailing years).
+    /// Parses five fields, six (leading seconds) or seven (trailing years).
     pub(super) fn read(fields: &[Piece<'_>], draw: Draw<'_>) -> Result<Self, Fault> {
         let (second, rest) = match fields {
             [second, rest @ ..] if matches!(rest.len(), 5 | 6) => (SECOND.read(*second, draw)?, rest),
@@ -199,7 +206,8 @@ fn wrong_count(fields: &[Piece<'_>]) -> Fault {
     Fault { offset, problem }
 }
 
-/// The values, each plus `base`, as the crate's list; `*` when it is all `count` of them.
+/// Formats the values, each plus `base`, as a list for the crate. Returns `*` if all `count` values
+/// are set.
 fn listed(values: &Values, count: u32, base: u16) -> String {
     if values.set.len() == count {
         return "*".to_owned();

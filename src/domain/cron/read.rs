@@ -1,4 +1,4 @@
-//! A text to a plan: its words, the macros, and whether it ever comes.
+//! Parses a text into a plan: its fields, its macros, and the check that it has an occurrence.
 
 use std::time::Duration;
 
@@ -10,13 +10,14 @@ use super::search::Wall as _;
 use crate::domain::duration::{format_duration, parse_duration};
 use crate::domain::wording::end_within;
 
-/// The longest expression, in bytes.
+/// The maximum length of an expression, in bytes.
 pub const LONGEST_EXPRESSION: usize = 1_000;
 
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 const LONGEST_PERIOD: Duration = Duration::from_secs(3_650 * 86_400);
 
-/// The plan of an expression that has an occurrence; drawn for a job without a name if it has an `H`.
+/// Returns the plan of an expression that has an occurrence. An `H` gets the numbers of a job with
+/// an empty name.
 pub(super) fn read(text: &str) -> Result<Plan, Fault> {
     let words = words_of(text)?;
     let plan = plan_of(&words, Draw::Of(""))?;
@@ -30,7 +31,8 @@ pub(super) fn read(text: &str) -> Result<Plan, Fault> {
     if possible.is_drawn() { plan_of(&words, Draw::Of("")) } else { Ok(possible) }
 }
 
-/// The fault of an expression without an occurrence: of the day of month, or of the weekday where every day would not help.
+/// Returns the fault for an expression without an occurrence. The fault names the day of month if
+/// `*` in its place would help, else the weekday.
 fn never(words: &[Piece<'_>]) -> Fault {
     let day = place_of_day(words);
     let any_day: Vec<Piece<'_>> =
@@ -42,29 +44,31 @@ fn never(words: &[Piece<'_>]) -> Fault {
     Fault { offset, problem: format!("{name} {text} at character {at} never comes before 2100, wanted a day that exists") }
 }
 
-/// Which of the words is the day of month; the weekday is two further.
+/// Returns the index of the day of month among the words. The weekday is two words further.
 fn place_of_day(words: &[Piece<'_>]) -> usize {
     if words.len() > 5 { 3 } else { 2 }
 }
 
-/// The texts of the day of month and the weekday of a checked expression; none if it is one word.
+/// Returns the texts of the day of month and the weekday of a checked expression, or `None` for a
+/// macro.
 pub(super) fn day_texts(text: &str) -> Option<(&str, &str)> {
     let words = words_of(text).ok()?;
     let day = place_of_day(&words);
     Some((words.get(day)?.text, words.get(day + 2)?.text))
 }
 
-/// The fields of a checked expression, without the numbers of `H`; none of `@reboot`.
+/// Returns the fields of a checked expression without the numbers of `H`, or `None` for `@reboot`.
 pub(in crate::domain) fn fields_of(text: &str) -> Option<Fields> {
     read_fields(&words_of(text).ok()?, Draw::Left).ok().flatten()
 }
 
-/// The plan of an expression as the job `name` has it; none if it cannot be read.
+/// Returns the plan of an expression for the job `name`, or `None` if the text cannot be parsed.
 pub(super) fn plan_drawn_of(text: &str, name: &str) -> Option<Plan> {
     plan_of(&words_of(text).ok()?, Draw::Of(name)).ok()
 }
 
-/// The period of `@every 90s`; none of any other text. 1 s to 10 years.
+/// Returns the period of `@every 90s`, or `None` for any other text. A period may be 1 s to 10
+/// years long.
 pub fn period_of(text: &str) -> Option<Result<Duration, CronError>> {
     let word = Piece { text, offset: 0 }.words().into_iter().next()?;
     if !word.text.eq_ignore_ascii_case("@every") {
@@ -99,7 +103,7 @@ fn plan_of(words: &[Piece<'_>], draw: Draw<'_>) -> Result<Plan, Fault> {
     read_fields(words, draw)?.map_or_else(|| Ok(Plan::at_boot()), Plan::of)
 }
 
-/// The fields the words stand for; none of `@reboot`.
+/// Returns the fields that the words select, or `None` for `@reboot`.
 fn read_fields(words: &[Piece<'_>], draw: Draw<'_>) -> Result<Option<Fields>, Fault> {
     match words {
         [] => Err(Fault { offset: 0, problem: "is empty, wanted 5 fields as in \"30 2 * * *\"".to_owned() }),

@@ -1,7 +1,8 @@
-//! From wall clock times to instants: the rule for clock changes, and the search forwards.
+//! Converts wall clock times to instants: the rule for clock changes, and the forward search.
 //!
-//! Which times count in a gap and in a fold says [`ClockChanges`]. The instants of an expression are one fixed set of whole
-//! seconds, so every answer is strictly later (or not later) than what was asked from.
+//! [`ClockChanges`] says which times count in a gap and in a fold. The instants of an expression
+//! are a fixed set of whole seconds. So every search returns an instant that does not lie before
+//! the instant it began from.
 
 use super::stretch::{Change, LONGEST_OFFSET, Stretch};
 use super::work;
@@ -11,16 +12,17 @@ use crate::domain::zone::Zone;
 
 const END: i64 = UnixMillis::END / 1000;
 
-/// A schedule read on a wall clock, which knows of no zone.
+/// A schedule on a wall clock, without a zone.
 pub(in crate::domain) trait Wall {
-    /// Whether it follows real time through clock changes.
+    /// Returns true if the schedule follows real time through clock changes.
     fn is_wild(&self) -> bool;
 
-    /// The first matching wall clock time at or after `local`, both in seconds since 1970 as the wall clock counts.
+    /// Returns the first matching wall clock time at or after `local`. Both are seconds since 1970
+    /// by the wall clock.
     fn first_local_from(&self, local: i64) -> Option<i64>;
 }
 
-/// The first occurrence of `plan` at or after the second `from`.
+/// Returns the first occurrence of `plan` at or after the second `from`.
 pub(in crate::domain) fn first_from<W: Wall>(plan: &W, zone: &Zone, rule: ClockChanges, from: i64) -> Option<i64> {
     let (gap, fold) = if plan.is_wild() { rule.of_real_time() } else { rule.of_fixed_times() };
     let mut at = from;
@@ -42,14 +44,15 @@ pub(in crate::domain) fn first_from<W: Wall>(plan: &W, zone: &Zone, rule: ClockC
         let Some(end) = stretch.end else {
             return next.map(|next| next - stretch.offset).filter(|next| *next < END);
         };
-        // What the second pass shows again does not count in the first.
+        // A time that the clock shows again in the second pass does not count in the first pass.
         let clock_end = match fold {
             Fold::Last if end.is_seasonal() => end.clock_before.min(end.clock_after),
             _ => end.clock_before,
         };
         at = match next {
             Some(next) if next < clock_end => return Some(next - stretch.offset).filter(|next| *next < END),
-            // Far from the end of the stretch no clock change can bring back a time before `next`: jump near it.
+            // Far from the end of the stretch, no clock change can bring back a time before `next`.
+            // So jump to a point near it.
             _ if end.at - at > LONGEST_OFFSET => end.at.max(next? - LONGEST_OFFSET),
             _ => end.at,
         };

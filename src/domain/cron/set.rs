@@ -1,8 +1,9 @@
-//! A set of small numbers as bits: to put one in costs the same however many there are, so that no list is slow to read.
+//! A set of small numbers as bits. The cost of an insertion does not depend on the size of the set,
+//! so no list is slow to parse.
 
 use super::work;
 
-/// Numbers from 0 to 191.
+/// A set of numbers from 0 to 191.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Set([u64; 3]);
 
@@ -22,7 +23,7 @@ impl Set {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// In rising order.
+    /// The numbers in rising order.
     pub(super) fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         (0..192).filter(|value| self.has(*value))
     }

@@ -1,36 +1,41 @@
-//! A stretch of real time during which a zone's clock runs evenly, and how the clock was set at its start.
+//! A stretch of real time during which the clock of a zone runs evenly, and the clock change at its
+//! start.
 //!
-//! Invariant: within a stretch wall clock = real time + `offset`, so dates are computed by addition alone.
+//! Invariant: within a stretch, wall clock = real time + `offset`. So dates are computed by
+//! addition alone.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// The longest lead or lag of a wall clock on UTC, in seconds; also bounds any one clock change.
+/// The maximum distance of a wall clock from UTC, in seconds. It also bounds the size of any clock
+/// change.
 pub(super) const LONGEST_OFFSET: i64 = 26 * 3600;
 
-/// Clock changes of at least this many seconds are corrections, not summer time: "the new time is used immediately"
-/// (cron(8) of Debian).
+/// The minimum size of a correction, in seconds. A larger change is not summer time: "the new time
+/// is used immediately" (cron(8) of Debian).
 pub(super) const CORRECTION: i64 = 3 * 3600;
 
-/// Part of a zone's time line without a clock change, seen from an instant in it.
+/// A part of a zone's time line without a clock change, as seen from an instant in it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stretch {
-    /// Seconds the wall clock is ahead of UTC.
+    /// The seconds by which the wall clock is ahead of UTC.
     pub(super) offset: i64,
-    /// The clock change it ends with, or one of the abbreviation alone.
+    /// The change that ends the stretch. It may change only the abbreviation of the zone, not the
+    /// clock.
     pub(super) end: Option<Change>,
-    /// The clock change it began with, if that was less than [`CORRECTION`] before the instant asked for.
+    /// The clock change that began the stretch, if it was less than [`CORRECTION`] before the
+    /// instant in question.
     pub(super) start: Option<Change>,
 }
 
 /// A clock change.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change {
-    /// The first second after it.
+    /// The first second after the change.
     pub(super) at: i64,
-    /// What the wall clock would have shown then.
+    /// The time the wall clock would have shown at `at` without the change.
     pub(super) clock_before: i64,
-    /// What it shows.
+    /// The time the wall clock shows at `at`.
     pub(super) clock_after: i64,
 }
 
@@ -39,14 +44,14 @@ impl Change {
         Self { at, clock_before: at + offset_before, clock_after: at + offset_after }
     }
 
-    /// Whether it is summer time and its like, and no correction of the clock.
+    /// Returns true if the change is summer time or similar, and not a correction of the clock.
     pub(super) fn is_seasonal(&self) -> bool {
         (self.clock_after - self.clock_before).abs() < CORRECTION
     }
 }
 
 impl Stretch {
-    /// The stretch the second `at` lies in.
+    /// Returns the stretch that contains the second `at`.
     pub(super) fn around(rules: &TimeZone, at: i64) -> Self {
         let offset = offset_at(rules, at);
         let end = rules
@@ -58,7 +63,8 @@ impl Stretch {
     }
 }
 
-/// The newest real clock change not after `at`; zone data also lists changes of the abbreviation alone.
+/// Returns the latest real clock change at or before `at`. Zone data also lists changes of the
+/// abbreviation alone.
 fn start_of(rules: &TimeZone, at: i64) -> Option<Change> {
     rules.preceding(timestamp(at + 1)).find_map(|change| {
         let at = change.timestamp().as_second();
@@ -72,6 +78,6 @@ fn offset_at(rules: &TimeZone, at: i64) -> i64 {
 }
 
 fn timestamp(second: i64) -> Timestamp {
-    // In range: the seconds asked about lie within days of 1970 to 2099.
+    // The second is in range: all seconds asked for lie within days of 1970 to 2099.
     Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH)
 }

@@ -1,4 +1,4 @@
-//! Examples: what the language means, and what is refused and how.
+//! Examples of the meaning of cron expressions, and of refused texts with their messages.
 
 mod clocks;
 mod spoilt;
@@ -13,7 +13,8 @@ fn refusal(text: &str) -> String {
     text.parse::<CronExpr>().unwrap_err().to_string()
 }
 
-/// The first `count` occurrences after `from`, as the wall clock of the zone shows them with its offset.
+/// The first `count` occurrences after `from`, as the wall clock of the zone shows them, with its
+/// offset.
 fn occurrences(text: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
     occurrences_of(&text.parse().unwrap(), zone, from, count)
 }
@@ -77,7 +78,7 @@ fn two_restricted_day_fields_are_either_or_and_a_star_makes_them_both() {
         occurrences("0 0 13 * 5", "UTC", from, 3),
         ["2026-02-06 00:00:00+00:00", "2026-02-13 00:00:00+00:00", "2026-02-20 00:00:00+00:00"]
     );
-    // Odd days that are Mondays: a field that begins with a star restricts the other one.
+    // Odd days that are Mondays: a field that begins with `*` restricts the other day field.
     assert_eq!(occurrences("0 0 */2 * 1", "UTC", from, 2), ["2026-02-09 00:00:00+00:00", "2026-02-23 00:00:00+00:00"]);
 }
 
@@ -154,7 +155,7 @@ fn a_refusal_names_field_position_and_what_is_wanted() {
         (
             "0~30 * * * *",
             0,
-            "minute \"0~30\" at character 1 is drawn anew at each start elsewhere (H(0-30) is drawn once for each job), wanted 0-59",
+            "minute \"0~30\" at character 1 uses ~, which other crons draw anew at each start (H(0-30) is drawn once for each job), wanted 0-59",
         ),
         ("0 0 * * \u{e9}", 8, "'\u{e9}' at character 9 is not understood, wanted digits, names and * , - /"),
         ("@hourly 5", 8, "\"5\" at character 9 follows @hourly, wanted nothing after it"),
@@ -196,7 +197,7 @@ fn letters_stand_for_days_by_their_place_in_the_month() {
     // 31 January and 28 February 2026 are Saturdays.
     assert_eq!(days("0 9 LW * *", 3), ["01-30", "02-27", "03-31"]);
     assert_eq!(days("0 9 lw * *", 1), ["01-30"]);
-    // A Saturday moves to Friday, a Sunday to Monday, and neither out of its month.
+    // A Saturday moves to Friday and a Sunday to Monday, but neither leaves its month.
     assert_eq!(days("0 9 1W * *", 3), ["01-01", "02-02", "03-02"]);
     assert_eq!(days("0 9 1W 8 *", 1), ["08-03"]);
     assert_eq!(days("0 9 31W 5 *", 1), ["05-29"]);
@@ -208,7 +209,7 @@ fn letters_stand_for_days_by_their_place_in_the_month() {
     assert_eq!(days("0 9 * * 7#1", 2), ["01-04", "02-01"]);
     assert_eq!(days("0 9 * * FRIL", 3), ["01-30", "02-27", "03-27"]);
     assert_eq!(days("0 9 * * 0l", 2), ["01-25", "02-22"]);
-    // They may stand in a list, and keep the rule of the two day fields.
+    // Letters may stand in a list, and follow the rule of the two day fields.
     assert_eq!(days("0 9 15,L * *", 4), ["01-15", "01-31", "02-15", "02-28"]);
     assert_eq!(days("0 9 L * 5#2", 4), ["01-09", "01-31", "02-13", "02-28"]);
     assert_eq!(days("0 9 */2 * 5L", 2), ["02-27", "03-27"]);
@@ -221,14 +222,15 @@ fn h_is_drawn_from_the_name_and_stays() {
         let expr = text.parse::<CronExpr>().unwrap().for_job(name, rule);
         occurrences_of(&expr, "UTC", "2026-01-01T00:00:00Z", 3).into_iter().map(|at| at[5..16].to_owned()).collect::<Vec<_>>()
     };
-    // By sha1sum: the first 8 bytes of "backup:minute" are 25 modulo 60, those of "backup:hour" 8 modulo 24.
+    // By sha1sum: the first 8 bytes of "backup:minute" are 25 modulo 60, those of "backup:hour" 8
+    // modulo 24.
     assert_eq!(first("H H * * *", "backup"), ["01-01T08:25", "01-02T08:25", "01-03T08:25"].map(|at| at.replace('T', " ")));
     assert_eq!(first("H(0-29)/10 H(7-8) H * *", "backup"), ["01-09 07:05", "01-09 07:15", "01-09 07:25"]);
     assert_eq!(first("H/15 0 * * *", "backup"), ["01-01 00:10", "01-01 00:25", "01-01 00:40"]);
     assert_eq!(first("0 0 H * *", "backup"), ["01-09 00:00", "02-09 00:00", "03-09 00:00"]);
     assert_eq!(first("0 0 * * H(MON-FRI)", "backup").len(), 3);
     assert_ne!(first("H H * * *", "backup"), first("H H * * *", "report"));
-    // Without an H nothing depends on the name.
+    // An expression without an `H` does not depend on the name.
     assert_eq!(first("5 4 * * *", "backup"), first("5 4 * * *", "report"));
     assert!("H * * * *".parse::<CronExpr>().unwrap().is_drawn() && !"@daily".parse::<CronExpr>().unwrap().is_drawn());
 }

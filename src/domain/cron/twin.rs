@@ -1,5 +1,5 @@
-//! The bit-mask twin: the same fields searched day by day with masks and jiff's calendar, apart from the `cron` crate and from
-//! the arithmetic of `days`.
+//! The bit-mask twin: a second search of the same fields, day by day, with masks and jiff's
+//! calendar. It uses neither the `cron` crate nor the arithmetic of `days`.
 
 use jiff::ToSpan as _;
 use jiff::civil::{Date, Weekday};
@@ -16,7 +16,7 @@ use super::{oracle, work};
 
 const DAY: i64 = 86_400;
 
-/// Whether `date` is the day a letter stands for.
+/// Returns true if `date` is the day that a letter selects.
 fn is_day(letter: Letter, date: Date) -> bool {
     let weekday = |number: u8| Weekday::from_sunday_zero_offset(i8::try_from(number).unwrap()).unwrap();
     let is_working = |date: Date| !matches!(date.weekday(), Weekday::Saturday | Weekday::Sunday);
@@ -40,13 +40,13 @@ fn mask(values: &Values) -> u64 {
     values.set.iter().filter(|value| *value < 64).fold(0, |mask, value| mask | 1 << value)
 }
 
-/// The lowest bit of `mask` not below `from`.
+/// Returns the lowest bit of `mask` at or above `from`.
 fn bit_from(mask: u64, from: i64) -> Option<i64> {
     let left = mask.checked_shr(u32::try_from(from).unwrap()).unwrap_or(0);
     (left != 0).then(|| from + i64::from(left.trailing_zeros()))
 }
 
-/// The first matching second of a day at or after `from`.
+/// Returns the first matching second of a day at or after `from`.
 fn clock_from(fields: &Fields, from: i64) -> Option<i64> {
     let (hours, minutes, seconds) = (mask(&fields.hour), mask(&fields.minute), mask(&fields.second));
     let mut at = from;
@@ -71,7 +71,7 @@ fn is_date(fields: &Fields, date: Date) -> bool {
     if fields.day.starred || fields.weekday.starred { by_day && by_weekday } else { by_day || by_weekday }
 }
 
-/// The first matching wall clock time at or after `local`, before `end`.
+/// Returns the first matching wall clock time at or after `local` and before `end`.
 fn first_between(fields: &Fields, local: i64, end: i64) -> Option<i64> {
     let mut date = Date::new(1970, 1, 1).unwrap() + local.div_euclid(DAY).days();
     let mut from = local.rem_euclid(DAY);
@@ -124,7 +124,8 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 fn the_plan_and_its_twin_agree(text: &str, local: i64, name: &str) -> Result<(), TestCaseError> {
-    /// How far ahead the twin, which walks day by day, is asked.
+    /// The range the twin searches ahead, in seconds. The twin walks day by day, so the range is
+    /// bounded.
     const FAR: i64 = 12 * 366 * DAY;
     let words = Piece { text, offset: 0 }.words();
     let read = (Fields::read(&words, Draw::Of(name)).and_then(Plan::of), Fields::read(&words, Draw::Of(name)));

@@ -23,11 +23,11 @@ fn a_set_of_days_has_one_text_however_it_was_written() {
 #[test]
 fn what_is_no_day_is_told() {
     for (text, wanted) in [
-        ("2026-02-30", "a date that is none"),
+        ("2026-02-30", "which is not a date"),
         ("2026-12-26..2026-12-24", "ends before it begins"),
         ("someday", "wanted a date"),
         ("", "wanted a date"),
-        ("2026-12-24T10:00:00Z..2026-12-24T10:00:00Z", "holds no time"),
+        ("2026-12-24T10:00:00Z..2026-12-24T10:00:00Z", "is an empty span"),
     ] {
         let told = text.parse::<DayItem>().unwrap_err().to_string();
         assert!(told.contains(wanted) && told.lines().count() == 1, "{text}: {told}");
@@ -56,7 +56,8 @@ fn the_first_instant_that_counts_is_found_past_days_and_spans() {
 
 #[test]
 fn a_day_that_begins_with_a_gap_or_twice_is_left_and_entered_as_the_clock_shows() {
-    // Cairo's clocks went from 00:00 to 01:00 on 2026-04-24, and from 24:00 back to 23:00 on 2026-10-29.
+    // Cairo's clocks went from 00:00 to 01:00 on 2026-04-24, and from 24:00 back to 23:00 on
+    // 2026-10-29.
     let cairo = Zone::load(&"Africa/Cairo".parse().unwrap()).unwrap();
     let only = Filter::new(Some(set(&["2026-04-24"])), Days::default()).unwrap();
     assert_eq!(only.first_allowed(&cairo, ms("2026-04-01T00:00:00Z")), Some(ms("2026-04-23T22:00:00Z")));

@@ -1,27 +1,28 @@
-//! A calendar expression in words: what it stands for as the fields of a cron expression, told as those are.
+//! Describes a calendar expression in English. The expression becomes the equivalent cron fields,
+//! which are then described.
 
 use super::fields::{DAY, Field, Fields, HOUR, Kind, MINUTE, MONTH, SECOND, WEEKDAY, YEAR};
 use super::fields_in_words;
 use super::numbers::days_from_end;
 use crate::domain::calendar::{CalendarExpr, Days};
 
-/// Past this year nothing comes.
+/// The last year in which a schedule has occurrences.
 const LAST_YEAR: i64 = 2099;
 
-/// `at 09:00, Monday to Friday`, with the zone if the expression names its own.
+/// Returns for example `at 09:00, Monday to Friday`, with the zone if the expression names one.
 pub(super) fn words(expression: &CalendarExpr) -> String {
     let words = fields_in_words(&fields_of(expression));
     expression.zone().map_or_else(|| words.clone(), |zone| format!("{words}, by the clock of {}", zone.name()))
 }
 
-/// The fields of cron that mean the same.
+/// Returns the equivalent cron fields.
 pub(super) fn fields_of(expression: &CalendarExpr) -> Fields {
     let plan = expression.plan();
     let year = match &plan.years {
         None => Field::whole(&YEAR),
         Some(years) => Field::of(&YEAR, years.iter().filter(|year| **year <= LAST_YEAR).filter_map(|it| u16::try_from(*it).ok())),
     };
-    // Monday is bit 0 here, Sunday 0 there.
+    // In a calendar expression Monday is bit 0; in cron Sunday is 0.
     let weekdays = bits(plan.weekdays.into()).map(|day| (day + 1) % 7);
     Fields {
         second: of_bits(&SECOND, plan.seconds),

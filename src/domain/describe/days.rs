@@ -1,4 +1,5 @@
-//! The day, month, weekday and year fields in words, and crontab's rule for the two day fields.
+//! Describes the day, month, weekday and year fields in English, with crontab's rule for the two
+//! day fields.
 
 use super::fields::Field;
 use super::numbers::{WEEKDAYS, counted, list, round_run, stretches};
@@ -6,11 +7,12 @@ use super::numbers::{WEEKDAYS, counted, list, round_run, stretches};
 const MONTHS: [&str; 12] =
     ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
 
-/// Which days: `on day 1 of the month or on Mondays (either is enough)`; none for every day.
+/// Returns the days, for example `on day 1 of the month or on Mondays (either is enough)`. Returns
+/// `None` for every day.
 pub(super) fn words(day: &Field, weekday: &Field) -> Option<String> {
     match (day.is_whole(), weekday.is_whole()) {
         (true, true) => None,
-        // Where one is enough, one that is always true lets every day through.
+        // If either field is enough, a field that matches every day lets every day through.
         (true, false) | (false, true) if !day.is_starred && !weekday.is_starred => None,
         (true, false) => Some(of_week(weekday)),
         (false, true) => Some(of_month(day)),
@@ -26,7 +28,7 @@ pub(super) fn words(day: &Field, weekday: &Field) -> Option<String> {
     }
 }
 
-/// `on days 1 and 15 of the month`
+/// Returns for example `on days 1 and 15 of the month`.
 fn of_month(day: &Field) -> String {
     let values: Vec<u16> = day.values.iter().copied().collect();
     let mut parts = if values.is_empty() { Vec::new() } else { vec![counted(&values, "day")] };
@@ -36,7 +38,7 @@ fn of_month(day: &Field) -> String {
     format!("on {}", list(&of_each.into_iter().chain(whole).collect::<Vec<_>>()))
 }
 
-/// `Monday to Friday`, `on Mondays and on the 2nd Friday of the month`
+/// Returns for example `Monday to Friday`, or `on Mondays and on the 2nd Friday of the month`.
 fn of_week(weekday: &Field) -> String {
     let name = |day: u16| WEEKDAYS.get(usize::from(day)).copied().unwrap_or_default();
     let values: Vec<u16> = weekday.values.iter().copied().collect();
@@ -57,7 +59,7 @@ fn of_week(weekday: &Field) -> String {
     list(&parts)
 }
 
-/// `in January and July`; none for every month.
+/// Returns for example `in January and July`, or `None` for every month.
 pub(super) fn months(month: &Field) -> Option<String> {
     if month.is_whole() {
         return None;
@@ -72,7 +74,7 @@ pub(super) fn months(month: &Field) -> Option<String> {
     Some(format!("in {}", list(&parts)))
 }
 
-/// `in 2027 and 2028`; none for every year.
+/// Returns for example `in 2027 and 2028`, or `None` for every year.
 pub(super) fn years(year: &Field) -> Option<String> {
     if year.is_whole() {
         return None;

@@ -1,4 +1,5 @@
-//! The fields of a checked cron expression: the values each stands for, and in words what is no fixed value.
+//! The fields of a checked cron expression: the fixed values of each, and an English text for each
+//! item without fixed values.
 
 use std::collections::BTreeSet;
 
@@ -10,21 +11,21 @@ pub(super) use crate::domain::cron::{DAY, HOUR, MINUTE, MONTH, SECOND, WEEKDAY, 
 /// A kind of field.
 pub(super) type Kind = &'static cron::Field;
 
-/// One field.
+/// A field of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) kind: Kind,
-    /// The values it always stands for.
+    /// The values that the field always selects.
     pub(super) values: BTreeSet<u16>,
-    /// In words, what depends on the month or on the job: `the last day`.
+    /// Descriptions of the items that depend on the month or on the job, such as `the last day`.
     pub(super) others: Vec<String>,
-    /// What the others are places in: `month`, or `year`.
+    /// The period within which `others` name a place: `month` or `year`.
     pub(super) of: &'static str,
-    /// Begins with `*` or is `?`: then a day must suit both day fields.
+    /// True if the text begins with `*` or is `?`. A day must then match both day fields.
     pub(super) is_starred: bool,
 }
 
-/// An expression's fields.
+/// The fields of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fields {
     pub(super) second: Field,
@@ -37,7 +38,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// The fields of a checked expression; none of `@reboot`.
+    /// Returns the fields of a checked expression, or `None` for `@reboot`.
     pub(super) fn of(text: &str) -> Option<Self> {
         let read = cron::fields_of(text)?;
         Some(Self {
@@ -53,12 +54,12 @@ impl Fields {
 }
 
 impl Field {
-    /// These values; a day must suit both day fields.
+    /// A field with these values. A day must match both day fields.
     pub(super) fn of(kind: Kind, values: impl IntoIterator<Item = u16>) -> Self {
         Self { kind, values: values.into_iter().collect(), others: Vec::new(), of: "month", is_starred: true }
     }
 
-    /// Every value there is.
+    /// A field with every possible value.
     pub(super) fn whole(kind: Kind) -> Self {
         Self::read(kind, &kind.whole())
     }
@@ -69,18 +70,18 @@ impl Field {
         Self { others, is_starred: values.starred, ..Self::of(kind, kind.numbers(values)) }
     }
 
-    /// Whether it stands for every value it could.
+    /// Returns true if the field selects every possible value.
     pub(super) fn is_whole(&self) -> bool {
         self.values.len() == usize::from(self.kind.count())
     }
 
-    /// Its values, if it has no others.
+    /// Returns the values if the field has no items without fixed values.
     pub(super) fn fixed(&self) -> Option<Vec<u16>> {
         self.others.is_empty().then(|| self.values.iter().copied().collect())
     }
 }
 
-/// `the last day`, `the 2nd Friday`
+/// Describes a place in a month, as in `the last day` or `the 2nd Friday`.
 fn letter_in_words(letter: Letter) -> String {
     let name = |weekday: u8| WEEKDAYS.get(usize::from(weekday)).copied().unwrap_or_default();
     match letter {
@@ -95,7 +96,7 @@ fn letter_in_words(letter: Letter) -> String {
     }
 }
 
-/// `a minute from 0 to 29 (H: drawn from the job's name)`
+/// Describes an `H`, as in `a minute from 0 to 29 (H: drawn from the job's name)`.
 fn drawn_in_words(kind: Kind, Drawn { range, step }: Drawn) -> String {
     let unit = kind.unit;
     let within = range.map_or_else(String::new, |(low, high)| format!(" from {low} to {}", kind.folded(high)));

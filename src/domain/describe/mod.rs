@@ -1,7 +1,8 @@
-//! Schedules in plain words, for people who want to know what they wrote.
+//! Describes schedules in plain English, so that users can check what they wrote.
 //!
-//! Invariant: exact rather than pretty. The words of a cron expression are made of the values its fields stand for, so two
-//! expressions are told alike only if they come alike; what a clock change does to a time is said by [`super::clock_notes`].
+//! Invariant: a description is exact rather than pretty. The description of a cron expression is
+//! made from the values of its fields. So two expressions with the same description have the same
+//! times. [`super::clock_notes`] describes the effect of clock changes.
 
 mod calendar;
 mod days;
@@ -24,30 +25,31 @@ use super::schedule::{CronExpr, Schedule};
 use super::time::UnixMillis;
 use super::zone::Zone;
 
-/// Instants told one by one at most.
+/// The maximum number of instants listed individually.
 const INSTANTS: usize = 6;
 
-/// What is known of the job whose schedule is told.
+/// The facts about a job that the description of its schedule needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Of<'a> {
-    /// The zone single instants are told in.
+    /// The zone in which single instants are shown.
     pub zone: &'a Zone,
-    /// Its name, which decides what `H` stands for.
+    /// The name of the job, which decides the numbers for `H`.
     pub job: Option<&'a JobName>,
-    /// What `every` counts from by the job's own wish; none = its first apply.
+    /// The `anchor` of the job, from which `every` counts. `None` means the first apply of the
+    /// job.
     pub anchor: Option<UnixMillis>,
 }
 
-/// A schedule in words.
+/// A description of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
-    /// `at 02:30 every day`
+    /// The text, for example `at 02:30 every day`.
     pub words: String,
-    /// Whether it is read on the wall clock of the job's zone.
+    /// True if the schedule follows the wall clock of the job's zone.
     pub is_on_the_wall: bool,
 }
 
-/// `schedule` in words, one text for each schedule it is made of.
+/// Describes `schedule`, with a text for each schedule it consists of.
 pub fn in_words(schedule: &Schedule, of: Of<'_>) -> Vec<Told> {
     let by_itself = |words: String| vec![Told { words, is_on_the_wall: false }];
     let on_the_wall = |words: String, is_on_the_wall: bool| Told { words, is_on_the_wall };
@@ -67,7 +69,7 @@ pub fn in_words(schedule: &Schedule, of: Of<'_>) -> Vec<Told> {
     }
 }
 
-/// `Thursday 2026-12-24 at 09:00:00 CET`
+/// Formats an instant, for example `Thursday 2026-12-24 at 09:00:00 CET`.
 fn moment(at: UnixMillis, zone: &Zone) -> String {
     at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%A %F at %T %Z").to_string()
 }
@@ -83,7 +85,8 @@ fn instants_in_words(instants: &[UnixMillis], zone: &Zone) -> String {
     }
 }
 
-/// A cron expression in words: `every 15 minutes from 09:00 to 17:59, Monday to Friday`.
+/// Describes a cron expression, for example
+/// `every 15 minutes from 09:00 to 17:59, Monday to Friday`.
 fn expression_in_words(expression: &CronExpr, job: Option<&JobName>) -> String {
     if expression.is_at_boot() {
         return "once on each host after each of its boots".to_owned();
@@ -99,7 +102,7 @@ fn fields_in_words(fields: &Fields) -> String {
     let mut words = time_of_day::words(&fields.second, &fields.minute, &fields.hour);
     match days::words(&fields.day, &fields.weekday) {
         Some(days) => words = format!("{words}, {days}"),
-        // Said only where the hours named could be those of one day.
+        // `every day` is added only if the hours could be those of a single day.
         None if !fields.hour.is_whole() => words.push_str(" every day"),
         None => {}
     }

@@ -1,14 +1,15 @@
-//! Numbers and lists in words.
+//! Formats numbers and lists as English text.
 
-/// From Sunday, as cron counts.
+/// The weekdays from Sunday on, as cron counts.
 pub(super) const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// Fewer values than this are a list, though they are evenly spaced.
+/// The minimum number of evenly spaced values that are described as a step. Fewer values are
+/// listed.
 const STEPS: usize = 4;
-/// Fewer neighbours than this are told one by one.
+/// The minimum number of adjacent values that are described as a range. Fewer values are listed.
 const RUN: usize = 3;
 
-/// `1st`, `2nd`, `3rd`, `11th`
+/// Returns `1st`, `2nd`, `3rd`, `11th` and so on.
 pub(super) fn ordinal(number: u16) -> String {
     let ending = match (number % 10, number % 100) {
         (_, 11..=13) => "th",
@@ -20,7 +21,8 @@ pub(super) fn ordinal(number: u16) -> String {
     format!("{number}{ending}")
 }
 
-/// The day so many days before the last: `the last day`, `the day 2 days before the last day`.
+/// Describes the day that is `before` days before the last: `the last day`,
+/// `the day 2 days before the last day`.
 pub(super) fn day_from_end(before: u16) -> String {
     match before {
         0 => "the last day".to_owned(),
@@ -29,7 +31,8 @@ pub(super) fn day_from_end(before: u16) -> String {
     }
 }
 
-/// Days counted from the end, 1 = the last, in order: `the last 3 days`, `the last day`.
+/// Describes days counted from the end in rising order, where 1 is the last: `the last 3 days`,
+/// `the last day`.
 pub(super) fn days_from_end(values: &[u16]) -> Vec<String> {
     let tell = |(first, last): (u16, u16)| match (first, last) {
         (1, last) if last > 1 => vec![format!("the last {last} days")],
@@ -38,7 +41,8 @@ pub(super) fn days_from_end(values: &[u16]) -> Vec<String> {
     runs(values).into_iter().flat_map(tell).collect()
 }
 
-/// The one of that number, from the end below 0: `2nd`, `last`, `2nd last`.
+/// Returns the ordinal of `number`, which counts from the end if it is negative: `2nd`, `last`,
+/// `2nd last`.
 pub(super) fn place(number: i64) -> String {
     let nth = u16::try_from(number.unsigned_abs()).map_or_else(|_| number.to_string(), ordinal);
     match number {
@@ -48,7 +52,7 @@ pub(super) fn place(number: i64) -> String {
     }
 }
 
-/// `a, b and c`
+/// Joins the items as `a, b and c`.
 pub(super) fn list(items: &[String]) -> String {
     match items {
         [] => String::new(),
@@ -57,13 +61,13 @@ pub(super) fn list(items: &[String]) -> String {
     }
 }
 
-/// What lies between each of the values and the next, if that is always the same.
+/// Returns the distance between adjacent values, if it is the same for all.
 pub(super) fn step_of(values: &[u16]) -> Option<u16> {
     let step = values.get(1)? - values.first()?;
     values.windows(2).all(|pair| matches!(pair, [earlier, later] if later - earlier == step)).then_some(step)
 }
 
-/// The values as stretches of neighbours, first and last of each.
+/// Returns the first and last value of each run of adjacent values.
 pub(super) fn runs(values: &[u16]) -> Vec<(u16, u16)> {
     let mut runs: Vec<(u16, u16)> = Vec::new();
     for value in values {
@@ -75,7 +79,7 @@ pub(super) fn runs(values: &[u16]) -> Vec<(u16, u16)> {
     runs
 }
 
-/// `minute 5`, `minutes 1 to 5 and 10`, `every 7th minute from 0 to 56`.
+/// Returns for example `minute 5`, `minutes 1 to 5 and 10`, or `every 7th minute from 0 to 56`.
 pub(super) fn counted(values: &[u16], unit: &str) -> String {
     let (Some(first), Some(last)) = (values.first(), values.last()) else { return String::new() };
     if values.len() >= STEPS
@@ -89,7 +93,7 @@ pub(super) fn counted(values: &[u16], unit: &str) -> String {
     format!("{unit}s {}", list(&stretches(values, u16::to_string)))
 }
 
-/// Stretches of neighbours as `1 to 5`, the rest one by one.
+/// Describes runs of adjacent values as `1 to 5`, and lists the other values.
 pub(super) fn stretches(values: &[u16], name: impl Fn(&u16) -> String) -> Vec<String> {
     let tell = |(first, last): (u16, u16)| {
         if usize::from(last - first) + 1 >= RUN {
@@ -101,7 +105,8 @@ pub(super) fn stretches(values: &[u16], name: impl Fn(&u16) -> String) -> Vec<St
     runs(values).into_iter().flat_map(tell).collect()
 }
 
-/// The one stretch of neighbours that the values are, going on from the end at the start; none if they are several, too few, or all.
+/// Returns the first and last value if the values are a single run, which may wrap from `max` to
+/// `min`. Returns `None` if there are several runs, too few values, or all values.
 pub(super) fn round_run(values: &[u16], min: u16, max: u16) -> Option<(u16, u16)> {
     let count = usize::from(max - min) + 1;
     match *runs(values).as_slice() {

@@ -1,6 +1,7 @@
-//! An iCalendar rule in words: how often, on which days, at which times, which of those, from when to when.
+//! Describes an iCalendar rule in English: its frequency, days, times, positions, and its start and
+//! end.
 //!
-//! What a rule leaves to its start is told as if it had said it.
+//! The description also names the parts that a rule takes from its start.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -11,7 +12,7 @@ use super::numbers::{WEEKDAYS, counted, day_from_end, list, ordinal, place, stre
 use super::time_of_day;
 use crate::domain::recurrence::{Freq, Recurrence, Rule, Until};
 
-/// `at 09:00, on the last Friday of the month, from Monday 2026-01-05 on`
+/// Returns for example `at 09:00, on the last Friday of the month, from Monday 2026-01-05 on`.
 pub(super) fn words(recurrence: &Recurrence) -> String {
     let rule = recurrence.rule();
     let mut words = if rule.freq < Freq::Hourly { by_day(rule) } else { by_clock(rule) };
@@ -25,7 +26,7 @@ fn numbers(values: &[i64]) -> Vec<u16> {
     values.iter().filter_map(|value| u16::try_from(*value).ok()).collect()
 }
 
-/// A rule of days: its times of day, every how many periods, and which days of each.
+/// Describes a rule of days: its times of day, its interval, and the days in each period.
 fn by_day(rule: &Rule) -> String {
     let [second, minute, hour] = [(&SECOND, &rule.seconds), (&MINUTE, &rule.minutes), (&HOUR, &rule.hours)]
         .map(|(kind, values)| Field::of(kind, numbers(values)));
@@ -46,7 +47,7 @@ fn by_day(rule: &Rule) -> String {
     days.map_or_else(|| words.clone(), |days| format!("{words}, {days}"))
 }
 
-/// A rule of hours, minutes or seconds: its beat, and within what it beats.
+/// Describes a rule of hours, minutes or seconds: its interval, and the times it is limited to.
 fn by_clock(rule: &Rule) -> String {
     let unit = match rule.freq {
         Freq::Hourly => "hour",
@@ -72,7 +73,7 @@ fn by_clock(rule: &Rule) -> String {
     which_days(rule).map_or_else(|| words.clone(), |days| format!("{words}, {days}"))
 }
 
-/// The days that suit all parts; none for every day.
+/// Describes the days that match all parts of the rule. Returns `None` for every day.
 fn which_days(rule: &Rule) -> Option<String> {
     let of_month = days::words(&month_days(rule), &weekdays(rule));
     let of_year = year_days(rule);
@@ -93,7 +94,8 @@ fn month_days(rule: &Rule) -> Field {
     Field { others, ..Field::of(&DAY, numbers(&rule.month_days)) }
 }
 
-/// Those counted from the end, 1 = the last, the last first.
+/// Returns the negative values as positive numbers counted from the end. 1 is the last and comes
+/// first.
 fn from_end(values: &[i64]) -> impl Iterator<Item = u16> {
     values.iter().rev().filter(|value| **value < 0).filter_map(|value| u16::try_from(value.unsigned_abs()).ok())
 }
@@ -102,7 +104,7 @@ fn weekdays(rule: &Rule) -> Field {
     if rule.weekdays.is_empty() {
         return Field::whole(&WEEKDAY);
     }
-    // Monday is 0 here, Sunday 0 there.
+    // In a rule Monday is 0; in cron Sunday is 0.
     let from_sunday = |day: i64| u16::try_from((day + 1).rem_euclid(7)).unwrap_or(0);
     let every = rule.weekdays.iter().filter(|(nth, _)| *nth == 0).map(|(_, day)| from_sunday(*day));
     let numbered = rule.weekdays.iter().filter(|(nth, _)| *nth != 0).map(|(nth, day)| {
@@ -117,7 +119,7 @@ fn months(rule: &Rule) -> Field {
     if rule.months.is_empty() { Field::whole(&MONTH) } else { Field::of(&MONTH, numbers(&rule.months)) }
 }
 
-/// `on days 1 and 100 and the last day of the year`
+/// Returns for example `on days 1 and 100 and the last day of the year`.
 fn year_days(rule: &Rule) -> Option<String> {
     let values = numbers(&rule.year_days);
     let forward = (!values.is_empty()).then(|| counted(&values, "day"));
@@ -125,7 +127,7 @@ fn year_days(rule: &Rule) -> Option<String> {
     (!told.is_empty()).then(|| format!("on {} of the year", list(&told)))
 }
 
-/// `in weeks 1 to 3 and the last week of the year`
+/// Returns for example `in weeks 1 to 3 and the last week of the year`.
 fn weeks(rule: &Rule) -> Option<String> {
     let values = numbers(&rule.weeks);
     let told = stretches(&values, u16::to_string);
@@ -139,7 +141,7 @@ fn weeks(rule: &Rule) -> Option<String> {
     (!told.is_empty()).then(|| format!("in {} of the year", list(&told)))
 }
 
-/// `of these only the last in each month`
+/// Returns for example `of these only the last in each month`.
 fn positions(rule: &Rule) -> Option<String> {
     let of_each = |number: &i64| format!("the {}", place(*number));
     let (back, forward): (Vec<i64>, Vec<i64>) = rule.positions.iter().partition(|number| **number < 0);
@@ -156,7 +158,7 @@ fn positions(rule: &Rule) -> Option<String> {
     (!told.is_empty()).then(|| format!("of these only {} in each {period}", list(&told)))
 }
 
-/// From when to when, and on which day weeks begin where that matters.
+/// Describes the start and the end of a rule, and the day on which weeks begin if it matters.
 fn stretch(rule: &Rule, start: DateTime) -> String {
     let (hour, minute, second) = (i64::from(start.hour()), i64::from(start.minute()), i64::from(start.second()));
     let is_its_time = rule.freq < Freq::Hourly && rule.hours == [hour] && rule.minutes == [minute] && rule.seconds == [second];
@@ -184,7 +186,7 @@ fn local(second: i64) -> DateTime {
     jiff::Timestamp::from_second(second).map_or(DateTime::MIN, |at| TimeZone::UTC.to_datetime(at))
 }
 
-/// `Monday 2026-01-05 at 09:00`
+/// Formats a local time, for example `Monday 2026-01-05 at 09:00`.
 fn moment(at: DateTime) -> String {
     at.strftime(if at.second() == 0 { "%A %F at %H:%M" } else { "%A %F at %T" }).to_string()
 }

@@ -1,4 +1,4 @@
-//! What shapes a job's schedule in words, a line each.
+//! Describes the modifiers of a schedule in English, in a line each.
 
 use super::moment;
 use super::numbers::list;
@@ -7,10 +7,12 @@ use crate::domain::duration::format_duration;
 use crate::domain::shape::Shape;
 use crate::domain::zone::Zone;
 
-/// Days told one by one at most.
+/// The maximum number of days listed individually.
 const SHOWN_DAYS: usize = 10;
 
-/// `never on 2026-12-24`, `each start up to 30s later, drawn anew each time`. Of `anchor` the schedule tells.
+/// Returns lines such as `never on 2026-12-24` or
+/// `delayed by up to 30s, drawn anew for each run`. The description of the schedule itself
+/// covers `anchor`.
 pub fn shape_in_words(shape: &Shape, zone: &Zone) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(start) = shape.start {
@@ -32,10 +34,10 @@ pub fn shape_in_words(shape: &Shape, zone: &Zone) -> Vec<String> {
     }
     if !shape.splay.is_zero() {
         let splay = format_duration(shape.splay);
-        lines.push(format!("started later by up to {splay}, always as much for one job"));
+        lines.push(format!("delayed by up to {splay}, the same for all runs of the job"));
     }
     if !shape.jitter.is_zero() {
-        lines.push(format!("started later by up to {}, drawn anew for each run", format_duration(shape.jitter)));
+        lines.push(format!("delayed by up to {}, drawn anew for each run", format_duration(shape.jitter)));
     }
     if let Some(late) = shape.skip_if_late {
         lines.push(format!("skipped if it would start more than {} late", format_duration(late)));

@@ -1,14 +1,15 @@
-//! The second, minute and hour fields in words.
+//! Describes the second, minute and hour fields in English.
 
 use super::fields::Field;
 use super::numbers::{counted, list, runs, step_of};
 
-/// Up to how many times of day are told one by one.
+/// The maximum number of times of day listed individually.
 const TIMES: usize = 6;
-/// Up to how many stretches of hours are told as such.
+/// The maximum number of ranges of hours listed individually.
 const WINDOWS: usize = 3;
 
-/// `at 02:30`, `every 15 minutes from 09:00 to 17:59`, `at minute 30 of every hour`.
+/// Returns for example `at 02:30`, `every 15 minutes from 09:00 to 17:59`, or
+/// `at minute 30 of every hour`.
 pub(super) fn words(second: &Field, minute: &Field, hour: &Field) -> String {
     let fixed = second.fixed().zip(minute.fixed()).zip(hour.fixed());
     let short = fixed.and_then(|((seconds, minutes), hours)| {
@@ -19,12 +20,12 @@ pub(super) fn words(second: &Field, minute: &Field, hour: &Field) -> String {
     short.unwrap_or_else(|| at_large(second, minute, hour))
 }
 
-/// `02:30`, with seconds if there are any.
+/// Formats a time as `02:30`, with seconds if they are not 0.
 fn clock(hour: u16, minute: u16, second: u16) -> String {
     if second == 0 { format!("{hour:02}:{minute:02}") } else { format!("{hour:02}:{minute:02}:{second:02}") }
 }
 
-/// `at 02:30, 14:30 and 20:30`
+/// Returns for example `at 02:30, 14:30 and 20:30`.
 fn one_by_one(seconds: &[u16], minutes: &[u16], hours: &[u16]) -> Option<String> {
     let &[second] = seconds else { return None };
     if minutes.len() * hours.len() > TIMES {
@@ -34,7 +35,7 @@ fn one_by_one(seconds: &[u16], minutes: &[u16], hours: &[u16]) -> Option<String>
     Some(format!("at {}", list(&times)))
 }
 
-/// What comes evenly all through an hour.
+/// Describes seconds and minutes that are evenly spaced all through an hour.
 fn beat(seconds: &[u16], minutes: &[u16]) -> Option<String> {
     let even = |values: &[u16], unit: &str| match step_of(values)? {
         1 if values.len() == 60 => Some(format!("every {unit}")),
@@ -46,7 +47,7 @@ fn beat(seconds: &[u16], minutes: &[u16]) -> Option<String> {
     if seconds == [0] { even(minutes, "minute") } else { even(seconds, "second").filter(|_| minutes.len() == 60) }
 }
 
-/// A beat, and within which hours.
+/// Adds the ranges of hours to an even spacing.
 fn throughout(beat: String, hour: &Field, hours: &[u16]) -> String {
     if hour.is_whole() {
         return beat;
@@ -59,7 +60,7 @@ fn throughout(beat: String, hour: &Field, hours: &[u16]) -> String {
     format!("{beat} {}", list(&told))
 }
 
-/// Once an hour in many hours: `every 2 hours from 00:30 to 22:30`.
+/// Describes a time that comes once an hour in several hours: `every 2 hours from 00:30 to 22:30`.
 fn hourly(seconds: &[u16], minutes: &[u16], hours: &[u16]) -> Option<String> {
     let (&[second], &[minute]) = (seconds, minutes) else { return None };
     let step = step_of(hours).filter(|_| hours.len() < 24)?;
@@ -68,7 +69,7 @@ fn hourly(seconds: &[u16], minutes: &[u16], hours: &[u16]) -> Option<String> {
     Some(format!("{hours} from {first} to {last}"))
 }
 
-/// Any other: `at second 15 of minutes 0, 7 and 13 of hours 9 to 17`.
+/// Describes any other times: `at second 15 of minutes 0, 7 and 13 of hours 9 to 17`.
 fn at_large(second: &Field, minute: &Field, hour: &Field) -> String {
     let (minutes, hours) = (told(minute), told(hour));
     let words = match second.fixed().as_deref() {

@@ -1,4 +1,5 @@
-//! Which ripe run a node takes next: within a queue by priority and age, between queues by their shares.
+//! The choice of the due run that a node takes next: by priority and age within a queue, by share
+//! between queues.
 
 mod order;
 mod shares;

@@ -1,50 +1,53 @@
-//! In which order a node takes the ripe runs of one queue: by priority, then by how long they have been ready.
+//! The order in which a node takes the due runs of a queue: by priority, then by the time they have
+//! been ready.
 //!
-//! Invariant: of any ten runs a node starts from a queue, one is the run that had been ready longest, whatever its priority. So a
-//! run with n others ready before it starts after at most 10(n + 1) claims: nothing starves, however much of higher priority
-//! keeps coming.
+//! Invariant: among any ten runs that a node starts from a queue, one is the run that was ready
+//! longest, whatever its priority. So a run with n runs ready before it starts after at most 10(n +
+//! 1) claims. Nothing starves, however many runs of higher priority arrive.
 
 use std::collections::VecDeque;
 
 use crate::domain::lane::Priority;
 
-/// Each so many slots of a queue one goes to the run that has been ready longest.
+/// The interval of picks by age: every 10th slot of a queue goes to the run that has been ready
+/// longest. This prevents starvation by priority.
 pub const OLDEST_EVERY: usize = 10;
 
-/// A ripe run.
+/// A due run.
 #[derive(Debug, Clone)]
 pub struct Waiting<T> {
-    /// How urgent it is.
+    /// The priority of the run.
     pub priority: Priority,
-    /// Since when it is ready, ms.
+    /// The time from which the run is ready, in ms.
     pub ready: i64,
     /// The run.
     pub item: T,
 }
 
-/// A ripe run in its turn.
+/// A due run at its place in the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pick<T> {
     /// The run.
     pub item: T,
-    /// Whether it is the one that has been ready longest, in whose favour priorities were passed over.
+    /// True if the run was picked because it has been ready longest, without regard to priority.
     pub is_oldest: bool,
 }
 
-/// Whose turn it is in one queue.
+/// The state of the order of a queue between two calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Turns {
-    /// Runs started since the last that was taken for its age.
+    /// The number of runs started since the last run that was picked for its age.
     since_oldest: usize,
 }
 
 impl Turns {
-    /// All of `waiting` in the order they are to be taken. Of equals the first given is the first.
+    /// Returns all of `waiting` in the order in which to take them. Equal runs stay in the given
+    /// order.
     pub fn order<T>(&self, waiting: Vec<Waiting<T>>) -> Vec<Pick<T>> {
         let mut by_age: VecDeque<usize> = (0..waiting.len()).collect();
         by_age.make_contiguous().sort_by_key(|at| (waiting[*at].ready, *at));
         let mut by_rank = by_age.clone();
-        // Stable: within a priority the order is that of age.
+        // The sort is stable, so runs of the same priority stay in order of age.
         by_rank.make_contiguous().sort_by_key(|at| std::cmp::Reverse(waiting[*at].priority));
         let mut items: Vec<Option<T>> = waiting.into_iter().map(|waiting| Some(waiting.item)).collect();
         let mut picks = Vec::with_capacity(items.len());
@@ -61,8 +64,11 @@ impl Turns {
         picks
     }
 
-    /// `tried` were taken in that order, each told by whether it was so for its age; `started` of them began. What another node was
-    /// faster with counts too behind one taken for its age: that makes the next such turn come sooner, never later.
+    /// Records that runs were tried in this order, and that `started` of them started. `tried` says
+    /// for each run whether it was picked for its age.
+    ///
+    /// After a pick for age, runs that another node claimed first count as well. The next pick for
+    /// age thus comes sooner, never later.
     pub fn note(&mut self, tried: &[bool], started: usize) {
         self.since_oldest = match tried.iter().rposition(|is_oldest| *is_oldest) {
             Some(last) => tried.len() - 1 - last,
@@ -107,7 +113,8 @@ mod tests {
     }
 
     proptest! {
-        /// One run stands behind `older` that were ready before it, all of lower priority than what keeps coming.
+        /// A run waits behind `older` runs that were ready before it. All of them have lower
+        /// priority than the runs that keep arriving.
         #[test]
         fn a_run_starts_after_ten_claims_for_each_that_was_ready_before_it_and_for_itself(
             older in 0usize..6, slots in prop::collection::vec(1usize..9, 1..80), lost in prop::collection::vec(any::<bool>(), 40),
@@ -116,14 +123,14 @@ mod tests {
             let (last, mut turns, mut claims, mut clock) = (left[older], Turns::default(), 0, 1_000);
             let mut lost = lost.into_iter().cycle();
             for slots in slots.into_iter().cycle() {
-                // More of the highest priority is ripe than this node can ever take.
+                // More runs of the highest priority are due than this node can ever take.
                 left.extend((0..slots).map(|_| { clock += 1; (10, clock) }));
                 let mut picks = turns.order(waiting(&left));
                 picks.truncate(slots);
                 let mut started = 0;
                 for pick in &picks {
                     left.retain(|run| *run != pick.item);
-                    // Another node was faster: gone all the same, and no claim of this one.
+                    // Another node was faster: the run is gone, but this node made no claim.
                     started += usize::from(pick.is_oldest || !lost.next().unwrap());
                 }
                 turns.note(&picks.iter().map(|pick| pick.is_oldest).collect::<Vec<_>>(), started);

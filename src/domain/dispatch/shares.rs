@@ -1,32 +1,35 @@
-//! Which queue gets the next slot of a node while its `max_running` binds: the strict ones first, the others by weight.
+//! The choice of the queue that gets the next slot of a node at its limit `max_running`: strict
+//! queues first, others by weight.
 //!
-//! Smooth weighted round robin: with weights 3 and 1 the order is a a b a, never a a a b, and over any stretch in which both have
-//! ripe runs each gets its part, give or take a slot a queue. A queue without a ripe run asks for nothing and saves nothing up.
+//! The method is smooth weighted round robin: with weights 3 and 1 the order is `a a b a`, never
+//! `a a a b`. While queues have due runs, each gets its share, to within a slot a queue. A queue
+//! without a due run asks for nothing and saves nothing up.
 
 use std::collections::BTreeMap;
 
 use crate::domain::ids::QueueName;
 use crate::domain::queue::Share;
 
-/// What a queue could use.
+/// The demand of a queue for slots.
 #[derive(Debug, Clone)]
 pub struct Demand {
     /// The queue.
     pub queue: QueueName,
-    /// For how many slots it has runs.
+    /// The number of slots for which the queue has runs.
     pub wants: usize,
-    /// Its part.
+    /// The share of the queue.
     pub share: Share,
 }
 
-/// Where the round stands.
+/// The state of the round robin.
 #[derive(Debug, Clone, Default)]
 pub struct Shares {
     credit: BTreeMap<QueueName, i64>,
 }
 
 impl Shares {
-    /// How many of `room` slots each queue gets, in the order of `demands`: all it wants if there is room for all.
+    /// Returns how many of `room` slots each queue gets, in the order of `demands`. Each queue gets
+    /// all it wants if there is room for all.
     pub fn grant(&mut self, room: usize, demands: &[Demand]) -> Vec<usize> {
         if demands.iter().map(|demand| demand.wants).sum::<usize>() <= room {
             return demands.iter().map(|demand| demand.wants).collect();
@@ -37,7 +40,7 @@ impl Shares {
             let asks = |at: &usize| grants[*at] < demands[*at].wants;
             let open: Vec<usize> = (0..demands.len()).filter(asks).collect();
             let strict: Vec<usize> = open.iter().copied().filter(|at| demands[*at].share == Share::Strict).collect();
-            // Among strict ones none is before the other.
+            // Strict queues have no precedence among each other.
             let Some(next) = self.turn(if strict.is_empty() { &open } else { &strict }, demands) else { break };
             grants[next] += 1;
         }

@@ -1,11 +1,12 @@
-//! The time of day, and an offset from UTC behind it.
+//! Parses a time of day, and an offset from UTC after it.
 
 use jiff::civil::Time;
 use jiff::tz::Offset;
 
 use super::words::{Fault, Word};
 
-/// The time of day the word means, and how many of the words after it belong to it (`9 am`).
+/// Returns the time of day that `word` means, and how many of the following words belong to it
+/// (`9 am`).
 pub(super) fn of_words(word: Word<'_>, after: &[Word<'_>]) -> Result<(Time, usize), Fault> {
     match word.text {
         "noon" => return Ok((Time::constant(12, 0, 0, 0), 0)),
@@ -26,7 +27,7 @@ pub(super) fn of_words(word: Word<'_>, after: &[Word<'_>]) -> Result<(Time, usiz
     digital(word).map(|time| (time, 0))
 }
 
-/// How to write what digits alone may mean.
+/// Returns a hint how to write the time or date that bare digits may stand for.
 fn meant_by(digits: &str) -> String {
     match (digits.len(), decimal(digits), digits.split_at_checked(2)) {
         (1 | 2, Some(0..=12), _) => format!("write \"{digits}:00\" or \"{digits}am\""),
@@ -43,7 +44,7 @@ fn meant_by(digits: &str) -> String {
     }
 }
 
-/// `09:00`, `9:00:30`, `09:00:30.5`
+/// Parses `09:00`, `9:00:30` or `09:00:30.5`.
 pub(super) fn digital(word: Word<'_>) -> Result<Time, Fault> {
     if !word.text.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(word.unknown());
@@ -67,7 +68,7 @@ pub(super) fn digital(word: Word<'_>) -> Result<Time, Fault> {
     Time::new(hour, minute, second, nanos).map_err(|_| refuse())
 }
 
-/// `0900`, `090030`
+/// Parses `0900` or `090030`.
 pub(super) fn basic(word: Word<'_>) -> Result<Time, Fault> {
     let refuse = || word.fault(format!("{} is not a time of day, wanted 0000 to 235959", word.shown()));
     let part = |from: usize| word.text.get(from..from + 2).and_then(decimal).and_then(|part| i8::try_from(part).ok());
@@ -80,7 +81,7 @@ pub(super) fn basic(word: Word<'_>) -> Result<Time, Fault> {
     Time::new(hour, minute, second, 0).map_err(|_| refuse())
 }
 
-/// The digits after the point; past the ninth they are below what is kept.
+/// Returns the nanoseconds of the digits after the point. Digits past the ninth are dropped.
 fn nanoseconds(digits: &str) -> Option<i32> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -92,7 +93,7 @@ fn nanoseconds(digits: &str) -> Option<i32> {
         .try_fold(0, |value: i32, digit| value.checked_mul(10)?.checked_add(i32::from(digit - b'0')))
 }
 
-/// Before or after noon.
+/// The half of the day: before or after noon.
 #[derive(Clone, Copy)]
 enum Half {
     Am,
@@ -109,7 +110,7 @@ impl Half {
     }
 }
 
-/// `9`, `9:30` or `9:30:15` of the half: 12am is midnight, 12pm noon.
+/// Parses `9`, `9:30` or `9:30:15` in a half of the day. 12am is midnight, 12pm is noon.
 fn half_day(shown: Word<'_>, word: Word<'_>, half: Half) -> Result<Time, Fault> {
     if !word.text.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(shown.unknown());
@@ -129,7 +130,7 @@ fn half_day(shown: Word<'_>, word: Word<'_>, half: Half) -> Result<Time, Fault> 
     time.with().hour(hour).build().map_err(|_| refuse())
 }
 
-/// A clock time and what follows it of a zone: `z`, `+01:00`.
+/// Splits a clock time from the zone text after it, such as `z` or `+01:00`.
 pub(super) fn split_zone(word: Word<'_>) -> (Word<'_>, Option<Word<'_>>) {
     match word.text.find(['z', '+', '-']) {
         Some(place) => (word.part(0, place), Some(word.part(place, word.text.len()))),
@@ -137,7 +138,7 @@ pub(super) fn split_zone(word: Word<'_>) -> (Word<'_>, Option<Word<'_>>) {
     }
 }
 
-/// `z`, `+01:00`, `-0330`, `+01`
+/// Parses `z`, `+01:00`, `-0330` or `+01`.
 pub(super) fn zone_offset(word: Word<'_>) -> Result<Offset, Fault> {
     let refuse = || word.fault(format!("{} is no offset from UTC, wanted Z or one as in \"+01:00\"", word.shown()));
     if word.text == "z" {
@@ -155,7 +156,7 @@ pub(super) fn zone_offset(word: Word<'_>) -> Result<Offset, Fault> {
     Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).map_err(|_| refuse())
 }
 
-/// A number of ASCII digits alone.
+/// Parses a number that consists only of ASCII digits.
 pub(super) fn decimal(text: &str) -> Option<i16> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }

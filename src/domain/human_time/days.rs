@@ -1,29 +1,30 @@
-//! Which day is meant: `today`, `next fri`, `24 dec 2026`, `2026-12-24`.
+//! Parses the day of an instant: `today`, `next fri`, `24 dec 2026`, `2026-12-24`.
 //!
-//! Invariant: a date of numbers alone is read as year-month-day only; any other order means something else elsewhere, and is
-//! refused with what it may have meant.
+//! Invariant: a date of numbers alone is read only as year-month-day. Any other order means
+//! different dates in different countries. It is refused with the dates it may have meant.
 
 use jiff::civil::{Date, Weekday};
 
 use super::clock_time::decimal;
 use super::words::{Fault, Word};
 
-/// Which day is meant, as far as the words beside the time of day say.
+/// The day, as far as the words beside the time of day name it.
 #[derive(Clone, Copy)]
 pub(super) enum Day {
-    /// None: the next coming of the time of day.
+    /// No day is named: the next occurrence of the time of day counts.
     Unsaid,
     Exactly(Date),
-    /// The first day from the given one on, a week apart, whose time of day is still to come.
+    /// The first of this day and the days a week apart whose time of day is still to come.
     Weekly(Date),
-    /// The day of a month, in the first year in which it exists and is still to come.
+    /// A month and a day, in the first year in which that day exists and is still to come.
     Yearly(i8, i8),
 }
 
 const MONTHS: [&str; 12] =
     ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"];
 
-/// The day the first words mean and how many of them; none if they mean none.
+/// Returns the day that the first words name, and how many words they are. Returns `None` if they
+/// name no day.
 pub(super) fn take(words: &[Word<'_>], today: Date) -> Result<Option<(Day, usize)>, Fault> {
     let Some(first) = words.first() else { return Ok(None) };
     let found = match first.text.trim_end_matches(',') {
@@ -52,7 +53,7 @@ pub(super) fn take(words: &[Word<'_>], today: Date) -> Result<Option<(Day, usize
     Ok(Some(found))
 }
 
-/// `2026-12-24`, `dec 24`, `24 dec 2026`
+/// Parses `2026-12-24`, `dec 24` or `24 dec 2026`.
 fn take_date(words: &[Word<'_>], today: Date) -> Result<Option<(Day, usize)>, Fault> {
     let Some(first) = words.first() else { return Ok(None) };
     if begins_with_a_date(first.text) {
@@ -69,7 +70,7 @@ fn take_date(words: &[Word<'_>], today: Date) -> Result<Option<(Day, usize)>, Fa
         }
         (None, Some(month)) => match day_number(*first) {
             Ok(day) => (month, day, *first),
-            // A time of day, then.
+            // The word is then a time of day.
             Err(_) => return Ok(None),
         },
         (None, None) => return Ok(None),
@@ -88,7 +89,7 @@ fn take_date(words: &[Word<'_>], today: Date) -> Result<Option<(Day, usize)>, Fa
     }
 }
 
-/// `24`, `24th`, `24.`
+/// Parses `24`, `24th` or `24.`.
 fn day_number(word: Word<'_>) -> Result<i8, Fault> {
     let text = word.text.trim_end_matches([',', '.']);
     let digits = ["st", "nd", "rd", "th"].iter().find_map(|ending| text.strip_suffix(ending)).unwrap_or(text);
@@ -96,7 +97,7 @@ fn day_number(word: Word<'_>) -> Result<i8, Fault> {
     day.ok_or_else(|| word.fault(format!("{} is no day of a month, wanted 1 to 31", word.shown())))
 }
 
-/// The date, if it is on that weekday.
+/// Returns the day if it falls on `weekday`, else a fault at `word`.
 fn of_weekday(day: Day, weekday: Weekday, word: Word<'_>) -> Result<Day, Fault> {
     match day {
         Day::Exactly(date) if date.weekday() != weekday => Err(word.fault(format!(
@@ -112,19 +113,20 @@ fn of_weekday(day: Day, weekday: Weekday, word: Word<'_>) -> Result<Day, Fault> 
     }
 }
 
-/// Whether the word is meant as a date: digits, then a hyphen.
+/// Returns true if the text is meant as a date: digits and then a hyphen, or 8 digits and then a
+/// `t`.
 pub(super) fn begins_with_a_date(text: &str) -> bool {
     let after = text.trim_start_matches(|c: char| c.is_ascii_digit());
     after.len() < text.len() && after.starts_with('-') || text.len() - after.len() == 8 && after.starts_with('t')
 }
 
-/// Whether the word is meant as a date of numbers, in whatever order.
+/// Returns true if the text is meant as a date of numbers, in whatever order.
 pub(super) fn is_numeric(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_digit()) && text.contains(['-', '/', '.']) && !text.contains(':')
         || begins_with_a_date(text)
 }
 
-/// `2026-12-24`, or the basic form `20261224`
+/// Parses `2026-12-24`, or the basic form `20261224`.
 pub(super) fn date(word: Word<'_>) -> Result<Date, Fault> {
     refuse_other_orders(word)?;
     let refuse = || word.fault(format!("{} is not a date of 1970 to 2099, wanted one as in \"2026-12-24\"", word.shown()));
@@ -138,7 +140,7 @@ pub(super) fn date(word: Word<'_>) -> Result<Date, Fault> {
     Date::new(year, month, day).ok().filter(|_| (1970..=2099).contains(&year)).ok_or_else(refuse)
 }
 
-/// Refuses `02/03/2026` and the like with every date they may mean.
+/// Refuses a date such as `02/03/2026`, and names every date it may mean.
 fn refuse_other_orders(word: Word<'_>) -> Result<(), Fault> {
     let Some(sign) = word.text.chars().find(|c| matches!(c, '/' | '.' | '-')) else { return Ok(()) };
     let parts: Vec<&str> = word.text.trim_end_matches(',').split(sign).collect();
@@ -151,7 +153,7 @@ fn refuse_other_orders(word: Word<'_>) -> Result<(), Fault> {
         Some(format!("{:?}", date.to_string()))
     };
     let without_year = |month: i8, day: i8| {
-        // A leap year has every day there is.
+        // A leap year has every possible day.
         Date::new(2000, month, day).ok().map(|_| format!("\"{day} {}\"", short(month)))
     };
     let readings = match *parts.as_slice() {
@@ -170,7 +172,7 @@ fn refuse_other_orders(word: Word<'_>) -> Result<(), Fault> {
     Err(word.fault(format!("{} does not say which number is the month, write {wanted}", word.shown())))
 }
 
-/// The weekday of a word of three letters or in full.
+/// Returns the weekday with this name, of three letters or in full.
 fn weekday(text: &str) -> Option<Weekday> {
     const DAYS: [(&str, Weekday); 7] = [
         ("monday", Weekday::Monday),
@@ -184,7 +186,7 @@ fn weekday(text: &str) -> Option<Weekday> {
     DAYS.iter().find(|(name, _)| *name == text || name.get(..3) == Some(text)).map(|(_, day)| *day)
 }
 
-/// The month of a word of three letters or in full, from 1.
+/// Returns the month with this name, of three letters or in full. January is 1.
 fn month(text: &str) -> Option<i8> {
     let text = text.trim_end_matches(',');
     let place = MONTHS.iter().position(|name| *name == text || name.get(..3) == Some(text))?;
@@ -200,12 +202,12 @@ pub(super) fn next_day(date: Date) -> Date {
     date.tomorrow().unwrap_or(date)
 }
 
-/// The first such weekday that is not before `date`.
+/// Returns the first such weekday at or after `date`.
 fn first_on_or_after(date: Date, weekday: Weekday) -> Date {
     if date.weekday() == weekday { date } else { date.nth_weekday(1, weekday).unwrap_or(date) }
 }
 
-/// That day of the year in the first year from `year` on that has it.
+/// Returns this day of the year in the first year from `year` on that has it.
 pub(super) fn yearly(month: i8, day: i8, year: i16) -> Option<Date> {
     (0..=8).find_map(|ahead| Date::new(year.checked_add(ahead)?, month, day).ok())
 }

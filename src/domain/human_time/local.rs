@@ -1,4 +1,5 @@
-//! From what the wall clock of a zone shows to the instant: once, twice or never.
+//! Converts the time on the wall clock of a zone to an instant. A local time exists once, twice or
+//! never.
 
 use jiff::civil::DateTime;
 use jiff::tz::AmbiguousOffset;
@@ -9,7 +10,8 @@ use crate::domain::zone::Zone;
 
 pub(super) const RANGE: &str = "wanted a time from 1970 to 2099";
 
-/// The instant at which the wall clock shows `local`; of two the first. The error says why there is none and what is next to it.
+/// Returns the instant at which the wall clock shows `local`, the first if there are two. The error
+/// says why there is none, and names the nearest instants.
 pub(super) fn resolve(local: DateTime, zone: &Zone) -> Result<Instant, String> {
     let name = zone.name();
     let rules = zone.rules();
@@ -18,7 +20,8 @@ pub(super) fn resolve(local: DateTime, zone: &Zone) -> Result<Instant, String> {
     let note = match ambiguous.offset() {
         AmbiguousOffset::Unambiguous { .. } => None,
         AmbiguousOffset::Gap { after, .. } => {
-            // A gap lies around the first clock change after what the later offset makes of it.
+            // The gap lies at the first clock change after the instant that the later offset gives
+            // for `local`.
             let change = after.to_timestamp(local).ok().and_then(|from| rules.following(from).next());
             let offer = change.map(|change| change.timestamp()).map_or_else(String::new, |change| {
                 let before = change.checked_sub(jiff::SignedDuration::from_secs(1)).map(show).unwrap_or_default();

@@ -1,8 +1,10 @@
-//! Instants as people write them, for `at =` and `--at`: RFC 3339, local dates, times of day, `tomorrow 9am`, `in 2h`.
-//! [`parse_instant`] reads what is said now, [`parse_fixed`] what means the same whenever it is read.
+//! Instants as users write them, for `at =` and `--at`: RFC 3339, local dates, times of day,
+//! `tomorrow 9am`, `in 2h`. [`parse_instant`] reads text that depends on the present time.
+//! [`parse_fixed`] reads text that always means the same.
 //!
-//! Invariant: a text means one instant or is refused; a local time that does not exist is never moved silently, and of one
-//! that comes twice the first is taken and said so. Whether the past is allowed is the caller's business.
+//! Invariant: a text means a single instant or is refused. A local time that does not exist is
+//! never moved silently. For a local time that comes twice the first is taken, with a note. The
+//! caller decides whether a past instant is allowed.
 
 mod clock_time;
 mod days;
@@ -25,43 +27,49 @@ use super::zone::Zone;
 const FORMS: &str = "\"2026-12-24T09:00:00+01:00\", \"2026-12-24 09:00\", \"24 dec 9am\", \"09:00\", \"noon\", \"tomorrow 9am\", \
                      \"fri 17:00\", \"next fri\", \"in 2h30m\" or \"@1790000000\"";
 const FIXED_FORMS: &str = "a date and time such as \"2026-12-24T09:00:00+01:00\" or \"2026-12-24T09:00\"";
-/// The longest text, in bytes.
+/// The maximum length of a text, in bytes.
 const LONGEST_TEXT: usize = 200;
 
-/// What a text means.
+/// The meaning of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instant {
     /// The instant.
     pub at: UnixMillis,
-    /// Said when the local time comes twice and the first was taken.
+    /// A note if the local time comes twice and the first was taken.
     pub note: Option<String>,
 }
 
-/// A text that means no instant.
+/// The error for a text that means no instant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("time {found:?}: {problem}")]
 pub struct InstantError {
-    /// The text found, cut when it is long.
+    /// The text, cut if it is long.
     pub found: String,
-    /// What is wrong and what was wanted.
+    /// The fault, and what was wanted.
     pub problem: String,
     /// The byte of the text at which the fault begins.
     pub offset: usize,
 }
 
-/// The instant `text` means at `now` in `zone`.
+/// Returns the instant that `text` means at the time `now` in `zone`.
 ///
-/// A time of day alone is its next coming; a weekday is the next such day whose time is still to come (with `next` never
-/// today), a day of a month without a year likewise; a day alone is its midnight. `@`, or 10 or 13 digits alone, counts
-/// seconds since 1970, with 13 digits milliseconds. Case and outer blanks do not matter. Refused: unknown words, dates whose
-/// month is not clear, a local time inside a gap of the zone's clock, anything outside 1970 to 2099.
+/// * A time of day alone is its next occurrence.
+/// * A weekday is the next such day whose time is still to come. With `next` it is never today.
+/// * A day of a month without a year is the next such day whose time is still to come.
+/// * A day alone is its midnight.
+/// * `@` and digits, or 10 or 13 digits alone, count seconds since 1970. 13 digits count
+///   milliseconds.
+///
+/// Case and outer blanks do not matter. These are refused: unknown words, dates whose month is not
+/// clear, a local time inside a gap of the zone's clock, and anything outside 1970 to 2099.
 pub fn parse_instant(text: &str, now: UnixMillis, zone: &Zone) -> Result<Instant, InstantError> {
     let lower = text.to_ascii_lowercase();
     let found = split(&lower, FORMS).and_then(|words| read(&lower, &words, &Here { now, zone }));
     found.map_err(|fault| refused(text, fault))
 }
 
-/// The instant `text` means whenever it is read: a date of numbers with a time (a local one in `zone`), or `@` and seconds.
+/// Returns the instant that `text` means at any time: a date of numbers with a time, or `@` and
+/// seconds. A local time counts in `zone`.
 pub fn parse_fixed(text: &str, zone: Option<&Zone>) -> Result<Instant, InstantError> {
     let lower = text.to_ascii_lowercase();
     let read = |words: Vec<Word<'_>>| match words.as_slice() {
@@ -70,7 +78,7 @@ pub fn parse_fixed(text: &str, zone: Option<&Zone>) -> Result<Instant, InstantEr
             (Dated::At(at), _) => Ok(Instant { at, note: None }),
             (Dated::Local(local), Some(zone)) => local::resolve(local, zone).map_err(|problem| first.fault(problem)),
             (Dated::Local(_), None) => {
-                let wanted = "wanted one behind it such as \"Z\" or \"+01:00\"";
+                let wanted = "wanted one after it, such as \"Z\" or \"+01:00\"";
                 Err(first.fault(format!("has no offset from UTC, {wanted}")))
             }
         },
@@ -86,7 +94,7 @@ fn refused(text: &str, Fault { offset, problem }: Fault) -> InstantError {
     InstantError { found: words::cut(text), problem, offset }
 }
 
-/// The words of a text that is not too long; at least one.
+/// Splits a text that is not too long into its words, of which there is at least one.
 fn split<'t>(lower: &'t str, forms: &str) -> Result<Vec<Word<'t>>, Fault> {
     if lower.len() > LONGEST_TEXT {
         return Err(Fault { offset: 0, problem: format!("{} bytes found, wanted at most {LONGEST_TEXT}", lower.len()) });
@@ -95,7 +103,7 @@ fn split<'t>(lower: &'t str, forms: &str) -> Result<Vec<Word<'t>>, Fault> {
     if words.is_empty() { Err(Fault { offset: 0, problem: format!("is empty, wanted {forms}") }) } else { Ok(words) }
 }
 
-/// Where and when a text is read.
+/// The present time and the zone in which a text is read.
 struct Here<'a> {
     now: UnixMillis,
     zone: &'a Zone,
@@ -128,7 +136,7 @@ fn read(lower: &str, words: &[Word<'_>], here: &Here<'_>) -> Result<Instant, Fau
     }
 }
 
-/// The length of time written in these bytes, in milliseconds.
+/// Returns the duration written in these bytes, in milliseconds.
 fn length_in(lower: &str, start: usize, end: usize) -> Result<i64, Fault> {
     let text = lower.get(start..end).unwrap_or_default().trim();
     let length = parse_duration(text).map_err(|error| Fault { offset: start, problem: error.to_string() })?;
@@ -139,12 +147,12 @@ fn out_of_range(offset: usize, place: &str) -> Fault {
     Fault { offset, problem: format!("is {place}, {RANGE}") }
 }
 
-/// Digits alone, as `date +%s` prints them, or milliseconds.
+/// Returns true for digits alone, as `date +%s` prints them, or for milliseconds.
 fn is_epoch(word: &str) -> bool {
     matches!(word.len(), 10 | 13) && word.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// `@1790000000`, `@1790000000123`, and both without the `@`.
+/// Parses `@1790000000` or `@1790000000123`, also without the `@`.
 fn since_1970(word: Word<'_>, rest: &[Word<'_>]) -> Result<Instant, Fault> {
     words::nothing_after(rest)?;
     let digits = word.text.strip_prefix('@').unwrap_or(word.text);
@@ -163,14 +171,15 @@ fn since_1970(word: Word<'_>, rest: &[Word<'_>]) -> Result<Instant, Fault> {
         .ok_or_else(|| word.fault(format!("{} is out of range, {RANGE}: seconds, or milliseconds with 13 digits", word.shown())))
 }
 
-/// What a date of numbers with a time means.
+/// The meaning of a date of numbers with a time.
 enum Dated {
     At(UnixMillis),
-    /// What the wall clock of some zone shows.
+    /// A time on the wall clock of some zone.
     Local(DateTime),
 }
 
-/// `2026-12-24`, `2026-12-24T09:00`, `2026-12-24 9am`, RFC 3339 with `T` or a blank, the basic form `20261224T090000Z`.
+/// Parses `2026-12-24`, `2026-12-24T09:00`, `2026-12-24 9am`, RFC 3339 with `T` or a blank, or the
+/// basic form `20261224T090000Z`.
 fn dated(word: Word<'_>, rest: &[Word<'_>]) -> Result<Dated, Fault> {
     let (date_word, inner) = word.split_at_char('t');
     let date = days::date(date_word)?;
@@ -193,7 +202,7 @@ fn dated(word: Word<'_>, rest: &[Word<'_>]) -> Result<Dated, Fault> {
     at.map(Dated::At).ok_or_else(|| word.fault(format!("{} is out of range, {RANGE}", word.shown())))
 }
 
-/// `9am`, `fri`, `tomorrow at 9am`, `next fri 17:00`, `24 dec 9am`, `9am tomorrow`.
+/// Parses `9am`, `fri`, `tomorrow at 9am`, `next fri 17:00`, `24 dec 9am` or `9am tomorrow`.
 fn by_day_and_time(lower: &str, words: &[Word<'_>], here: &Here<'_>) -> Result<Instant, Fault> {
     let today = here.now_on_the_wall().date();
     let all = words;
@@ -248,7 +257,8 @@ impl Here<'_> {
         self.zone.rules().to_datetime(self.now.to_timestamp())
     }
 
-    /// The time of day on the day that is meant; of a day that comes again and again, on the first still to come.
+    /// Returns the time of day on the day that is meant. If the day recurs, the first still to come
+    /// counts.
     fn on(&self, word: Word<'_>, day: Day, time: Time, today: Date) -> Result<Instant, Fault> {
         let in_days = |date: Date, days: i32| Some(date.checked_add(jiff::Span::new().days(days)).unwrap_or(date));
         match day {
@@ -261,7 +271,7 @@ impl Here<'_> {
         }
     }
 
-    /// `time` on `date` if that is still to come, else on the `next` one.
+    /// Returns `time` on `date` if it is still to come, else on the `next` date.
     fn coming(
         &self,
         word: Word<'_>,

@@ -1,4 +1,5 @@
-//! Examples around Saturday, 2026-11-21 10:00 in Berlin (09:00 UTC), and around its clock changes.
+//! Tests with examples around Saturday, 2026-11-21 10:00 in Berlin (09:00 UTC), and around its
+//! clock changes.
 
 use proptest::prelude::*;
 
@@ -246,10 +247,10 @@ fn of_a_local_time_that_comes_twice_the_first_is_taken_and_said_so() {
 
 #[test]
 fn a_time_of_day_in_a_fold_is_the_next_that_is_still_to_come() {
-    // 02:40 for the first time: 02:30 comes once more, 02:50 twice.
+    // The time is 02:40 in the first pass: 02:30 comes once more, 02:50 twice.
     assert_eq!(parse_at("02:30", "2026-10-25T00:40:00Z").unwrap().at.to_string(), "2026-10-25T01:30:00.000Z");
     assert_eq!(parse_at("02:50", "2026-10-25T00:40:00Z").unwrap().at.to_string(), "2026-10-25T00:50:00.000Z");
-    // 02:10 for the second time.
+    // The time is 02:10 in the second pass.
     let found = parse_at("02:30", "2026-10-25T01:10:00Z").unwrap();
     assert_eq!(found.at.to_string(), "2026-10-25T01:30:00.000Z");
     assert!(found.note.unwrap().contains("this is the second"));

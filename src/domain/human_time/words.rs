@@ -1,24 +1,24 @@
-//! A text as words with their places, and the faults that point at one.
+//! Splits a text into words with their positions, and makes faults that point at a word.
 
 use super::FORMS;
 
-/// A word of the text, in lower case, and where it begins, in bytes.
+/// A word of the text in lower case, and the byte at which it begins.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Word<'a> {
     pub(super) text: &'a str,
     pub(super) offset: usize,
-    /// How many characters come before it.
+    /// The number of characters before the word.
     before: usize,
 }
 
-/// What is wrong, and at which byte.
+/// A problem, and the byte at which it begins.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) offset: usize,
     pub(super) problem: String,
 }
 
-/// The words of `text`, which blanks separate.
+/// Splits `text` at blanks into words.
 pub(super) fn split(text: &str) -> Vec<Word<'_>> {
     let mut words: Vec<Word<'_>> = Vec::new();
     let mut open: Option<(usize, usize)> = None;
@@ -38,7 +38,7 @@ pub(super) fn split(text: &str) -> Vec<Word<'_>> {
     words
 }
 
-/// `words` without a leading `at` or `on`.
+/// Returns `words` without a leading `at` or `on`.
 pub(super) fn without_at<'a, 'b>(words: &'b [Word<'a>]) -> &'b [Word<'a>] {
     match words {
         [at, rest @ ..] if matches!(at.text, "at" | "on") => rest,
@@ -46,7 +46,7 @@ pub(super) fn without_at<'a, 'b>(words: &'b [Word<'a>]) -> &'b [Word<'a>] {
     }
 }
 
-/// Refuses the first word of `rest`.
+/// Returns a fault at the first word of `rest`, if there is any.
 pub(super) fn nothing_after(rest: &[Word<'_>]) -> Result<(), Fault> {
     match rest.first() {
         None => Ok(()),
@@ -62,17 +62,17 @@ impl<'a> Word<'a> {
         Fault { offset: self.offset, problem }
     }
 
-    /// Whether it looks like one.
+    /// Returns true if the word looks like a zone.
     fn is_a_zone(self) -> bool {
         matches!(self.text, "utc" | "gmt" | "z") || self.text.contains('/')
     }
 
-    /// The word and its place, for a message.
+    /// The word and its position, for a message.
     pub(super) fn shown(self) -> String {
         format!("{:?} at character {}", cut(self.text), self.before + 1)
     }
 
-    /// The fault of a word nobody knows, with the nearest known one.
+    /// Returns the fault of an unknown word, with the nearest known word as a hint.
     pub(super) fn unknown(self) -> Fault {
         const KNOWN: &str = "today tomorrow yesterday noon midnight now next at in ago monday tuesday wednesday thursday friday \
                              saturday sunday january february march april june july august september october november december";
@@ -84,7 +84,7 @@ impl<'a> Word<'a> {
         self.fault(format!("{} is not understood{hint}, wanted {FORMS}", self.shown()))
     }
 
-    /// What stands before the first ASCII `sign` and what after it.
+    /// Splits at the first ASCII `sign` into the text before it and the text after it.
     pub(super) fn split_at_char(self, sign: char) -> (Word<'a>, Option<Word<'a>>) {
         match self.text.find(sign) {
             Some(place) => (self.part(0, place), Some(self.part(place + 1, self.text.len()))),
@@ -92,14 +92,14 @@ impl<'a> Word<'a> {
         }
     }
 
-    /// The bytes from `start` to `end` of it.
+    /// Returns the bytes of the word from `start` to `end`.
     pub(super) fn part(self, start: usize, end: usize) -> Word<'a> {
         let before = self.before + self.text.get(..start).map_or(0, |skipped| skipped.chars().count());
         Word { text: self.text.get(start..end).unwrap_or_default(), offset: self.offset + start, before }
     }
 }
 
-/// `text` short enough for a one-line message.
+/// Cuts `text` to a length that fits in a one-line message.
 pub(super) fn cut(text: &str) -> String {
     match text.char_indices().nth(60) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! What becomes of missed runs, by every rule.
+//! Tests of the decision about missed runs, for every rule.
 
 use super::*;
 use crate::domain::cron::steps_of;
@@ -16,7 +16,7 @@ fn minutely() -> Timetable {
     Timetable::new(Schedule::Every(MINUTE), Zone::load(&"UTC".parse().unwrap()).unwrap(), at(-1_000_000))
 }
 
-/// A run due at `at(0)` that is met at `now`.
+/// A run due at `at(0)` that is judged at `now`.
 fn met<'a>(timetable: &'a Timetable, catch_up: &'a CatchUp, now: UnixMillis) -> Due<'a> {
     Due {
         timetable,
@@ -109,7 +109,7 @@ fn judging_costs_no_more_for_a_longer_outage() {
             let late_after = Duration::from_secs(1);
             let run = Due { since: at(-1), late_after, ..met(timetable, &catch_up, now) };
             let (steps, (decision, missed)) = steps_of(|| (judge(run), missed_from(run, 100)));
-            // Going through all seconds of ten years takes hundreds of millions.
+            // A walk through all seconds of ten years would take hundreds of millions of steps.
             assert!(steps < 3_000_000, "{mode:?} took {steps} steps");
             let Decision::Skip { count: skipped, .. } = decision else { panic!("{mode:?}: {decision:?}") };
             let kept = match mode {
@@ -192,10 +192,11 @@ fn what_is_known_of_a_stretch_is_left_out_of_it_at_its_ends_and_in_between() {
         let known: Vec<UnixMillis> = known.into_iter().map(at).collect();
         assert_eq!(without(&minutely(), at(-9), stretch(1, 6, 6), &known), left, "{known:?}");
     }
-    // One that is no occurrence of this schedule was not counted either.
+    // An instant that is no occurrence of this schedule was not counted.
     let between = at(2).saturating_add(Duration::from_secs(7));
     assert_eq!(without(&minutely(), at(-9), stretch(1, 6, 6), &[between]), Some(stretch(1, 6, 6)));
-    // Nor was one that passed under the schedule before, though this one would have it too.
+    // An occurrence from the time of the earlier schedule was not counted either, though this
+    // schedule has it too.
     assert_eq!(without(&minutely(), at(3), stretch(1, 6, 4), &[at(2)]), Some(stretch(1, 6, 4)));
 }
 
@@ -216,11 +217,12 @@ fn an_occurrence_taken_out_of_a_stretch_leaves_the_others_told_exactly() {
     for outside in [at(0), at(7), at(3).saturating_add(Duration::from_secs(1))] {
         assert_eq!(rest(known, stretch(1, 6, 6), outside, &[]), Rest::All);
     }
-    // What stands alone tells of its first only, and what was counted since a time of nothing before that but its first.
+    // A range with a count of 1 contains only its first occurrence. A range counted by a later
+    // schedule contains nothing between its first occurrence and the start of that schedule.
     assert_eq!(rest(known, stretch(1, 6, 1), at(3), &[]), Rest::All);
     assert_eq!(rest(Some(&later), stretch(1, 6, 4), at(2), &[]), Rest::All);
     assert_eq!(rest(Some(&later), stretch(1, 6, 4), at(1), &[]), Rest::Some(stretch(4, 6, 3)));
-    // Nobody knows by what it was counted.
+    // The schedule by which the range was counted is not known.
     let moment = |minutes: i64, by: i64| UnixMillis::new(at(minutes).as_i64() + by).unwrap();
     assert_eq!(rest(None, stretch(1, 6, 6), at(3), &[]), Rest::Some(stretch(1, 6, 5)));
     assert_eq!(rest(None, stretch(1, 6, 6), at(1), &[]), Rest::Some(Stretch { first: moment(1, 1), ..stretch(1, 6, 5) }));

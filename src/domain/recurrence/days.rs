@@ -1,9 +1,10 @@
-//! Which days of a month match the `BY` parts of a rule, a whole month at a time as bits, and the walk from one to the next.
+//! The days that match the `BY` parts of a rule, as bits of a whole month, and the walk from a
+//! matching day to the next.
 
 use super::rule::{Freq, Rule};
 use crate::domain::civil::{Date, days_in_month, is_leap, weekday};
 
-/// Bits 0, 7, 14, 21 and 28: the same weekday through a month.
+/// Bits 0, 7, 14, 21 and 28: the days of a month with the same weekday.
 const WEEKLY: u64 = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28;
 
 /// Numbers counted from the start and from the end, as bits.
@@ -26,7 +27,7 @@ impl<const WORDS: usize> Counted<WORDS> {
         (!numbers.is_empty()).then_some(bits)
     }
 
-    /// Whether number `number` of `length` is one of them.
+    /// Returns true if `number`, out of `length` numbers, is in the set.
     fn has(&self, number: i64, length: i64) -> bool {
         let bit = |words: &[u64; WORDS], at: i64| {
             let at = usize::try_from(at).unwrap_or(0);
@@ -36,18 +37,19 @@ impl<const WORDS: usize> Counted<WORDS> {
     }
 }
 
-/// The days a rule names.
+/// The days that a rule names.
 #[derive(Debug)]
 pub(super) struct DayRule {
-    /// Bit 1 is January; 0 = every month.
+    /// The months. Bit 1 is January; 0 means every month.
     months: u32,
     month_days: Option<Counted<1>>,
     year_days: Option<Counted<6>>,
     weeks: Option<Counted<1>>,
     week_start: i64,
-    /// For each weekday, Monday first: bit 0 = every one, and the numbered ones.
+    /// An entry for each weekday, Monday first. Bit 0 means every such weekday; the numbered
+    /// ones follow.
     weekdays: Option<[(u64, Counted<1>); 7]>,
-    /// Whether weekdays are numbered within the year, not within the month.
+    /// True if weekdays are numbered within the year, not within the month.
     counts_in_year: bool,
 }
 
@@ -70,7 +72,8 @@ impl DayRule {
         }
     }
 
-    /// The days of a month that match; bit 1 is the first, whose day number is `first`.
+    /// Returns the days of a month that match. Bit 1 is the first day, which has day number
+    /// `first`.
     pub(super) fn of_month(&self, year: i64, month: i64, first: i64) -> u64 {
         if self.months != 0 && self.months >> month & 1 == 0 {
             return 0;
@@ -113,7 +116,8 @@ impl DayRule {
     }
 }
 
-/// The days of a month of `length` days that begins with weekday `begin`.
+/// Returns the matching days of a month of `length` days that begins with weekday `begin`. Bit 1 is
+/// day 1.
 fn weekdays_of_month(weekdays: &[(u64, Counted<1>); 7], begin: i64, length: i64) -> u64 {
     let mut days = 0;
     for (day, (every, numbered)) in (0_i64..).zip(weekdays) {
@@ -129,14 +133,16 @@ fn weekdays_of_month(weekdays: &[(u64, Counted<1>); 7], begin: i64, length: i64)
     days
 }
 
-/// Whether a day's weekday matches, every one or numbered within the year.
+/// Returns true if the weekday of a day matches, either every such weekday or its number within the
+/// year.
 fn is_numbered(weekdays: &[(u64, Counted<1>); 7], number: i64, year_day: i64, year_length: i64) -> bool {
     let own = usize::try_from(weekday(number)).ok().and_then(|day| weekdays.get(day));
     let (from_start, from_end) = ((year_day - 1) / 7 + 1, (year_length - year_day) / 7 + 1);
     own.is_some_and(|(every, numbered)| *every == 1 || numbered.has(from_start, from_start + from_end - 1))
 }
 
-/// Where the weeks of a year and of its neighbours begin. The first week of a year has four days or more in it.
+/// The first days of the first weeks of a year and its neighbours. The first week of a year has at
+/// least four days in it.
 struct Weeks([i64; 4]);
 
 impl Weeks {
@@ -148,7 +154,7 @@ impl Weeks {
         }))
     }
 
-    /// Whether the week of the day `number` is one of those.
+    /// Returns true if the number of the week of day `number` is in `counted`.
     fn has(&self, number: i64, counted: &Counted<1>) -> bool {
         let mut bounds = self.0.iter().zip(self.0.iter().skip(1));
         let own = bounds.find(|(begin, end)| (**begin..**end).contains(&number));
@@ -156,12 +162,12 @@ impl Weeks {
     }
 }
 
-/// A walk from one matching day to the next, which looks at each month once.
+/// A walk from a matching day to the next, which examines each month once.
 pub(super) struct DayWalk<'a> {
     rule: &'a DayRule,
     year: i64,
     month: i64,
-    /// The number of the month's first day, and of the one behind its last.
+    /// The day number of the month's first day. `end` is the day number after its last day.
     first: i64,
     end: i64,
     days: u64,
@@ -172,7 +178,8 @@ impl<'a> DayWalk<'a> {
         Self { rule, year: 0, month: 0, first: 0, end: i64::MIN, days: 0 }
     }
 
-    /// The first matching day at or after `number`, if there is one before `end`. Not to be asked backwards.
+    /// Returns the first matching day at or after `number` and before `end`. `number` must not
+    /// decrease from call to call.
     pub(super) fn next_from(&mut self, number: i64, end: i64) -> Option<i64> {
         if number >= self.end {
             let date = Date::of(number);

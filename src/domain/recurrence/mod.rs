@@ -1,8 +1,12 @@
-//! Recurrence rules of iCalendar (RFC 5545, section 3.3.10): a start on a wall clock and the text of an `RRULE`.
+//! Recurrence rules of iCalendar (RFC 5545, section 3.3.10): a start on a wall clock and the text
+//! of an `RRULE`.
 //!
-//! Invariant: a rule that was read has at least one occurrence before 2100, and no question about it costs more than
-//! [`plan::MOST_STEPS`] steps. Its wall clock times become instants by the rule for clock changes that cron has: what comes
-//! hourly or more often follows real time, unless its job says otherwise. The start is an occurrence only if the rule says so.
+//! Invariant: a parsed rule has at least one occurrence before 2100. No query costs more than
+//! [`plan::MOST_STEPS`] steps.
+//!
+//! The wall clock times of a rule become instants by the same rule for clock changes as cron's. A
+//! rule that repeats hourly or more often follows real time, unless its job sets another rule. The
+//! start is an occurrence only if the rule matches it.
 
 mod days;
 #[cfg(test)]
@@ -23,13 +27,13 @@ use super::time::UnixMillis;
 use super::wording::end_within;
 use super::zone::Zone;
 
-/// No wall clock is further ahead of UTC, in seconds.
+/// The maximum lead of a wall clock over UTC, in seconds.
 const LONGEST_OFFSET: i64 = 26 * 3_600;
 
-/// The longest rule, in bytes.
+/// The maximum length of a rule, in bytes.
 pub const LONGEST_RULE: usize = 1_000;
 
-/// A checked rule. Cheap to clone; two are equal when their texts and starts are.
+/// A checked rule. It is cheap to clone. Two rules are equal when their texts and starts are equal.
 #[derive(Clone)]
 pub struct Recurrence {
     text: Arc<str>,
@@ -38,20 +42,20 @@ pub struct Recurrence {
     clock_changes: ClockChanges,
 }
 
-/// Why a text is no rule.
+/// The reason why a text is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rrule {text:?}: {problem}")]
 pub struct RecurrenceError {
-    /// The rule, cut when it is long.
+    /// The rule, cut if it is long.
     pub text: String,
-    /// What is wrong, at which character (counted from 1), and what was wanted.
+    /// The fault, the character where it begins (counted from 1), and what was wanted.
     pub problem: String,
-    /// The byte at which the fault begins; the length when something is missing at the end.
+    /// The byte at which the fault begins, or the length if something is missing at the end.
     pub offset: usize,
 }
 
 impl Recurrence {
-    /// The rule `text`, counted from `start` on the wall clock.
+    /// Parses the rule `text`, which counts from `start` on the wall clock.
     pub fn new(text: &str, start: jiff::civil::DateTime) -> Result<Self, RecurrenceError> {
         let refuse = |offset: usize, problem: String| {
             let shown = match text.char_indices().nth(120) {
@@ -81,25 +85,25 @@ impl Recurrence {
         &self.text
     }
 
-    /// What was read.
+    /// The parsed rule.
     pub(in crate::domain) fn rule(&self) -> &Rule {
         &self.rule
     }
 
-    /// What it is counted from, as the wall clock shows it.
+    /// The start of the rule, as the wall clock shows it.
     pub fn start(&self) -> jiff::civil::DateTime {
-        // In range: it was read from such a time.
+        // The value is in range, because it was made from such a time.
         jiff::Timestamp::from_second(self.plan.start)
             .map_or(jiff::civil::DateTime::MIN, |at| jiff::tz::TimeZone::UTC.to_datetime(at))
     }
 
-    /// The rule with its job's rule for clock changes.
+    /// The rule with the rule for clock changes of its job.
     #[must_use]
     pub fn for_job(&self, clock_changes: ClockChanges) -> Self {
         Self { clock_changes, ..self.clone() }
     }
 
-    /// The first occurrence at or after the second `from` in `zone`.
+    /// Returns the first occurrence in `zone` at or after the second `from`.
     pub(in crate::domain) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
         let found = first_from(&*self.plan, zone, self.clock_changes, from)?;
         match self.plan.until {
@@ -108,23 +112,26 @@ impl Recurrence {
         }
     }
 
-    /// The days of a month among `asked` on which it may come by the wall clock, day 1 as bit 1.
+    /// Returns the days of a month among `asked` on which the rule may occur by the wall clock. Bit
+    /// 1 is day 1.
     pub(in crate::domain) fn days_of_month(&self, year: i64, month: i64, asked: u32) -> u32 {
         self.plan.days_of_month(year, month, asked)
     }
 
-    /// The first occurrence on the wall clock of `zone` at or after `local`, both in seconds since 1970 as that clock counts.
+    /// Returns the first occurrence on the wall clock of `zone` at or after `local`. Both are
+    /// seconds since 1970 by that clock.
     pub fn first_local_from(&self, zone: &Zone, local: i64) -> Option<i64> {
         self.plan.first_local_from(local).filter(|found| self.is_before_its_end(zone, *found))
     }
 
-    /// Shows the wall clock times in `zone` from its start on, in order and in seconds since 1970 as that clock counts, until `see` has
-    /// seen enough or `steps` are used up: one for each search of a day or a time, and one for each time.
+    /// Calls `see` with the wall clock times in `zone` from the start on, in order, in seconds
+    /// since 1970 by that clock. The walk ends when `see` returns true or `steps` are used up. Each
+    /// search of a day or a time is a step, and each time is a step.
     pub fn walk_local(&self, zone: &Zone, steps: &mut u32, see: &mut dyn FnMut(i64) -> bool) {
         self.plan.walk(steps, &mut |local| !self.is_before_its_end(zone, local) || see(local));
     }
 
-    /// Whether a time it names is not after an end told in real time.
+    /// Returns true if a wall clock time is not after an end given in real time.
     fn is_before_its_end(&self, zone: &Zone, local: i64) -> bool {
         let Some(Until::Real(until)) = self.plan.until else { return true };
         let shown = jiff::Timestamp::from_second(local).map(|shown| jiff::tz::TimeZone::UTC.to_datetime(shown));
@@ -133,7 +140,7 @@ impl Recurrence {
     }
 }
 
-/// A wall clock time in seconds since 1970 as the wall clock counts.
+/// Converts a wall clock time to seconds since 1970 by the wall clock.
 fn local_second(at: jiff::civil::DateTime) -> i64 {
     at.to_zoned(jiff::tz::TimeZone::UTC).map_or(0, |at| at.timestamp().as_second())
 }

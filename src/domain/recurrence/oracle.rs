@@ -1,12 +1,13 @@
-//! The same search day by day and second by second, slow and plain: what `plan` is held against.
+//! A slow and plain version of the search in `plan`, day by day and second by second, for
+//! comparison in tests.
 
 use super::rule::{Freq, Rule, Until};
 use crate::domain::civil::{DAY, Date, days_in_month, is_leap, weekday};
 
-/// Days and periods looked at before a search gives up.
+/// The maximum number of days and periods examined in a search.
 const MOST_STEPS: u32 = 100_000;
 
-/// Nothing is looked for past this wall clock second: in no zone is it still 2099.
+/// The last wall clock second searched. In no zone is it still 2099 then.
 const LAST: i64 = 4_102_444_800 + 2 * DAY;
 
 /// The times of day of a period: each of these hours with each of these minutes and seconds.
@@ -16,7 +17,7 @@ struct Times<'a> {
     seconds: &'a [i64],
 }
 
-/// What was found: `Err` when the search gave up.
+/// Returns the first occurrence at or after `local`, or `Err` if the search gave up.
 pub(super) fn first_local_from(rule: &Rule, local: i64) -> Result<Option<i64>, ()> {
     rule.first_local_from(local)
 }
@@ -43,7 +44,7 @@ impl Rule {
                     };
                 }
                 Look::NotBefore(later) if later > begin => {
-                    // Straight to the first period that reaches so far.
+                    // Go straight to the first period that reaches so far.
                     let behind = self.period_of(later) - period;
                     period += (behind + self.interval - 1).div_euclid(self.interval).max(1) * self.interval;
                 }
@@ -57,12 +58,12 @@ impl Rule {
 enum Look {
     Found(i64),
     Nothing,
-    /// Nothing in this period, nor in any before this second.
+    /// There is nothing in this period, nor in any period before this second.
     NotBefore(i64),
 }
 
 impl Rule {
-    /// The number of the period a wall clock second lies in.
+    /// The number of the period that contains a wall clock second.
     fn period_of(&self, local: i64) -> i64 {
         let day = local.div_euclid(DAY);
         match self.freq {
@@ -93,7 +94,7 @@ impl Rule {
         }
     }
 
-    /// The first occurrence of a period at or after `from`.
+    /// Returns the first occurrence of a period at or after `from`.
     fn look(&self, period: i64, begin: i64, from: i64, steps: &mut u32) -> Look {
         let (day, of_day) = (begin.div_euclid(DAY), begin.rem_euclid(DAY));
         let (hour, minute, second) = ([of_day / 3_600], [of_day / 60 % 60], [of_day % 60]);
@@ -122,7 +123,8 @@ impl Rule {
         self.pick(&[day], &times, from).map_or(Look::Nothing, Look::Found)
     }
 
-    /// The first of these days' times at or after `from`, of those `BYSETPOS` leaves.
+    /// Returns the first time on these days at or after `from`, among the times that `BYSETPOS`
+    /// selects.
     fn pick(&self, days: &[i64], times: &Times<'_>, from: i64) -> Option<i64> {
         if self.positions.is_empty() {
             let mut days = days.iter().filter(|day| (**day + 1) * DAY > from);
@@ -138,7 +140,7 @@ impl Rule {
         self.positions.iter().filter_map(|position| at(*position)).filter(|at| *at >= from).min()
     }
 
-    /// The days of a period of a day or more that match, in order.
+    /// Returns the matching days of a period of a day or more, in order.
     fn days_of(&self, period: i64, first: i64, steps: &mut u32) -> Vec<i64> {
         let length = match self.freq {
             Freq::Yearly => 365 + i64::from(is_leap(period)),
@@ -171,7 +173,8 @@ impl Rule {
                 return false;
             }
         }
-        // A weekday's number counts within the month, in a yearly rule without months within the year.
+        // A weekday is numbered within the month. In a yearly rule without months it is numbered
+        // within the year.
         let (number, length) =
             if self.freq == Freq::Yearly && self.months.is_empty() { (year_day, year_length) } else { (date.day, month_length) };
         let (from_start, from_end) = ((number - 1) / 7 + 1, -((length - number) / 7 + 1));
@@ -180,7 +183,8 @@ impl Rule {
             || self.weekdays.iter().any(|(nth, day)| *day == own && (*nth == 0 || *nth == from_start || *nth == from_end))
     }
 
-    /// The number of the week a day lies in, and how many weeks the year of that week has. The first has four days or more.
+    /// Returns the number of the week that contains a day, and the number of weeks in the year of
+    /// that week. The first week of a year has at least four days in it.
     fn week_of(&self, day: i64) -> (i64, i64) {
         let first_week = |year: i64| {
             let new_year = Date::new(year, 1, 1).number();
@@ -211,7 +215,7 @@ impl Times<'_> {
         Some(hour * 3_600 + minute * 60 + self.seconds.get(index % seconds.max(1))?)
     }
 
-    /// The first time of day at or after `second`.
+    /// Returns the first time of day at or after `second`.
     fn first_from(&self, second: i64) -> Option<i64> {
         let from = |list: &[i64], least: i64| list.get(list.partition_point(|value| *value < least)).copied();
         let second = second.max(0);

@@ -1,8 +1,11 @@
-//! A rule made ready for the search, and the search of the wall clock time that comes next.
+//! A rule prepared for the search, and the search for the next wall clock time.
 //!
-//! A rule names groups of times, in order: the times of a matching day, of a whole week, month or year out of which `BYSETPOS`
-//! picks, or of every so many hours, minutes or seconds on a matching day. Bounded: the search goes through months, days and
-//! times of day by bits, and no question takes more than [`MOST_STEPS`] steps, each a few nanoseconds.
+//! A rule yields groups of times, in order. A group has the times of a matching day, or the times
+//! that `BYSETPOS` picks from a week, month or year. For a short frequency, a group has the times
+//! of every n-th hour, minute or second on a matching day.
+//!
+//! The cost is bounded: the search examines months, days and times of day as bits. No query takes
+//! more than [`MOST_STEPS`] steps, each a few nanoseconds.
 
 use super::days::{DayRule, DayWalk};
 use super::rule::{Freq, Rule, Until};
@@ -10,13 +13,14 @@ use super::times::Times;
 use crate::domain::civil::{DAY, Date};
 use crate::domain::cron::Wall;
 
-/// No search needs so many: one for each day until 2100, and one for each second of a day.
+/// The maximum number of steps of a search. It allows a step for each day until 2100 and for each
+/// second of a day, which no search exceeds.
 pub(super) const MOST_STEPS: u32 = 150_000;
 
-/// Nothing is looked for past this day: in no zone is it still 2099.
+/// The last day searched. In no zone is it still 2099 then.
 const LAST_DAY: i64 = 4_102_444_800 / DAY + 2;
 
-/// A rule ready for the search.
+/// A rule prepared for the search.
 #[derive(Debug)]
 pub(super) struct Plan {
     freq: Freq,
@@ -24,17 +28,17 @@ pub(super) struct Plan {
     pub(super) until: Option<Until>,
     week_start: i64,
     days: DayRule,
-    /// When in a day a period of less than a day may begin.
+    /// The times of day at which a period of less than a day may begin.
     begins: Times,
-    /// The times of a matching day, or of a shorter period from its begin.
+    /// The times of a matching day, or of a shorter period counted from its start.
     times: Times,
-    /// Sorted; only those that pick out of several days.
+    /// The positions of `BYSETPOS` that pick from several days, sorted.
     positions: Vec<i64>,
-    /// The wall clock second it is counted from.
+    /// The wall clock second from which the rule counts.
     pub(super) start: i64,
 }
 
-/// An end that was not found within the steps there were.
+/// The error if the last occurrence was not found within the allowed steps.
 #[derive(Debug)]
 pub(super) struct TooFar;
 
@@ -71,7 +75,8 @@ impl Plan {
             _ => ((1, 1, 1), (hours, minutes, seconds)),
         };
         let clock = |(hours, minutes, seconds)| Times::Clock { hours, minutes, seconds };
-        // Within a day or less `BYSETPOS` picks the same times again and again.
+        // In a period of a day or less, `BYSETPOS` picks the same times every time. So it is
+        // applied here, once.
         let (of_days, of_times): (&[i64], &[i64]) =
             if rule.freq < Freq::Daily { (&rule.positions, &[]) } else { (&[], &rule.positions) };
         Self {
@@ -87,7 +92,8 @@ impl Plan {
         }
     }
 
-    /// The days of a month among `asked` that have a time of it, day 1 as bit 1. It may name more, never fewer.
+    /// Returns the days of a month among `asked` that have a time of the rule. Bit 1 is day 1. The
+    /// mask may have too many days, never too few.
     pub(super) fn days_of_month(&self, year: i64, month: i64, asked: u32) -> u32 {
         let first = Date::new(year, month, 1).number();
         let named = u32::try_from(self.days.of_month(year, month, first)).unwrap_or(u32::MAX) & asked;
@@ -102,7 +108,8 @@ impl Plan {
         (1..=31).filter(|day| named >> day & 1 == 1).filter(counts).fold(0, |days, day| days | 1 << day)
     }
 
-    /// Shows each time from the start on, in order, until `see` has seen enough or `steps` are used up.
+    /// Calls `see` with each time from the start on, in order. The walk ends when `see` returns
+    /// true or `steps` are used up.
     pub(super) fn walk(&self, steps: &mut u32, see: &mut dyn FnMut(i64) -> bool) {
         let last = if let Some(Until::Local(until)) = self.until { until } else { i64::MAX };
         let mut shown = 0_u32;
@@ -121,8 +128,8 @@ impl Plan {
         *steps = steps.saturating_sub(shown);
     }
 
-    /// The wall clock second of the last of `count` occurrences, and none if there are fewer; fails if it is not found within
-    /// `most` steps.
+    /// Returns the wall clock second of occurrence number `count`, or `None` if there are fewer
+    /// occurrences. Fails if it is not found within `most` steps.
     pub(super) fn last_of(&self, count: i64, most: u32) -> Result<Option<i64>, TooFar> {
         let (mut steps, mut left, mut last) = (most, count, None);
         self.visit(self.start, &mut steps, &mut |begin, times| {
@@ -138,7 +145,7 @@ impl Plan {
         if last.is_none() && steps == 0 { Err(TooFar) } else { Ok(last) }
     }
 
-    /// How many steps a search takes that finds nothing from `from` on.
+    /// Returns how many steps a search from `from` takes if it finds nothing.
     #[cfg(test)]
     pub(super) fn steps_of_none(&self, from: i64) -> u32 {
         let mut steps = MOST_STEPS;
@@ -146,8 +153,8 @@ impl Plan {
         MOST_STEPS - steps
     }
 
-    /// Shows each group of times that does not end before `from`, by its begin and the times from there, until `see` has seen
-    /// enough, or `steps` are used up.
+    /// Calls `see` with each group of times that does not end before `from`: its start, and the
+    /// times counted from there. The walk ends when `see` returns true or `steps` are used up.
     fn visit(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &Times) -> bool) {
         if self.times.count() == 0 {
             return;
@@ -161,7 +168,7 @@ impl Plan {
         }
     }
 
-    /// Every matching day of every period that counts.
+    /// Visits every matching day of every period that counts.
     fn visit_days(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &Times) -> bool) {
         let mut walk = DayWalk::new(&self.days);
         let mut day = from.div_euclid(DAY);
@@ -181,7 +188,7 @@ impl Plan {
         }
     }
 
-    /// What `BYSETPOS` picks out of every period that counts.
+    /// Visits the times that `BYSETPOS` picks from every period that counts.
     fn visit_picked(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &Times) -> bool) {
         let mut walk = DayWalk::new(&self.days);
         let mut period = self.counting_from(self.period_of(from.div_euclid(DAY)));
@@ -208,7 +215,7 @@ impl Plan {
         }
     }
 
-    /// What `BYSETPOS` picks out of `each` time of each of these days.
+    /// Returns the times that `BYSETPOS` picks from these days, each with `each` times.
     fn picked(&self, days: &[i64], each: i64) -> Times {
         let total = i64::try_from(days.len()).unwrap_or(0) * each;
         let (low, high) = (
@@ -226,7 +233,7 @@ impl Plan {
         Times::List(picked)
     }
 
-    /// Every period of hours, minutes or seconds that counts, on matching days.
+    /// Visits every period of hours, minutes or seconds that counts, on matching days.
     fn visit_short(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &Times) -> bool) {
         let mut walk = DayWalk::new(&self.days);
         let unit = self.unit();
@@ -274,7 +281,7 @@ impl Plan {
         }
     }
 
-    /// The number of the first period at or after this one that counts.
+    /// Returns the number of the first period at or after `period` that counts.
     fn counting_from(&self, period: i64) -> i64 {
         let first = if self.freq >= Freq::Hourly {
             self.start.div_euclid(self.unit())
@@ -294,7 +301,7 @@ impl Plan {
         }
     }
 
-    /// The number of the period of a day or more a day lies in.
+    /// The number of the period, of a day or more, that contains a day.
     fn period_of(&self, day: i64) -> i64 {
         match self.freq {
             Freq::Yearly => Date::of(day).year,
@@ -319,15 +326,15 @@ impl Plan {
     }
 }
 
-/// How far into a day its first period begins on days that have none: the same begin gives the same day, so that it is looked
-/// through once, and when all begins there are have none nothing ever comes.
+/// Start offsets within a day that were already searched without a match. Equal offsets give equal
+/// days, so each offset is searched once. If all possible offsets are here, the rule never occurs.
 struct Barren {
     seen: Vec<u64>,
     left: i64,
 }
 
 impl Barren {
-    /// For periods every so many seconds.
+    /// An empty set, for periods that begin every `interval` seconds.
     fn new(interval: i64) -> Self {
         let (mut common, mut rest) = (interval, DAY);
         while rest != 0 {
@@ -345,7 +352,8 @@ impl Barren {
         self.seen.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
-    /// Not to be told of one twice.
+    /// Adds an offset. The same offset must not be added twice, because each call lowers the number
+    /// left.
     fn insert(&mut self, begin: i64) {
         if self.seen.is_empty() {
             self.seen = vec![0; 1_350];

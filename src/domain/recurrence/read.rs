@@ -1,20 +1,21 @@
-//! Reads the text of a rule, part by part; every refusal names the character at which it begins.
+//! Parses the text of a rule, part by part. Every error names the character at which the fault
+//! begins.
 
 use super::local_second;
 use super::plan::Plan;
 use super::rule::{Freq, Rule, Until};
 use crate::domain::civil::{DAY, Date, weekday};
 
-/// Why a rule is refused: where, by byte, and what is wrong.
+/// The reason why a rule is refused: the byte where the fault begins, and the problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) offset: usize,
     pub(super) problem: String,
 }
 
-/// The most occurrences a rule may count: they are walked through as it is read.
+/// The maximum `COUNT`. The parser walks through all counted occurrences.
 const MOST_COUNTED: i64 = 10_000;
-/// The days and times that walk may look at.
+/// The maximum number of days and times that this walk may examine.
 const MOST_COUNTING_STEPS: u32 = 40_000;
 const MOST_INTERVAL: i64 = 1_000_000;
 
@@ -31,7 +32,7 @@ const WEEKDAYS: [&str; 7] = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
 const NAMES: &str =
     "FREQ, INTERVAL, COUNT, UNTIL, WKST, BYMONTH, BYWEEKNO, BYYEARDAY, BYMONTHDAY, BYDAY, BYHOUR, BYMINUTE, BYSECOND or BYSETPOS";
 
-/// A piece of the rule and where it begins.
+/// A piece of the rule, and the byte at which it begins.
 #[derive(Debug, Clone, Copy)]
 struct Piece<'a> {
     text: &'a str,
@@ -64,7 +65,8 @@ impl<'a> Piece<'a> {
             .ok_or_else(|| self.fault(&format!("is not understood, wanted a number from {least} to {most}")))
     }
 
-    /// A list of numbers, sorted; from the end counted ones are below 0 where `least` is.
+    /// Parses a list of numbers and sorts it. If `least` is negative, negative numbers count from
+    /// the end.
     fn numbers(self, least: i64, most: i64) -> Result<Vec<i64>, Fault> {
         let number = |piece: Piece<'a>| match piece.number(least, most)? {
             0 if least < 0 => Err(piece.fault("is not understood, wanted a number that is not 0")),
@@ -77,7 +79,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// The rule that is counted from `start`, and its plan.
+/// Parses the rule that counts from `start`, and prepares its plan.
 pub(super) fn read(text: &str, start: i64) -> Result<(Rule, Plan), Fault> {
     let mut rule = read_rule(text, start)?;
     let mut plan = Plan::of(&rule);
@@ -92,7 +94,7 @@ pub(super) fn read(text: &str, start: i64) -> Result<(Rule, Plan), Fault> {
     Ok((rule, plan))
 }
 
-/// The rule as it is written, what its start stands for filled in.
+/// Parses the rule as it is written, and fills in the parts that follow from its start.
 pub(super) fn read_rule(text: &str, start: i64) -> Result<Rule, Fault> {
     let prefix = if text.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("RRULE:")) { 6 } else { 0 };
     let body = Piece { text: text.get(prefix..).unwrap_or_default(), offset: prefix, whole: text };
@@ -177,21 +179,21 @@ pub(super) fn read_rule(text: &str, start: i64) -> Result<Rule, Fault> {
     Ok(rule)
 }
 
-/// What the standard forbids together.
+/// Refuses combinations of parts that the standard forbids.
 fn refuse_misfits(rule: &Rule, body: Piece<'_>, day_part: Option<Piece<'_>>) -> Result<(), Fault> {
     let is_numbered = rule.weekdays.iter().any(|(nth, _)| *nth != 0);
     let at = day_part.unwrap_or(body);
     if is_numbered && (rule.freq > Freq::Monthly || !rule.weeks.is_empty()) {
-        return Err(at.fault("numbers a weekday, wanted that only with FREQ=MONTHLY, or YEARLY without BYWEEKNO"));
+        return Err(at.fault("numbers a weekday, which is allowed only with FREQ=MONTHLY, or YEARLY without BYWEEKNO"));
     }
     if !rule.weeks.is_empty() && rule.freq != Freq::Yearly {
-        return Err(at.fault("names weeks of a year, wanted that only with FREQ=YEARLY"));
+        return Err(at.fault("names weeks of a year, which is allowed only with FREQ=YEARLY"));
     }
     if !rule.year_days.is_empty() && matches!(rule.freq, Freq::Monthly | Freq::Weekly | Freq::Daily) {
-        return Err(body.fault("has BYYEARDAY, wanted that not with FREQ=MONTHLY, WEEKLY or DAILY"));
+        return Err(body.fault("has BYYEARDAY, which is not allowed with FREQ=MONTHLY, WEEKLY or DAILY"));
     }
     if !rule.month_days.is_empty() && rule.freq == Freq::Weekly {
-        return Err(body.fault("has BYMONTHDAY, wanted that not with FREQ=WEEKLY"));
+        return Err(body.fault("has BYMONTHDAY, which is not allowed with FREQ=WEEKLY"));
     }
     let is_restricted = [&rule.months, &rule.weeks, &rule.year_days, &rule.month_days, &rule.hours, &rule.minutes, &rule.seconds]
         .iter()
@@ -203,7 +205,7 @@ fn refuse_misfits(rule: &Rule, body: Piece<'_>, day_part: Option<Piece<'_>>) -> 
     Ok(())
 }
 
-/// What the start stands for where the rule is silent.
+/// Fills in from the start the parts that the rule does not name.
 fn fill_in(rule: &mut Rule) {
     let (number, second) = (rule.start.div_euclid(DAY), rule.start.rem_euclid(DAY));
     let date = Date::of(number);
@@ -237,7 +239,8 @@ fn day_named(piece: Piece<'_>) -> Result<i64, Fault> {
     day.and_then(|day| i64::try_from(day).ok()).ok_or_else(|| piece.fault("is no weekday, wanted MO, TU, WE, TH, FR, SA or SU"))
 }
 
-/// `20261231T235959Z`, without `Z` by the wall clock, or a date: that day is the last.
+/// Parses `20261231T235959Z`. Without `Z` the time counts by the wall clock. A date alone means
+/// that this day is the last.
 fn until(piece: Piece<'_>) -> Result<Until, Fault> {
     let refuse = || piece.fault("is no moment, wanted one such as 20261231T235959Z or 20261231");
     let text = piece.text;

@@ -1,6 +1,6 @@
-//! A rule as it was read: its lists of numbers, before they are made ready for the search.
+//! A parsed rule: its lists of numbers, before they are prepared for the search.
 
-/// The length of a rule's periods.
+/// The frequency of a rule: the length of its periods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::domain) enum Freq {
     Yearly,
@@ -15,32 +15,32 @@ pub(in crate::domain) enum Freq {
 /// The last moment of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::domain) enum Until {
-    /// By the wall clock.
+    /// A wall clock second.
     Local(i64),
-    /// In real time.
+    /// A second of real time.
     Real(i64),
 }
 
-/// A rule. Lists are sorted; an empty one restricts nothing.
+/// A rule. Its lists are sorted, and an empty list restricts nothing.
 #[derive(Debug, Clone)]
 pub(in crate::domain) struct Rule {
     pub(in crate::domain) freq: Freq,
     pub(in crate::domain) interval: i64,
     pub(in crate::domain) until: Option<Until>,
-    /// How often it comes in all, if it says so; `until` is then the last of them.
+    /// The total number of occurrences, if the rule names it. `until` is then the last occurrence.
     pub(in crate::domain) count: Option<i64>,
-    /// The first day of a week, Monday = 0.
+    /// The first day of a week. Monday is 0.
     pub(in crate::domain) week_start: i64,
     pub(in crate::domain) months: Vec<i64>,
     pub(in crate::domain) weeks: Vec<i64>,
     pub(in crate::domain) year_days: Vec<i64>,
     pub(in crate::domain) month_days: Vec<i64>,
-    /// Weekdays, each with its number within the month or year, 0 = every one.
+    /// Weekdays, each with its number within the month or year. Number 0 means every such weekday.
     pub(in crate::domain) weekdays: Vec<(i64, i64)>,
     pub(in crate::domain) hours: Vec<i64>,
     pub(in crate::domain) minutes: Vec<i64>,
     pub(in crate::domain) seconds: Vec<i64>,
     pub(in crate::domain) positions: Vec<i64>,
-    /// The wall clock second it is counted from.
+    /// The wall clock second from which the rule counts.
     pub(in crate::domain) start: i64,
 }

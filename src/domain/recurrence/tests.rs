@@ -70,7 +70,7 @@ fn what_is_refused_is_told_with_its_character() {
         ("FREQ=WEEKLY;BYDAY=XX", "\"XX\" at character 19 is no weekday"),
         ("FREQ=WEEKLY;BYDAY=MO,WE\u{52b}H", "\"\u{52b}H\" at character 24 is no weekday"),
         ("FREQ=WEEKLY;BYDAY=1MO", "\"1MO\" at character 19 numbers a weekday"),
-        ("FREQ=MONTHLY;BYWEEKNO=3", "wanted that only with FREQ=YEARLY"),
+        ("FREQ=MONTHLY;BYWEEKNO=3", "is allowed only with FREQ=YEARLY"),
         ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "never comes before 2100"),
         ("FREQ=DAILY;UNTIL=20171224T000000Z", "never comes before its UNTIL"),
         ("FREQ=DAILY;UNTIL=20171224", "never comes before its UNTIL"),
@@ -150,7 +150,7 @@ fn whatever_is_read_is_bounded_rises_strictly_and_never_panics() {
     }
 }
 
-/// A rule out of random parts that the standard lets stand together, without `COUNT`.
+/// A rule of random parts that the standard allows together, without `COUNT`.
 fn random_rule(random: &mut fastrand::Rng) -> String {
     fn numbers(random: &mut fastrand::Rng, least: i64, most: i64) -> String {
         let number = |random: &mut fastrand::Rng| match random.i64(least..=most) {
@@ -254,7 +254,7 @@ fn the_hardest_rules_take_bounded_work() {
         let told = Recurrence::new(rule, start("1970-01-01T00:00:00")).unwrap_err().to_string();
         assert!(told.contains(refused), "{rule}: {told}");
         let read = read_rule(rule, 0).unwrap();
-        // A search that is cut off would have used them all.
+        // A search that is cut off would have used all steps.
         let steps = Plan::of(&read).steps_of_none(if rule.contains("COUNT") { 4_000_000_000 } else { 0 });
         assert!(steps < 100_000, "{rule} took {steps} steps");
     }

@@ -1,16 +1,17 @@
-//! The times a day, an hour or a minute of a rule has, in order: as bits of the clock, or those a `BYSETPOS` leaves as a list.
+//! The times of a rule within a day, an hour or a minute, in order: as bits of the clock, or as a
+//! list that `BYSETPOS` selected.
 
-/// Seconds counted from the begin of a period, in order.
+/// Seconds counted from the start of a period, in order.
 #[derive(Debug)]
 pub(super) enum Times {
-    /// Each of these hours with each of these minutes and seconds; bit n stands for n.
+    /// Each of these hours with each of these minutes and seconds. Bit n means the number n.
     Clock { hours: u64, minutes: u64, seconds: u64 },
-    /// These.
+    /// A list of seconds.
     List(Vec<i64>),
 }
 
 impl Times {
-    /// How many there are.
+    /// The number of times.
     pub(super) fn count(&self) -> i64 {
         match self {
             Self::Clock { hours, minutes, seconds } => {
@@ -20,7 +21,7 @@ impl Times {
         }
     }
 
-    /// The one with so many before it; none for a number below 0.
+    /// Returns the time with `index` times before it, or `None` if `index` is negative.
     pub(super) fn nth(&self, index: i64) -> Option<i64> {
         match self {
             Self::Clock { .. } if index < 0 => None,
@@ -34,7 +35,7 @@ impl Times {
         }
     }
 
-    /// The first at or after `second`.
+    /// Returns the first time at or after `second`.
     pub(super) fn first_from(&self, second: i64) -> Option<i64> {
         let second = second.max(0);
         match self {
@@ -56,7 +57,7 @@ impl Times {
         }
     }
 
-    /// How many come before `second`.
+    /// Returns how many times come before `second`.
     pub(super) fn count_before(&self, second: i64) -> i64 {
         let Some(found) = self.first_from(second) else { return self.count() };
         match self {
@@ -70,7 +71,8 @@ impl Times {
         }
     }
 
-    /// Those the `positions` name, counted from 1 or from the end; all if there are none.
+    /// Returns the times at `positions`, counted from 1 or, if negative, from the end. Returns all
+    /// times if there are no positions.
     pub(super) fn at_positions(self, positions: &[i64]) -> Self {
         if positions.is_empty() {
             return self;
@@ -88,13 +90,13 @@ fn has(mask: u64, value: i64) -> bool {
     (0..64).contains(&value) && mask >> value & 1 == 1
 }
 
-/// The lowest number of `mask` at or above `least`.
+/// Returns the lowest number of `mask` at or above `least`.
 fn from(mask: u64, least: i64) -> Option<i64> {
     let rest = if least > 63 { 0 } else { mask >> least << least };
     (rest != 0).then(|| i64::from(rest.trailing_zeros()))
 }
 
-/// The number of `mask` with so many below it.
+/// Returns the number of `mask` with `index` numbers below it.
 fn bit(mut mask: u64, index: i64) -> Option<i64> {
     for _ in 0..index {
         mask &= mask.checked_sub(1)?;

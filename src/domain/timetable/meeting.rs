@@ -1,6 +1,8 @@
-//! Where a schedule and the days it is let run on may meet: a walk over months instead of a try at each occurrence.
+//! Finds where a schedule and its allowed days may meet: a walk over months instead of a try of
+//! each occurrence.
 //!
-//! Invariant: no day on which an occurrence counts is left out. Days on which none counts may be named, so each is tried.
+//! Invariant: no day on which an occurrence counts is missed. The walk may yield days on which none
+//! counts, so each day is tried.
 
 use super::Timetable;
 use super::part::{Part, Shift};
@@ -9,13 +11,14 @@ use crate::domain::days::{Filter, LAST_DAY, local_day, midnights};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
-/// The search of the days a timetable's schedules and its days have in common.
+/// The search for the days that a timetable's schedules and its filter have in common.
 pub(super) struct Meeting<'a> {
     table: &'a Timetable,
     filter: &'a Filter,
-    /// Of each schedule, when its days lie on the clock of the table.
+    /// The shift of the days of each schedule on the clock of the timetable.
     shifts: Vec<Shift>,
-    /// The local days that begin in a gap of the clock: what falls into it on the day before runs on them.
+    /// The local days that begin in a gap of the clock. Times of the previous day that fall into
+    /// the gap run on these days.
     entered_by_gaps: Vec<i64>,
 }
 
@@ -27,10 +30,11 @@ impl<'a> Meeting<'a> {
         Self { table, filter, shifts, entered_by_gaps: clock.entered_by_gaps }
     }
 
-    /// An instant at or after `millis` before which nothing counts; none if nothing counts from there on.
+    /// Returns an instant at or after `millis` before which nothing counts, or `None` if nothing
+    /// counts from there on.
     pub(super) fn from(&self, millis: i64) -> Option<i64> {
         let zone = &self.table.zone;
-        // Where the clock is set back over midnight, the day before comes once more.
+        // If the clock is set back over midnight, the day before comes a second time.
         let day = first_named(local_day(zone, millis) - 1, LAST_DAY + 2, |year, month| self.days_of_month(year, month))?;
         Some(midnights(zone, day).first().map_or(millis, |midnight| millis.max(*midnight)))
     }
@@ -49,9 +53,9 @@ impl<'a> Meeting<'a> {
     }
 }
 
-/// What is to be known of a wall clock from 1970 on.
+/// The facts about a wall clock from 1970 on.
 struct Clock {
-    /// The least and the most seconds it is ahead of UTC.
+    /// The minimum and the maximum number of seconds by which the clock is ahead of UTC.
     offsets: (i64, i64),
     entered_by_gaps: Vec<i64>,
 }
@@ -75,9 +79,10 @@ impl Clock {
         clock
     }
 
-    /// By how many days what comes between the seconds `ends` of a day of the clock `own` may come later on this one.
+    /// Returns the days by which a time on the clock `own` may come later on this clock. The time
+    /// lies between the seconds `ends` of a day.
     fn shift_from(&self, own: &Self, (first, last): (i64, i64)) -> Shift {
-        /// What falls into a gap runs after it, so much later at most.
+        /// The longest gap, in seconds. A time in a gap runs after it, so at most this much later.
         const LONGEST_GAP: i64 = 3 * 3_600;
         let from = first + self.offsets.0 - own.offsets.1;
         let to = last + LONGEST_GAP + self.offsets.1 - own.offsets.0;

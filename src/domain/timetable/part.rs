@@ -1,4 +1,4 @@
-//! The single schedules a timetable is made of, and where each of them comes next.
+//! The single schedules of a timetable, and the search for the next instant of each.
 
 use crate::domain::calendar::CalendarExpr;
 use crate::domain::civil::{DAY, Date, days_in_month};
@@ -9,10 +9,10 @@ use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
-/// One of the schedules a job's occurrences come from.
+/// A single schedule that yields occurrences of a job.
 #[derive(Debug, Clone)]
 pub(super) enum Part {
-    /// In order.
+    /// Instants in order.
     Instants(Vec<i64>),
     Beats(Beats),
     Cron(CronExpr),
@@ -20,7 +20,7 @@ pub(super) enum Part {
     Rule(Recurrence),
 }
 
-/// Where `every` counts from: its instants are anchor + k * period, k at least `first`.
+/// The counting of `every`: its instants are anchor + k * period, with k at least `first`.
 #[derive(Clone, Copy)]
 pub(super) struct Beat {
     pub(super) anchor: i64,
@@ -28,7 +28,7 @@ pub(super) struct Beat {
 }
 
 impl Part {
-    /// Puts those of `schedule` behind `parts`.
+    /// Appends the single schedules of `schedule` to `parts`.
     pub(super) fn collect(schedule: &Schedule, beat: Beat, parts: &mut Vec<Self>) {
         match schedule {
             Schedule::Manual | Schedule::Delay(_) => {}
@@ -42,7 +42,7 @@ impl Part {
         }
     }
 
-    /// The same in whatever zone it is asked about.
+    /// The schedule without a zone of its own, so that it follows the zone of each query.
     pub(super) fn without_zone(&self) -> Self {
         match self {
             Self::Calendar(expression) => Self::Calendar(expression.without_zone()),
@@ -50,9 +50,9 @@ impl Part {
         }
     }
 
-    /// Its first instant at or after `millis`.
+    /// Returns the first instant of the schedule at or after `millis`.
     pub(super) fn first_from(&self, zone: &Zone, millis: i64) -> Option<i64> {
-        // Rounded up to the whole second.
+        // This rounds up to the whole second.
         let second = millis.div_euclid(1_000) + i64::from(millis.rem_euclid(1_000) > 0);
         let found = match self {
             Self::Instants(list) => return list.get(list.partition_point(|at| *at < millis)).copied(),
@@ -65,7 +65,8 @@ impl Part {
     }
 }
 
-/// By how many days an occurrence may come later on one wall clock than on the one it is read on: least and most.
+/// The minimum and maximum number of days by which an occurrence may come later on one wall clock
+/// than on another.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Shift {
     pub(super) from: i64,
@@ -73,15 +74,17 @@ pub(super) struct Shift {
 }
 
 impl Part {
-    /// The zone it is read in, if that is another than `zone`, and when in a day it may come there.
+    /// Returns the zone of the schedule if it differs from `zone`, and the first and last second of
+    /// a day at which it may occur there.
     pub(super) fn elsewhere(&self, zone: &Zone) -> Option<(&Zone, (i64, i64))> {
         let Self::Calendar(expr) = self else { return None };
         let own = expr.zone().filter(|own| own.name() != zone.name())?;
         Some((own, expr.ends_of_day()))
     }
 
-    /// The days of a month among `asked`, as `zone` shows them, on which it may come but for what a gap in the clock puts off; day 1
-    /// is bit 1. It may name more, never fewer.
+    /// Returns the days of a month among `asked`, on the clock of `zone`, on which the schedule may
+    /// occur. Bit 1 is day 1. Times that a gap of the clock delays are not considered. The mask may
+    /// have too many days, never too few.
     pub(super) fn days_of_month(&self, zone: &Zone, shift: Shift, (year, month): (i64, i64), asked: u32) -> u32 {
         match self {
             Self::Cron(expr) => expr.days_of_month(year, month),
@@ -91,7 +94,7 @@ impl Part {
             Self::Beats(_) | Self::Instants(_) => {
                 let first = Date::new(year, month, 1).number();
                 let length = days_in_month(year, month);
-                // No clock is two days ahead of another, or behind it.
+                // No clock differs from another by two days.
                 let within = ((first - 2) * DAY * 1_000, (first + length + 2) * DAY * 1_000);
                 let mut days = 0;
                 let mut from = within.0;
@@ -106,10 +109,10 @@ impl Part {
     }
 }
 
-/// Day 1 of a month among those of the months around it: room for the one before, and the one behind.
+/// The bit of day 1 of a month, in a mask that also covers the months before and after it.
 const FIRST: i64 = 40;
 
-/// The days of a month to which those `of_month` names come when they are shifted.
+/// Returns the days of a month to which the days of `of_month` come after the shift.
 fn shifted(shift: Shift, (year, month): (i64, i64), of_month: impl Fn(i64, i64) -> u32) -> u32 {
     if (shift.from, shift.to) == (0, 0) {
         return of_month(year, month);
@@ -125,7 +128,7 @@ fn shifted(shift: Shift, (year, month): (i64, i64), of_month: impl Fn(i64, i64) 
     u32::try_from(all & ((1 << length) - 1)).unwrap_or(u32::MAX) << 1
 }
 
-/// Instants in beats of a period, in milliseconds.
+/// Instants at a fixed period, in milliseconds.
 #[derive(Debug, Clone)]
 pub(super) struct Beats {
     anchor: i64,
@@ -135,23 +138,25 @@ pub(super) struct Beats {
 
 impl Beats {
     fn new(period: std::time::Duration, beat: Beat) -> Option<Self> {
-        // A period past the end of time never comes; one below a millisecond is held at one.
+        // A period past the end of time never comes. A period below a millisecond counts as a
+        // millisecond.
         let period = i64::try_from(period.as_millis()).ok().filter(|period| *period < UnixMillis::END)?.max(1);
         Some(Self { anchor: beat.anchor, period, first: beat.first })
     }
 
-    /// The instant of that number; none past the end of time.
+    /// Returns instant number `k`, or `None` past the end of time.
     pub(super) fn number(&self, k: i64) -> Option<UnixMillis> {
         k.checked_mul(self.period)?.checked_add(self.anchor).and_then(UnixMillis::new)
     }
 
-    /// The first k whose instant is not before `millis`.
+    /// Returns the first k whose instant is not before `millis`.
     fn first_number(&self, millis: i64) -> i64 {
         let distance = millis - self.anchor;
         (distance.div_euclid(self.period) + i64::from(distance.rem_euclid(self.period) > 0)).max(self.first)
     }
 
-    /// The first and last k whose instants lie within; the last is below the first if none does.
+    /// Returns the first and the last k whose instants lie within the range. The last is below the
+    /// first if there are none.
     pub(super) fn numbers_in(&self, first: i64, until: i64) -> (i64, i64) {
         (self.first_number(first), (until - self.anchor).div_euclid(self.period))
     }

@@ -1,4 +1,5 @@
-//! The stream of occurrences against what is known of it, and against a walk over every second.
+//! Tests of the stream of occurrences, against known occurrences and against a walk over every
+//! second.
 
 use std::time::Duration;
 
@@ -125,7 +126,7 @@ fn the_newest_of_thirty_years_costs_no_more_than_of_a_day() {
         let table = cron(&[expr], "Europe/Berlin");
         let (steps, found) = steps_of(|| table.latest_in(first, until));
         assert_eq!(found, Some(at(wanted)), "{expr}");
-        // Going through all minutes of thirty years takes fifteen million.
+        // A walk through all minutes of thirty years would take fifteen million steps.
         assert!(steps < 10_000, "{expr} took {steps} steps");
     }
 }
@@ -146,7 +147,7 @@ proptest! {
         minute in 0..60_u8, step in 1..31_u8, hour in 0..24_u8, start in 0..700_000_i64, length in 0..300_000_i64, at_most in 1..40_u32,
     ) {
         let table = cron(&[&format!("*/{step} * * * *"), &format!("{minute} {hour} * * 1-5")], "Australia/Lord_Howe");
-        // Around the end of daylight saving on 2026-04-04 and further.
+        // These instants lie around the end of daylight saving on 2026-04-04, and later.
         let first = ms((1_775_000_000 + start) * 1000 + 7);
         let until = ms(first.as_i64() + length * 1000);
         let mut all: Vec<UnixMillis> = Vec::new();

@@ -1,4 +1,5 @@
-//! What is due and cannot be claimed: a run whose job was forgotten ends, what is no run goes to quarantine.
+//! Due entries that cannot be claimed. A run whose job was forgotten ends, and an entry that is no
+//! run goes to quarantine.
 
 use tracing::{error, info};
 
@@ -9,30 +10,31 @@ use crate::engine::ripe::well_formed;
 use crate::store::{Quarantined, RipeEntry, StoreError};
 
 impl Claimer {
-    /// Deals with an entry whose job is not known.
+    /// Handles an entry whose job is not known.
     pub(super) async fn end_orphan(&self, lane: &Lane, entry: &RipeEntry, tally: &mut Tally) -> Result<(), StoreError> {
         if let Ok((run, _)) = well_formed(entry)
             && orphans::end_orphan(&self.shared.store, &run).await?
         {
             tally.done += 1;
-            info!(run = %run, "Cancelled, for its job was removed and forgotten.");
+            info!(run = %run, "Cancelled, because its job was removed and forgotten.");
             return Ok(());
         }
         self.put_aside(lane, entry, "its job is not known", tally).await
     }
 
-    /// Moves an entry to quarantine; left where it is if that cannot be, which is said.
+    /// Moves an entry to quarantine. If Redis refuses that, logs the error and leaves the entry in
+    /// place.
     pub(super) async fn put_aside(&self, lane: &Lane, entry: &RipeEntry, why: &str, tally: &mut Tally) -> Result<(), StoreError> {
         match self.shared.store.quarantine_run(lane, entry, why).await {
             Ok(Quarantined::Kept) => {
                 tally.done += 1;
-                error!(queue = %lane, entry = ?entry.member, "An entry that is no runnable run was moved to quarantine: {why}.");
+                error!(queue = %lane, entry = ?entry.member, "An entry that cannot run was moved to quarantine: {why}.");
                 Ok(())
             }
             Ok(Quarantined::Dropped) => {
                 tally.done += 1;
                 let (entry, score) = (&entry.member, &entry.score);
-                error!(queue = %lane, entry = ?entry, score, "Quarantine is full; an entry that is no runnable run was taken out and is told here only: {why}.");
+                error!(queue = %lane, entry = ?entry, score, "Quarantine is full; an entry that cannot run was removed and is recorded only here: {why}.");
                 Ok(())
             }
             // Another node was first.

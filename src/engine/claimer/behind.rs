@@ -1,10 +1,15 @@
-//! Looks past the runs of shut gates at the head of a lane, for those behind them that may start.
+//! Looks past blocked runs at the head of a lane for runs behind them that may start.
 //!
-//! Runs that find their gate shut are moved there one by one, and many of one gate may be ripe before a run with another. So where a
-//! claim met such runs, those of gates that few jobs name are looked for by their gates first; then the lane is walked through behind
-//! its head, with a remembered place, and the first few of each gate are taken out of their row, once the heads of all lanes have had
-//! their turn. Invariant: of one gate none is taken before an earlier one: past the first few all the others are left until the walk
-//! begins again, and what found no slot is met again first.
+//! Runs that find their gate shut are moved to the gate one by one. Many runs of one gate may be
+//! due before a run with another gate. So two searches follow once a claim met blocked runs and the
+//! heads of all lanes had their turn:
+//! - First, the runs of gates that few jobs name are looked up by gate.
+//! - Then the lane is walked behind its head from a remembered position, and the first few runs of
+//!   each gate are taken out of order.
+//!
+//! Invariant: no run of a gate is taken before an earlier run of that gate. Past the first few
+//! runs, a gate is left alone until the walk begins again. A run that found no slot is met again
+//! first.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -21,37 +26,42 @@ use crate::engine::slots::BATCH;
 use crate::keeper::BootInstant;
 use crate::store::{RipeEntry, StoreError};
 
-/// Entries read in one call: few enough that it holds nothing up for more than some milliseconds.
+/// The number of entries read in one call: few enough that the call delays nothing for more than
+/// some milliseconds.
 const PAGE: usize = 250;
-/// So many of each gate are taken in one walk: more than one, for it may let in several.
+/// The number of runs of each gate taken in one walk. It is more than one because a gate may let in
+/// several.
 const FEW: usize = 5;
-/// A walk that left some out begins again after so many times as long as it took: looking at all of a lane is not free.
+/// The factor of rest: a walk that left runs out begins again after so many times its duration.
+/// Reading a whole lane is expensive.
 const REST: u32 = 10;
-/// And no sooner than after this.
+/// The shortest rest before a walk begins again.
 const LEAST_REST: Duration = Duration::from_secs(1);
 
-/// How far a lane was walked through.
+/// The progress of a walk through a lane.
 #[derive(Default)]
 pub(super) struct Walk {
-    /// The entry behind which the next call begins: the last one left where it is before any was taken.
+    /// The entry behind which the next call begins. It is the last entry left in place before any
+    /// was taken.
     after: Option<String>,
-    /// The gate behind which those with few jobs are looked at next.
+    /// The gate after which the search by gate goes on.
     pub(super) after_gate: Option<Gate>,
-    /// Whether looking by gates found what could not be dealt with: the walk alone goes on.
+    /// True if the search by gate found a run that could not be handled. From then on only the walk
+    /// goes on.
     is_by_entries: bool,
-    /// Which of each gate were taken.
+    /// The entries taken of each gate.
     taken: HashMap<Gate, Vec<String>>,
-    /// Whether any was left.
+    /// True if the walk left any entry out.
     has_left: bool,
-    /// How long its reading took.
+    /// The time spent reading.
     spent: Duration,
-    /// When it came to the last ripe run.
+    /// The time at which the walk came to the last due run.
     arrived: Option<BootInstant>,
 }
 
 impl Walk {
-    /// Takes of `entries`, which stand behind those met before, until `chosen` has `most`. What was taken by an earlier call and
-    /// still stands there, for want of a slot, is taken again before those behind it.
+    /// Takes entries into `chosen` until it has `most`. Entries taken by an earlier call that found
+    /// no slot are taken again before the entries behind them.
     fn choose(&mut self, entries: Vec<(RipeEntry, Option<Gate>)>, chosen: &mut Vec<RipeEntry>, most: usize) {
         for (entry, gate) in entries {
             if chosen.len() == most {
@@ -68,7 +78,7 @@ impl Walk {
         }
     }
 
-    /// Whether `entry` is among the first few of `gate` that are met, and notes it.
+    /// Returns true if `entry` is among the first few entries of `gate`, and notes it.
     pub(super) fn may_take(&mut self, gate: Gate, entry: &RipeEntry) -> bool {
         let taken = self.taken.entry(gate).or_default();
         let is_known = taken.contains(&entry.member);
@@ -86,9 +96,10 @@ impl Walk {
 }
 
 impl Claimer {
-    /// Whether it is to be looked behind the first ripe entries of `lane`, which a poll showed: some were found to be blocked.
+    /// Returns true if the search must go behind the first due entries of `lane`, because some were
+    /// blocked.
     pub(in crate::engine) fn has_blocked(&mut self, lane: &Lane, ripe: &[RipeEntry]) -> bool {
-        // A poll without a free slot shows nothing: the place is kept until there is one.
+        // A poll without a free slot shows nothing. The position is kept until there is a slot.
         let has_blocked = self.blocked.contains(lane) && ripe.len() >= BATCH;
         if !ripe.is_empty() && !has_blocked {
             self.walks.remove(lane);
@@ -96,8 +107,8 @@ impl Claimer {
         has_blocked
     }
 
-    /// Takes ripe runs of `lane` that may start although those at its head are blocked, into at most `slots`. It gives up looking at
-    /// `until`, and goes on at the next call. Whether there is more to be done at once.
+    /// Claims up to `slots` due runs that come behind blocked runs in `lane`. Stops at `until` and
+    /// resumes there at the next call. Returns true if more can be claimed now.
     pub(in crate::engine) async fn take_behind(
         &mut self,
         queue: &QueueName,
@@ -111,7 +122,7 @@ impl Claimer {
         }
         let walk = self.walks.remove(lane).filter(|walk| !walk.is_to_begin_again(BootInstant::now()));
         let (mut walk, most) = (walk.unwrap_or_default(), slots.min(BATCH));
-        // Once it is through, what becomes ripe stands behind the place it remembers.
+        // After a complete walk, runs that become due are listed behind the remembered position.
         let is_by_gate = !walk.is_by_entries && walk.arrived.is_none();
         let mut chosen = if is_by_gate { self.choose_by_gate(lane, &mut walk, most, now).await? } else { Vec::new() };
         let is_of_gates = !chosen.is_empty();
@@ -123,7 +134,7 @@ impl Claimer {
         if chosen.is_empty() {
             return Ok(!is_through);
         }
-        // What was found at the head stands.
+        // This call must not change what was found at the head of the lane.
         let left = self.left_in(lane);
         let taken = self.take(queue, vec![(lane.clone(), chosen)], slots, now).await;
         if let Some(walk) = self.walks.get_mut(lane) {
@@ -148,7 +159,7 @@ impl Claimer {
             self.shared.progress.ticker.back_within(Duration::ZERO);
             let began = BootInstant::now();
             let Some(entries) = self.shared.store.list_behind(lane, at.as_deref(), PAGE).await? else {
-                // The place was lost with the entry.
+                // The entry of the remembered position is gone, and the position with it.
                 return Ok((Walk::default(), chosen));
             };
             let is_last = entries.len() < PAGE;
@@ -165,7 +176,8 @@ impl Claimer {
         }
     }
 
-    /// The first gate each has to pass; of a job that names none its own name's. None of what is no run: the head's turn comes.
+    /// Adds to each entry the first gate its run must pass. A job without gates counts as its own
+    /// gate. An entry that is no run has no gate: it is handled at the head.
     async fn with_gates(&self, entries: Vec<RipeEntry>) -> Result<Vec<(RipeEntry, Option<Gate>)>, StoreError> {
         let runs: Vec<Option<JobName>> =
             entries.iter().map(|entry| well_formed(entry).ok().map(|(run, _)| run.job().clone())).collect();

@@ -1,7 +1,9 @@
-//! Looks for ripe runs of a lane by the gates they have to pass first, where few jobs name one.
+//! Looks for due runs of a lane by their first gate, for gates that few jobs name.
 //!
-//! A mass of runs of one gate costs nothing here, whatever its size: its gate is passed over. Invariant: of one gate none is taken
-//! before an earlier one that is planned or open; a run asked for by hand has no place among those, and may be overtaken once.
+//! A mass of runs of one gate costs nothing here, because the search skips to the next gate.
+//!
+//! Invariant: no run is taken before an earlier planned or open run of its gate. A manual run has
+//! no place in this order, so another run may overtake it once.
 
 use tracing::debug;
 
@@ -15,13 +17,15 @@ use crate::engine::definition::Definition;
 use crate::engine::ripe::well_formed;
 use crate::store::{Planned, RipeEntry, StoreError};
 
-/// Jobs looked at in one call.
+/// The number of jobs examined in one call.
 const JOBS: usize = 250;
-/// Which run of a gate is first is left to the walk if more jobs than these name it.
+/// The most jobs of a gate for this search. If more jobs name a gate, the walk decides which of its
+/// runs is first.
 const FEW_JOBS: usize = 100;
 
 impl Claimer {
-    /// The first few ripe runs of each gate that few jobs name, of the gates whose turn it is to be looked at; at most `most`.
+    /// Returns the first few due runs of each gate that few jobs name, at most `most`. Each call
+    /// goes on after the last gate of the previous call.
     pub(super) async fn choose_by_gate(
         &self,
         lane: &Lane,
@@ -60,16 +64,17 @@ impl Claimer {
         Ok(chosen)
     }
 
-    /// Takes jobs that run once off the list of those with gates: their run was claimed, or waits at its gate.
+    /// Removes one-shot jobs from the list of jobs with gates. Their run was claimed, or waits at
+    /// its gate.
     pub(super) async fn unlist_gated(&self, lane: &Lane, judged: &[(JobName, String)]) {
-        // Else it is taken off when it is met there, or forgotten.
+        // If this fails, the entry is removed when a search meets it, or when its job is forgotten.
         if let Err(error) = self.shared.store.unlist_gated(judged).await {
             debug!(%lane, %error, "Jobs that have run stay listed with their gates.");
         }
     }
 }
 
-/// How a job that runs once is listed with its first gate.
+/// Returns the entry under which a one-shot job is listed with its first gate.
 pub(super) fn entry_of_once(definition: &Definition, lane: &Lane) -> Option<(JobName, String)> {
     let entry = definition.spec.gated_entry(&definition.record.name, lane).filter(|_| definition.record.is_once)?;
     Some((definition.record.name.clone(), entry))

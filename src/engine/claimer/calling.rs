@@ -1,7 +1,8 @@
-//! The call that claims, repeated with its token while no answer comes.
+//! The claim call, repeated with the same token while no answer comes.
 //!
-//! Invariant: the call may have been done though its answer is lost, so it is asked for again as long as the lease it may have taken
-//! is worth anything, and noted as abandoned after that.
+//! Invariant: Redis may have carried out a call whose answer got lost. So the call is repeated as
+//! long as the lease it may have taken could still be used. After that the claim is noted as
+//! abandoned.
 
 use std::time::Duration;
 
@@ -12,11 +13,12 @@ use crate::engine::shared::Phase;
 use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, ClaimReply, StoreError};
 
-/// How often a claim without an answer is asked for again once the node is to stop.
+/// The number of tries of a claim without an answer once the node is to stop.
 const LAST_TRIES: u32 = 3;
 
 impl Claimer {
-    /// Claims, and asks again with the same token while no answer comes: the call may have been done.
+    /// Claims runs. Repeats the call with the same token while no answer comes, because Redis may
+    /// have carried it out.
     pub(super) async fn claim(&self, lane: &Lane, slots: usize, planned: &[Planned]) -> Result<Vec<ClaimReply>, StoreError> {
         let token = planting::token();
         let orders: Vec<ClaimOrder> = planned.iter().map(|planned| planned.order.clone()).collect();
@@ -39,7 +41,7 @@ impl Claimer {
         loop {
             self.shared.progress.ticker.back_within(Duration::ZERO);
             let error = match self.shared.store.claim_runs_within(slots, &self.claimant, lane, token, orders).await {
-                // Whether the server in its place knows of a call before is for a poll to find out.
+                // A poll finds out whether the replacing server knows of a call sent before.
                 Err(error @ StoreError::Replaced { .. }) => return Err(error),
                 Err(error) if error.is_passing() && BootInstant::now() < give_up => error,
                 other => return other,
@@ -50,7 +52,7 @@ impl Claimer {
                 }
                 last_tries -= 1;
             }
-            self.shared.weather.failed(&error, "what a claim won is not known");
+            self.shared.weather.failed(&error, "the result of a claim is not known");
             tokio::time::sleep(self.shared.settings.tick.max(Duration::from_millis(50))).await;
         }
     }

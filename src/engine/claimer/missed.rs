@@ -1,6 +1,8 @@
-//! What becomes of missed runs before any is claimed: a stretch of them is skipped, or they are spread over a time.
+//! Missed runs, before any claim: a range of missed occurrences is skipped, or missed runs are
+//! spread over a time.
 //!
-//! Invariant: only a job's pending run is judged. One that is not is owed: it waited for its turn, or was spread, or came back.
+//! Invariant: only a job's pending run is judged. Any other run is owed: it waited for its turn,
+//! was spread, or came back.
 
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ use crate::engine::definition::Definition;
 use crate::engine::passed;
 use crate::store::{SkipOrder, SkipReply, SpreadOrder, SpreadReply, StoreError, Successor, Window};
 
-/// Runs spread by one call at most.
+/// The most runs spread by one call.
 const BATCH: usize = 100;
 
 impl Claimer {
@@ -23,7 +25,7 @@ impl Claimer {
         lateness::judge(self.due(definition, run, now))
     }
 
-    /// The last occurrence from `run` on that is known to have a record.
+    /// Returns the last occurrence, from `run` on, that is known to have a record.
     pub(super) fn taken_behind(&self, run: &RunId) -> UnixMillis {
         self.occupied.get(run).copied().map_or(run.due(), |taken| taken.max(run.due()))
     }
@@ -42,7 +44,8 @@ impl Claimer {
         }
     }
 
-    /// Skips a stretch.
+    /// Skips a range of occurrences: from `run` to `last`, with `count` occurrences. `next` is
+    /// planted.
     pub(super) async fn skip(
         &mut self,
         definition: &Definition,
@@ -88,7 +91,7 @@ impl Claimer {
         })
     }
 
-    /// Gives the missed occurrences from `run` on that are to run ready times within `within` from now.
+    /// Gives the missed occurrences from `run` on ready times within `within` from now.
     pub(super) async fn spread(
         &mut self,
         definition: &Definition,
@@ -98,7 +101,8 @@ impl Claimer {
     ) -> Result<Dealt, StoreError> {
         let record = &definition.record;
         let missed = lateness::missed_from(self.due(definition, run, now), BATCH);
-        // A window left behind by a node that died has begun anew, or those left would start all at once at its end.
+        // A window of a node that died begins anew. Otherwise the remaining runs would all start at
+        // once at its end.
         let window = record.window.as_ref().filter(|window| window.run == *run && window.from >= now);
         let (from, until) = window.map_or_else(|| (now, now.saturating_add(within)), |window| (window.from, window.until));
         let at = |place: f64| {
@@ -131,7 +135,7 @@ impl Claimer {
         Ok(match reply {
             SpreadReply::Spread => {
                 info!(job = %run.job(), from = %run.due(), count = order.runs.len(), until = %until, "Missed runs are spread.");
-                // Its window is another one now.
+                // The record of the job has another window now.
                 self.definitions.forget(run.job());
                 Dealt::Done
             }
@@ -147,8 +151,9 @@ impl Claimer {
         })
     }
 
-    /// A step Redis refused for what the job's keys hold, or for want of memory: its run is left alone for a while, and what
-    /// only takes runs out goes on.
+    /// Leaves a run alone for a while after Redis refused a step, for a wrong type in the job's
+    /// keys or for want of memory. Steps that only remove runs go on. Other passing errors are
+    /// returned.
     fn cannot(&mut self, run: &RunId, error: StoreError) -> Result<Dealt, StoreError> {
         if error.is_passing() && !matches!(error, StoreError::OutOfMemory { .. }) {
             return Err(error);

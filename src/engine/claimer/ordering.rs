@@ -1,6 +1,8 @@
-//! What is to become of each ripe run: an order for those that are to be claimed, with what comes next of their jobs.
+//! Decides about each due run, and makes a claim order for each run that is to start. The order
+//! includes the next occurrence of the job.
 //!
-//! Invariant: each entry is made an order of, dealt with, to be decided again, or counted as left; none is forgotten.
+//! Invariant: each entry becomes an order, or is handled, or decided again, or counted as left.
+//! None is forgotten.
 
 use std::time::Duration;
 
@@ -14,28 +16,32 @@ use crate::domain::time::UnixMillis;
 use crate::engine::ripe::Ripe;
 use crate::store::{ClaimOrder, StoreError};
 
-/// A run older than this came due when nobody could start it. Of a job that makes up for all it then waits for the missed ones before
-/// it, as they do for each other, though it is none of them yet.
+/// The age below which a run counts as on time. An older run came due when no node could start it.
+/// If its job makes up for all missed occurrences, the run then waits for the missed runs before
+/// it. It does so although it does not count as missed itself.
 const ON_TIME: Duration = Duration::from_secs(1);
 
-/// What became of a run that was judged.
+/// The result of judging a run.
 pub(super) enum Dealt {
-    /// It is to be claimed.
+    /// The run is to be claimed.
     ToClaim,
-    /// It is to be claimed, and nothing is planted for it: it is not its job's pending run.
+    /// The run is to be claimed, and no next run is planted, because it is not the pending run of
+    /// its job.
     Owed,
-    /// It is not to run, for its record says that it has or cannot be read: a claim passes over it.
+    /// The run must not start, because its record says that it ran or cannot be read. A claim
+    /// passes over it.
     Over,
-    /// Skipped, or spread.
+    /// The run was skipped or spread.
     Done,
-    /// To be judged again.
+    /// The run is to be judged again.
     Again,
-    /// It cannot be dealt with, and is left alone for a while.
+    /// The run cannot be handled, and is left alone for a while.
     Left,
 }
 
 impl Claimer {
-    /// Makes an order of each run that is to run; skips the others. Gives also those to be decided again.
+    /// Makes an order of each run that is to start, and skips the rest. Returns the orders and the
+    /// runs to decide again.
     pub(super) async fn decide(
         &mut self,
         lane: &Lane,
@@ -45,7 +51,8 @@ impl Claimer {
     ) -> Result<(Vec<Planned>, Vec<Ripe>), StoreError> {
         let unusable = self.definitions.read_missing(open.iter().map(|ripe| ripe.run.job())).await?;
         let (mut planned, mut again) = (Vec::new(), Vec::new());
-        // Taken before any is dealt with: one forgotten on the way is not unknown for those behind.
+        // Collected before any run is handled: a definition forgotten on the way must not look like
+        // an unknown job.
         let definitions: Vec<_> = open.iter().map(|ripe| self.definitions.get(ripe.run.job())).collect();
         for (mut ripe, definition) in open.into_iter().zip(definitions) {
             let Some(definition) = definition else {

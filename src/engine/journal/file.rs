@@ -1,7 +1,8 @@
-//! The journal's file: read once at the start, appended to by a thread of its own, written anew from memory when it has grown.
+//! The file of the journal. It is read once at the start, appended to by its own thread, and
+//! rewritten from memory when it has grown.
 //!
-//! Invariant: one process writes it (a lock says so), only its user reads it (0600), and whatever a crash leaves of it reads
-//! back as facts that were written and nothing else.
+//! Invariant: a lock ensures that one process writes the file. Only its user can read it (mode
+//! 0600). After a crash it reads back only facts that were written.
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -16,27 +17,28 @@ use super::memory::Memory;
 use super::{AGE_MS, Desk, FileIs};
 use crate::domain::ids::NodeName;
 
-/// How long lines are gathered before they are written.
+/// The time for which lines are gathered before a write.
 const GATHER: Duration = Duration::from_millis(20);
-/// The wait before a disk that refused is tried again.
+/// The wait before a failed disk is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
-/// A file that has grown to this, and to twice what it was when last written anew, is written anew.
+/// The size at which the file is rewritten, if it also has twice the size of its last rewrite.
 const GROWN: u64 = 4 << 20;
-/// One larger than this is not read: no journal grows so far.
+/// The largest file that is read. No journal grows so large.
 const READ_AT_MOST: u64 = 256 << 20;
 
-/// The file, open and locked.
+/// The open and locked file.
 pub(super) struct File {
     path: PathBuf,
     open: fs::File,
-    /// Held as long as this lives.
+    /// Keeps the lock while this value lives.
     _lock: fs::File,
     size: u64,
     size_when_new: u64,
 }
 
 impl File {
-    /// Opens the journal of `node` in `namespace` in `dir`, and reads what it holds. The error says in words why there is none.
+    /// Opens and reads the journal of `node` in `namespace` in `dir`. The error is a text that says
+    /// why there is no journal.
     pub(super) fn open(dir: &Path, namespace: &str, node: &NodeName) -> Result<(Self, Memory), String> {
         let path = dir.join(format!("journal-{namespace}@{node}"));
         let cannot = |verb: &str, path: &Path, error: &io::Error| format!("{} cannot be {verb} ({error})", path.display());
@@ -52,7 +54,7 @@ impl File {
         let text = if size > READ_AT_MOST { Ok(Vec::new()) } else { fs::read(&path) };
         let text = text.map_err(|error| cannot("read", &path, &error))?;
         let (memory, bad) = read(&text);
-        // A line torn by a crash is the last; more than that is damage.
+        // Only the last line can be torn by a crash. More bad lines mean damage.
         if bad > 1 || size > READ_AT_MOST {
             let aside = beside(&path, "spoilt");
             let kept = fs::copy(&path, &aside)
@@ -72,12 +74,13 @@ impl File {
         Ok(())
     }
 
-    /// Writes everything remembered under another name first, so that a crash leaves the old file or the new one.
+    /// Rewrites the file from memory. The text goes to another name first, so that a crash leaves
+    /// the old file or the new one.
     fn write_anew(&mut self, memory: &Memory) -> io::Result<()> {
         let mut text = Vec::new();
         memory.lines().for_each(|line| line.encode(&mut text));
         let new = beside(&self.path, "new");
-        // One left by a crash may be longer.
+        // A file left by a crash may be longer.
         let _ = fs::remove_file(&new);
         let mut file = opened(&new)?;
         file.write_all(&text)?;
@@ -94,7 +97,7 @@ impl File {
     }
 }
 
-/// The file of that name with another ending behind it.
+/// Returns the path with another ending appended.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -106,7 +109,7 @@ fn opened(path: &Path) -> io::Result<fs::File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }
 
-/// What a file's text says, and how many of its lines say nothing.
+/// Returns the facts in the text of a file, and the number of unreadable lines.
 fn read(text: &[u8]) -> (Memory, usize) {
     let mut memory = Memory::default();
     let mut bad = 0;
@@ -116,14 +119,15 @@ fn read(text: &[u8]) -> (Memory, usize) {
             None => bad += 1,
         }
     }
-    // A line without its end is whole by its checksum, and the next would be written behind it.
+    // A last line without its line end has a good checksum. But the next append would continue that
+    // line.
     if bad == 0 && !text.is_empty() && !text.ends_with(b"\n") {
         bad = 1;
     }
     (memory, bad)
 }
 
-/// Writes what is laid on the desk until it is closed.
+/// Writes the queued lines to the file until the journal is closed.
 pub(super) fn write(desk: &Desk, mut file: File) {
     let mut is_refused = false;
     loop {
@@ -147,7 +151,7 @@ pub(super) fn write(desk: &Desk, mut file: File) {
         });
         drop(state);
         if file_was == FileIs::Another {
-            // Best effort: without it the old file is only overwritten.
+            // Best effort: if this fails, the old file is overwritten.
             let _ = fs::rename(&file.path, beside(&file.path, "aside"));
         }
         let written = match &anew {
@@ -171,7 +175,7 @@ pub(super) fn write(desk: &Desk, mut file: File) {
                 if !std::mem::replace(&mut is_refused, true) {
                     warn!(file = %file.path.display(), "The journal cannot be written ({error}); this node goes on without, and tries again.");
                 }
-                // Those who wait are not to wait for that.
+                // The waiting tasks must not wait for a failed disk.
                 drop(waiting);
                 if is_closing {
                     return;
@@ -182,7 +186,7 @@ pub(super) fn write(desk: &Desk, mut file: File) {
                     state.file_is = FileIs::Stale;
                 }
                 drop(state);
-                // A start mark asked for meanwhile is not waited for either.
+                // A start mark requested meanwhile does not wait either.
                 rest(desk);
             }
         }

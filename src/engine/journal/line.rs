@@ -1,10 +1,10 @@
-//! The lines of the journal's file: a checksum, a space, one fact as JSON.
+//! The line format of the journal file: a checksum, a space, and one fact as JSON.
 //!
-//! Invariant: a line that was torn or changed is not taken for another fact: its checksum differs.
+//! Invariant: a torn or changed line is never read as another fact, because its checksum differs.
 
 use serde::{Deserialize, Serialize};
 
-/// How a run ended here.
+/// The end of a run on this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::engine) struct EndedRun {
     #[serde(rename = "r")]
@@ -13,10 +13,10 @@ pub(in crate::engine) struct EndedRun {
     pub(in crate::engine) queue: String,
     #[serde(rename = "s")]
     pub(in crate::engine) state: String,
-    /// Why, as history says it.
+    /// The reason, as in history.
     #[serde(rename = "w", default, skip_serializing_if = "String::is_empty")]
     pub(in crate::engine) reason: String,
-    /// Redis' time, ms.
+    /// The end by Redis' time, ms.
     #[serde(rename = "t")]
     pub(in crate::engine) ended_at: i64,
     #[serde(rename = "f")]
@@ -37,7 +37,7 @@ pub(in crate::engine) struct ClaimedRun {
     pub(in crate::engine) attempt: u32,
     #[serde(rename = "f")]
     pub(in crate::engine) fence: u64,
-    /// Redis' time of the claim, ms.
+    /// The time of the claim by Redis' clock, ms.
     #[serde(rename = "t")]
     pub(in crate::engine) at: i64,
 }
@@ -49,46 +49,47 @@ pub(in crate::engine) struct ApiJob {
     pub(in crate::engine) name: String,
     #[serde(rename = "h")]
     pub(in crate::engine) hash: String,
-    /// In words a person put there: `every 10m`.
+    /// The schedule as the operator wrote it: `every 10m`.
     #[serde(rename = "s")]
     pub(in crate::engine) schedule: String,
     #[serde(rename = "o")]
     pub(in crate::engine) is_once: bool,
 }
 
-/// One fact.
+/// A fact of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::engine) enum Line {
-    /// The data has this mark from now on.
+    /// The data has this epoch from now on.
     #[serde(rename = "epoch")]
     Epoch(String),
-    /// The data was whole: the highest fence, Redis' time in ms, and where it is.
+    /// The data was complete. Holds the highest fence, Redis' time in ms, and the address.
     #[serde(rename = "seen")]
     Seen(u64, i64, String),
-    /// The data is known on this Redis server: what was seen before was no more than it had when it was met.
+    /// The data is known to be on this Redis server. When the server was first met, it had nothing
+    /// newer than the data seen before.
     #[serde(rename = "server")]
     Server(String),
-    /// A run ended here.
+    /// A run ended on this node.
     #[serde(rename = "end")]
     Ended(EndedRun),
-    /// An at-most-once run is about to start here.
+    /// An at-most-once run is about to start on this node.
     #[serde(rename = "claim")]
     Claimed(ClaimedRun),
-    /// It did not start after all.
+    /// The marked run did not start after all.
     #[serde(rename = "unclaim")]
     Unclaimed(String),
-    /// A job of the command line is there.
+    /// A job of the command line exists.
     #[serde(rename = "job")]
     Job(ApiJob),
-    /// It is over, or was taken out.
+    /// A job of the command line ended or was removed.
     #[serde(rename = "over")]
     JobOver(String),
 }
 
 impl Line {
-    /// The line as it stands in the file, with its end.
+    /// Appends the line in file format, with its line end.
     pub(super) fn encode(&self, into: &mut Vec<u8>) {
-        // None of these can fail to be written as JSON; one that did would read back as torn.
+        // No fact can fail to become JSON. If that failed, the line would read back as torn.
         let json = serde_json::to_string(self).unwrap_or_default();
         into.extend_from_slice(checksum(&json).as_bytes());
         into.push(b' ');
@@ -96,7 +97,7 @@ impl Line {
         into.push(b'\n');
     }
 
-    /// The fact a line holds; none if it is torn or changed.
+    /// Returns the fact of a line, or `None` if the line is torn or changed.
     pub(super) fn decode(line: &[u8]) -> Option<Self> {
         let line = std::str::from_utf8(line).ok()?;
         let (sum, json) = line.split_once(' ')?;

@@ -1,36 +1,36 @@
-//! What a node remembers of its data: the marks it last saw, how the runs it executed ended, which jobs of the command line
-//! there were.
+//! The memory of a node: the epoch it last saw, the ends of runs it executed, and the jobs of the
+//! command line.
 //!
-//! Invariant: it never grows past its bounds; the oldest is forgotten first.
+//! Invariant: it never exceeds its bounds. The oldest entry is forgotten first.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::line::{ApiJob, ClaimedRun, EndedRun, Line};
 
-/// Ended runs remembered, in all and of one job.
+/// The most ended runs remembered, of all jobs and of one job.
 const ENDED: usize = 10_000;
 const ENDED_OF_A_JOB: usize = 1_000;
-/// Start marks of at-most-once runs remembered.
+/// The most start marks of at-most-once runs remembered.
 const CLAIMED: usize = 1_000;
-/// Jobs remembered.
+/// The most jobs remembered.
 pub(in crate::engine) const JOBS: usize = 10_000;
-/// Marks the data had before.
+/// The most earlier epochs remembered.
 const PAST_EPOCHS: usize = 100;
 
-/// What is remembered.
+/// The memory of a node about its data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::engine) struct Memory {
-    /// The data's mark; none if it was never seen.
+    /// The epoch of the data. `None` if it was never seen.
     pub(in crate::engine) epoch: Option<String>,
-    /// The marks it had before, oldest first.
+    /// The earlier epochs, oldest first.
     pub(in crate::engine) past_epochs: Vec<String>,
     /// The highest fence seen.
     pub(in crate::engine) highest: u64,
-    /// When it was last seen whole, by Redis' clock, ms.
+    /// The time at which the data was last seen complete, by Redis' clock, ms.
     pub(in crate::engine) whole_at: i64,
-    /// Where it was then.
+    /// The address of the data at that time.
     pub(in crate::engine) address: String,
-    /// The Redis server on which it was last known; none if that was not noted.
+    /// The Redis server on which the data was last known. `None` if that was not noted.
     pub(in crate::engine) server: Option<String>,
     ended: BTreeMap<u64, EndedRun>,
     of_job: HashMap<String, VecDeque<u64>>,
@@ -41,7 +41,7 @@ pub(in crate::engine) struct Memory {
 }
 
 impl Memory {
-    /// Takes a fact in.
+    /// Adds a fact.
     pub(super) fn take(&mut self, line: Line) {
         match line {
             Line::Epoch(epoch) => {
@@ -88,7 +88,7 @@ impl Memory {
             && let Some((number, oldest)) = self.ended.pop_first()
             && let Some(of_job) = self.of_job.get_mut(job_of(&oldest.run))
         {
-            // The oldest in all is its job's oldest.
+            // The oldest run of all is also the oldest of its job.
             of_job.retain(|other| *other != number);
             if of_job.is_empty() {
                 self.of_job.remove(job_of(&oldest.run));
@@ -96,17 +96,18 @@ impl Memory {
         }
     }
 
-    /// The runs that ended, oldest first; of one that ended twice the later end comes later.
+    /// Returns the ended runs, oldest first. A run that ended twice comes twice, the later end
+    /// later.
     pub(in crate::engine) fn ended(&self) -> impl Iterator<Item = &EndedRun> {
         self.ended.values()
     }
 
-    /// The start marks of at-most-once runs whose end is not known here.
+    /// Returns the start marks of at-most-once runs whose end is not known here.
     pub(in crate::engine) fn claimed(&self) -> impl Iterator<Item = &ClaimedRun> {
         self.claimed.values()
     }
 
-    /// Forgets what ended before `before` ms.
+    /// Forgets ends and start marks from before `before` ms.
     pub(super) fn forget_before(&mut self, before: i64) {
         self.claimed.retain(|_, run| run.at >= before);
         let (ended, of_job) = (&mut self.ended, &mut self.of_job);
@@ -117,13 +118,13 @@ impl Memory {
         });
     }
 
-    /// Everything remembered, as lines that lead back to it.
+    /// Returns the whole memory as lines that restore it.
     pub(super) fn lines(&self) -> impl Iterator<Item = Line> {
         let epochs = self.past_epochs.iter().chain(&self.epoch).cloned().map(Line::Epoch);
         let ended = self.ended.values().cloned().map(Line::Ended);
         let claimed = self.claimed.values().cloned().map(Line::Claimed);
         let jobs = self.jobs.values().cloned().map(Line::Job);
-        // Last: what a run's fence says of the highest is older.
+        // Last, because this line is newer than the highest fence that the runs imply.
         let seen = Line::Seen(self.highest, self.whole_at, self.address.clone());
         let server = self.server.iter().cloned().map(Line::Server);
         epochs.chain(server).chain(ended).chain(claimed).chain(jobs).chain([seen])

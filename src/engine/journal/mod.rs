@@ -1,9 +1,13 @@
-//! A node's own journal: what it knows of its data that Redis may lose. Kept in memory, and in a small file over restarts.
+//! The journal of a node: facts about its data that Redis may lose. They are kept in memory, and in
+//! a small file across restarts.
 //!
-//! - [`mod@line`] the file's lines; [`memory`] what is remembered, within bounds; [`mod@file`] the file and the thread that writes it
+//! - [`mod@line`] is the line format of the file
+//! - [`memory`] is what the node remembers, within bounds
+//! - [`mod@file`] is the file, and the thread that writes it
 //!
-//! Invariant: a disk that is slow, full or gone holds nothing up: facts are taken into memory at once, and written behind by a
-//! thread of its own. Only the start mark of an at-most-once run is waited for, and not long.
+//! Invariant: a disk that is slow, full or gone delays nothing. Facts enter the memory at once, and
+//! a separate thread writes them later. Only the start mark of an at-most-once run waits for the
+//! disk, for a short time.
 
 mod file;
 mod line;
@@ -22,11 +26,11 @@ pub(super) use memory::{JOBS, Memory};
 
 use crate::domain::ids::NodeName;
 
-/// How long the start of an at-most-once run waits for its mark to be on disk.
+/// The longest wait of an at-most-once run for its start mark to be on disk.
 const MARK_PATIENCE: Duration = Duration::from_millis(250);
-/// Lines not yet written, in bytes: past this the file is written anew from memory instead.
+/// The most bytes of unwritten lines. Past this the file is rewritten from memory instead.
 const UNWRITTEN: usize = 1 << 20;
-/// How long ends are remembered, ms.
+/// The time for which ends are remembered, ms.
 const AGE_MS: i64 = 30 * 24 * 3600 * 1000;
 
 /// The journal of one node.
@@ -35,7 +39,7 @@ pub struct Journal {
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the node and the writing thread share.
+/// The state shared by the node and the writing thread.
 #[derive(Default)]
 struct Desk {
     state: Mutex<State>,
@@ -45,25 +49,25 @@ struct Desk {
 #[derive(Default)]
 struct State {
     memory: Memory,
-    /// Whether there is a file to write to.
+    /// True if there is a file to write to.
     has_file: bool,
     unwritten: Vec<u8>,
-    /// What is to become of the file before anything is appended to it.
+    /// The state of the file, which decides how it is written next.
     file_is: FileIs,
-    /// Who waits for what is unwritten.
+    /// The tasks that wait until the unwritten lines are on disk.
     waiting: Vec<oneshot::Sender<()>>,
     is_closing: bool,
 }
 
-/// What the file is to what is remembered.
+/// The file compared with the memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum FileIs {
-    /// All but what is unwritten.
+    /// The file has everything but the unwritten lines.
     #[default]
     Current,
-    /// Less: it is to be written anew from memory.
+    /// The file lacks facts, and must be rewritten from memory.
     Stale,
-    /// Another data's: it is to be kept aside, and a new one written.
+    /// The file belongs to other data. It must be kept aside, and a new file written.
     Another,
 }
 
@@ -89,13 +93,13 @@ impl Desk {
 }
 
 impl Journal {
-    /// One that is forgotten with this process.
+    /// Returns a journal without a file, which ends with this process.
     pub fn in_memory() -> Self {
         Self { desk: Arc::default(), writer: Mutex::default() }
     }
 
-    /// The journal of `node` in `namespace`, kept in `dir` if that can be written to; what could not be is said, and the node
-    /// goes on without a file.
+    /// Opens the journal of `node` in `namespace`, kept in `dir`. If the directory cannot be used,
+    /// logs why, and the node goes on without a file.
     pub fn open(dir: Option<&Path>, namespace: &str, node: &NodeName) -> Self {
         let Some(dir) = dir else {
             warn!(
@@ -122,18 +126,18 @@ impl Journal {
         }
     }
 
-    /// Looks at what is remembered.
+    /// Calls `look` with the memory.
     pub(super) fn with<T>(&self, look: impl FnOnce(&Memory) -> T) -> T {
         look(&self.desk.state().memory)
     }
 
-    /// Takes facts in; they are written behind.
+    /// Adds facts. They are written to the file later.
     pub(super) fn note(&self, lines: impl IntoIterator<Item = Line>) {
         self.desk.state().take(lines);
         self.desk.wake.notify_one();
     }
 
-    /// Takes the highest fence in without writing it.
+    /// Raises the highest fence without writing it.
     pub(super) fn raise(&self, fence: u64, whole_at: i64, address: &str) {
         let memory = &mut self.desk.state().memory;
         (memory.highest, memory.whole_at) = (memory.highest.max(fence), memory.whole_at.max(whole_at));
@@ -142,13 +146,13 @@ impl Journal {
         }
     }
 
-    /// Takes in without writing it that a run was claimed under this fence.
+    /// Notes the fence of a claim without writing it.
     pub(super) fn claimed(&self, fence: u64) {
         let memory = &mut self.desk.state().memory;
         memory.highest = memory.highest.max(fence);
     }
 
-    /// Takes a start mark in, and waits a moment for it to be on disk.
+    /// Adds a start mark, and waits briefly until it is on disk.
     pub(super) async fn mark_start(&self, run: ClaimedRun) {
         let (sender, written) = oneshot::channel();
         {
@@ -159,11 +163,12 @@ impl Journal {
             }
         }
         self.desk.wake.notify_one();
-        // What cannot be written is said by who writes.
+        // The writing thread logs its failures.
         let _ = tokio::time::timeout(MARK_PATIENCE, written).await;
     }
 
-    /// Begins anew: what was remembered is another data's. Its file is kept beside the new one.
+    /// Starts an empty memory, because the remembered data is not the present data. The old file is
+    /// kept beside the new one.
     pub(super) fn set_aside(&self) {
         let mut state = self.desk.state();
         state.memory = Memory::default();
@@ -173,7 +178,7 @@ impl Journal {
         self.desk.wake.notify_one();
     }
 
-    /// Writes what is left, as far as the disk lets it within the moment a stop has for it.
+    /// Writes what is left, as far as the disk allows within 2 seconds.
     pub(super) async fn close(&self) {
         self.desk.state().is_closing = true;
         self.desk.wake.notify_one();

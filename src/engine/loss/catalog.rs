@@ -1,7 +1,8 @@
-//! Keeps the names of the jobs added by `schedctl` and when they run: no file brings them back, so whoever added them has to be
-//! told which are gone.
+//! Keeps the names and schedules of jobs added by `schedctl`. No file restores them, so after a
+//! loss the operator must learn which jobs are gone.
 //!
-//! Invariant: what is forgotten here because Redis has it no more was looked for in data this node knew to be whole.
+//! Invariant: a job is dropped here as missing only after a look at data that this node knew to be
+//! complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,13 +17,13 @@ use crate::domain::source::SourceName;
 use crate::store::{JobRecord, SourceKind, StoreError};
 
 const EVERY: Duration = Duration::from_secs(30);
-/// Names or hashes read in one call, and definitions.
+/// The number of names or hashes read in one call, and the number of definitions.
 const PAGE: usize = 1_000;
 const BATCH: usize = 200;
-/// The keys of a definition that say when its job runs.
+/// The keys of a definition that hold its schedule.
 const SCHEDULES: [&str; 7] = ["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];
 
-/// Looks now and then, for ever.
+/// Updates the catalog at intervals, for ever.
 pub(in crate::engine) async fn run(shared: Arc<Shared>) {
     let mut pause = Duration::from_secs(1);
     loop {
@@ -41,14 +42,14 @@ async fn look(shared: &Shared) -> Result<(), StoreError> {
         let page = store.list_jobs(names.len(), PAGE).await?;
         let before = names.len();
         names.extend(page);
-        // Jobs that come and go meanwhile move the others: no more than a look missed.
+        // Jobs added or removed meanwhile shift the pages. The next look corrects that.
         if names.len() < before + PAGE {
             break;
         }
     }
     let known: BTreeMap<String, String> =
         journal.with(|memory| memory.jobs.iter().map(|(name, job)| (name.clone(), job.hash.clone())).collect());
-    // An edit tells nobody here: whether a job is what it was is told by the hash of its definition.
+    // An edit does not notify this loop. The hash of the definition shows whether a job changed.
     let (seen, mut unread): (Vec<JobName>, Vec<JobName>) =
         names.iter().cloned().partition(|name| known.contains_key(name.as_str()));
     for batch in seen.chunks(PAGE) {
@@ -62,7 +63,7 @@ async fn look(shared: &Shared) -> Result<(), StoreError> {
             if is_brought_back_by_none(&job) {
                 lines.push(Line::Job(entry(&job)));
             } else if known.contains_key(job.name.as_str()) {
-                // A file says it now.
+                // A file defines the job now.
                 lines.push(Line::JobOver(job.name.as_str().to_owned()));
             }
         }
@@ -71,7 +72,7 @@ async fn look(shared: &Shared) -> Result<(), StoreError> {
     let there: BTreeSet<&str> = names.iter().map(JobName::as_str).collect();
     let over = known.into_keys().filter(|name| all_read && !there.contains(name.as_str()));
     lines.extend(over.map(Line::JobOver));
-    // Asked last: data lost while it was read is not taken for jobs that are over.
+    // Polled last: data lost during the reading must not count as jobs that are over.
     let poll = store.list_ripe(&[]).await?;
     if !lines.is_empty() && shared.watch.knows(&poll, known_now) {
         journal.note(lines);
@@ -79,7 +80,8 @@ async fn look(shared: &Shared) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether no node has a file that says it: it was added by `schedctl`, or a file was applied.
+/// Returns true if no node has a file that defines the job. It was added by `schedctl`, or by a
+/// file that was applied.
 fn is_brought_back_by_none(job: &JobRecord) -> bool {
     let is_applied = |source: &String| source.parse::<SourceName>().is_ok_and(|source| source.is_applied());
     job.kind == SourceKind::Api || !job.listed_by.is_empty() && job.listed_by.keys().all(is_applied)
@@ -102,8 +104,8 @@ fn entry(job: &JobRecord) -> ApiJob {
     }
 }
 
-/// The jobs this node knew that Redis does not know any more. A one-shot whose run ended, here or as another node's journal told,
-/// is not missed.
+/// Returns the jobs this node knew that Redis lacks. A one-shot whose run ended is not missing,
+/// whether this node or another node's journal recorded that.
 pub(super) async fn missing(shared: &Shared) -> Result<Vec<ApiJob>, StoreError> {
     let journal = shared.watch.journal();
     let (known, done) = journal.with(|memory| {
@@ -132,7 +134,7 @@ async fn has_history(shared: &Shared, job: &str) -> Result<bool, StoreError> {
     match shared.store.read_history(Some(&job), 0, 1).await {
         Ok(page) => Ok(!page.runs.is_empty()),
         Err(error) if error.is_passing() => Err(error),
-        // Something of it is there.
+        // The history key of the job exists, though it cannot be read.
         Err(_) => Ok(true),
     }
 }

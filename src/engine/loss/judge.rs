@@ -1,43 +1,44 @@
-//! Whether the data in Redis is what this node knows, and if not, what it is. Pure.
+//! Judges whether the data in Redis is the data this node knows, and if not, what it is. Pure.
 
 use crate::domain::time::UnixMillis;
 use crate::store::{LossKind, LossRecord, Marks, Met, begun_at};
 
-/// What a node knows of its data.
+/// The facts by which a node knows its data.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Remembered {
-    /// The mark it had; none if this node never saw it.
+    /// The epoch of the data. `None` if this node never saw it.
     pub(super) epoch: Option<String>,
-    /// The marks before that.
+    /// The earlier epochs.
     pub(super) past_epochs: Vec<String>,
     /// The highest fence seen.
     pub(super) highest: u64,
-    /// When it was last seen whole, by Redis' clock, ms.
+    /// The time at which the data was last seen complete, by Redis' clock, ms.
     pub(super) whole_at: i64,
-    /// Where it was then.
+    /// The address of the data at that time.
     pub(super) address: String,
-    /// The Redis server it was on then; none if that is not known.
+    /// The Redis server of the data at that time. `None` if it is not known.
     pub(super) server: Option<String>,
 }
 
-/// What the data is.
+/// The verdict about the data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// What it was.
+    /// The data is the known data.
     Same,
-    /// Nothing yet, and nothing is missed.
+    /// The data is empty, and this node misses nothing.
     FirstDay,
-    /// Some this node never saw.
+    /// The data exists, and this node never saw any before.
     New,
-    /// Part of it is gone, and nobody has said so yet.
+    /// Part of the data is gone, and no node has reported it yet.
     Lost(LossKind),
-    /// Part of it is gone; another node has said so.
+    /// Part of the data is gone, and another node has reported it.
     Joined(LossKind),
-    /// Another server's, or another's altogether.
+    /// The data belongs to another server or another installation.
     Another,
 }
 
-/// Says what the data at `address` is. `losses` are those it knows of, needed if the marks differ.
+/// Judges the data at `address`. `losses` are the losses recorded in it, needed if the epochs
+/// differ.
 pub(super) fn judge(known: &Remembered, found: &Marks, address: &str, losses: &[LossRecord]) -> Finding {
     if found.is_spoilt {
         return Finding::Same;
@@ -57,7 +58,8 @@ pub(super) fn judge(known: &Remembered, found: &Marks, address: &str, losses: &[
         LossKind::Unmarked
     };
     if found.epoch.is_empty() {
-        // Empty where it was is a loss; empty elsewhere is where somebody has sent this node.
+        // Empty data at the known address is a loss. Empty data elsewhere means that an operator
+        // changed the address.
         return if is_same_place { Finding::Lost(gone) } else { Finding::Another };
     }
     if let Some(kind) = descent(epoch, &found.epoch, losses) {
@@ -66,26 +68,28 @@ pub(super) fn judge(known: &Remembered, found: &Marks, address: &str, losses: &[
     if known.past_epochs.contains(&found.epoch) {
         return Finding::Lost(LossKind::Older);
     }
-    // Begun in the same place after it was last seen whole: it was deleted, and a node that knew nothing came first.
+    // The epoch began at the same address after the data was last seen complete. So the data was
+    // deleted, and a node without knowledge came first.
     let is_younger = begun_at(&found.epoch).zip(UnixMillis::new(known.whole_at)).is_some_and(|(begun, whole)| begun > whole);
     if is_same_place && is_younger { Finding::Lost(gone) } else { Finding::Another }
 }
 
-/// The lowest the last fence has been since the data came to the server it is on. Where this node knew the data there already,
-/// that is what it is.
+/// Returns the lowest value of the last fence since the data came to its server. If this node knew
+/// the data there already, that is the present fence.
 fn lowest(known: &Remembered, found: &Marks) -> u64 {
     let has_moved = known.server.as_ref().is_some_and(|server| *server != found.server);
     match found.met {
-        // Others may have claimed here before this node came.
+        // Other nodes may have claimed on this server before this node came.
         Met::At(fence) if has_moved => fence.min(found.fence),
         _ => found.fence,
     }
 }
 
-/// The kind of the loss by which the mark `from` came to be `to`; none if no losses lead from one to the other.
+/// Returns the kind of loss by which the epoch `from` became `to`. Returns `None` if no losses lead
+/// from one to the other.
 fn descent(from: &str, to: &str, losses: &[LossRecord]) -> Option<LossKind> {
     let mut epoch = to;
-    // Each step goes to an earlier loss, so there are no more than there are losses.
+    // Each step goes to an earlier loss, so there are at most as many steps as losses.
     for _ in 0..losses.len() {
         let loss = &losses.iter().find(|record| record.loss.epoch == epoch)?.loss;
         if loss.follows(from) {
@@ -144,7 +148,7 @@ mod tests {
         for met in [Met::At(50), Met::At(60), Met::Unknown] {
             assert_eq!(judge(&known("1-a"), &here(met), "here", &[]), Finding::Same, "{met:?}");
         }
-        // What was seen before was noted without a server: it may have been this one.
+        // The server was not noted when the data was last seen, so it may have been this server.
         let noted = Remembered { server: None, ..known("1-a") };
         assert_eq!(judge(&noted, &here(Met::At(49)), "here", &[]), Finding::Same);
     }
@@ -176,7 +180,7 @@ mod tests {
         assert_eq!(judge(&known("1-a"), &found("3-c", 60), "there", &losses), Finding::Joined(LossKind::Older));
         assert_eq!(judge(&known("2-b"), &found("3-c", 60), "here", &losses), Finding::Joined(LossKind::Older));
         assert_eq!(judge(&known("9-z"), &found("3-c", 60), "there", &losses), Finding::Another);
-        // The node that came first knew nothing; the one that marked it says what it found.
+        // The node that came first knew nothing. The node that marked the data says what it found.
         assert_eq!(
             judge(&known("5-fresh"), &found("6-f", 60), "x", &[loss("1-a", "5-fresh", "6-f")]),
             Finding::Joined(LossKind::Older)

@@ -1,18 +1,23 @@
-//! Loss of data: noticed, said, and not made worse.
+//! Data loss: detects it, reports it, and limits its damage.
 //!
-//! Every poll brings the marks by which data is known again. While they are not what this node knows, it claims nothing. It says
-//! what is lost, marks the data anew if it is the first to notice, and gives back what its [`Journal`] knows; meanwhile nothing
-//! is ripe for any node, for as long as a lease lasts, so that nothing started before the loss is alive when claims begin again.
+//! Every poll brings the marks of the data: epoch, fence and server. While they differ from what
+//! this node knows, it claims nothing. It reports the loss, begins a new epoch if it is the first
+//! to notice, and restores what its [`Journal`] knows. Meanwhile no run is due for any node, for as
+//! long as a lease lasts. So nothing started before the loss is alive when claims begin again.
 //!
-//! A failover, or a restart that lost the end, may be met first by a node that had not seen that end: its marks fit. So the first
-//! to poll a Redis server of another identity (its process, and which of the times it became a primary) writes down what the last
-//! fence was then, and for 1.5 s nothing is ripe there: a node polls at least each second, so whoever has seen a higher fence
-//! has said so by then. One that comes later compares with what was written down, and notices the loss all the same, although
-//! fences have risen since. Claims and skips made from a poll go to the server that was polled only.
+//! A failover, or a restart, may lose the last writes. A node that had not seen these writes cannot
+//! notice that, because the marks match its knowledge. So the first node to poll a Redis server of
+//! a new identity stores the last fence of that moment. The identity is the process of the server
+//! and the count of its promotions to primary. For 1.5 s nothing is due on that server. Each node
+//! polls at least each second, so any node that has seen a higher fence reports it in that time. A
+//! node that comes later compares with the stored fence. It notices the loss although fences have
+//! risen since. Claims and skips made from a poll go only to the polled server.
 //!
-//! - [`mod@judge`] what the data is; [`upload`] what the journal gives back; [`catalog`] keeps the names of the jobs no file would bring back
+//! - [`mod@judge`] decides what the data is
+//! - [`upload`] restores from the journal
+//! - [`catalog`] keeps the names of jobs that no file would restore
 //!
-//! Invariant: nothing of a journal goes into data that it is not the journal of.
+//! Invariant: a journal never writes into data that is not its own.
 
 pub(super) mod catalog;
 mod judge;
@@ -35,24 +40,25 @@ use crate::store::{
     EpochReply, JOBS_NAMED, Loss, LossKind, LossReport, Marks, Met, Poll, ReportReply, StoreError, begun_at, new_epoch,
 };
 
-/// The data settles for a lease, within these bounds. Redis believes no more than the upper.
+/// The bounds of the time without claims after a loss, which is a lease. Redis accepts no more than
+/// the upper bound.
 const SETTLE: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(60)];
-/// How often the highest fence is written down, if it rose.
+/// The interval at which a risen fence is written to the journal.
 const WRITE_SEEN: Duration = Duration::from_secs(5);
-/// How long other nodes are given to give back what they know, before this one says which jobs are gone: they notice a loss within
-/// a second of each other.
+/// The time for other nodes to restore what they know, before this node reports which jobs are
+/// gone. Nodes notice a loss within a second of each other.
 const OTHERS_GIVE_BACK: Duration = Duration::from_millis(1500);
-/// Jobs named in one line of the log.
+/// The most jobs named in one log line.
 const NAMED_IN_LOG: usize = 20;
 
-/// What this node goes by to know its data again.
+/// The knowledge of this node about its data, and the check of each poll against it.
 pub(super) struct Watch {
     journal: Journal,
     address: String,
-    /// Marks that are not what was known, waiting to be judged.
+    /// Unknown marks that wait to be judged.
     found: Mutex<Option<Found>>,
     is_news: Notify,
-    /// How often data was taken for what is known.
+    /// The number of times data was accepted as known.
     accepted: AtomicU64,
     written: Mutex<(u64, Instant)>,
 }
@@ -64,7 +70,7 @@ struct Found {
     known: Asked,
 }
 
-/// What was known when a poll was sent: by that its answer is judged.
+/// The knowledge at the time a poll was sent, by which its answer is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Asked {
     highest: u64,
@@ -84,12 +90,12 @@ impl Watch {
         }
     }
 
-    /// This node's journal.
+    /// Returns the journal of this node.
     pub(super) fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// The mark of the data as known.
+    /// Returns the known epoch of the data.
     pub(super) fn epoch(&self) -> String {
         self.journal.with(|memory| memory.epoch.clone().unwrap_or_default())
     }
@@ -109,17 +115,18 @@ impl Watch {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known now: what a poll sent from here on may not fall below.
+    /// Returns the present knowledge. The answer to a poll sent from now on may not fall below it.
     pub(super) fn known_now(&self) -> Asked {
         let accepted = self.accepted.load(Ordering::Acquire);
         Asked { highest: self.journal.with(|memory| memory.highest), accepted }
     }
 
-    /// Whether what a poll found is the data this node knows; `known` was asked for before it was sent. If not, nothing of it is to
-    /// be acted on.
+    /// Returns true if a poll found the data this node knows. `known` must be taken before the poll
+    /// was sent. If false, nothing of the poll may be acted on.
     pub(super) fn knows(&self, poll: &Poll, known: Asked) -> bool {
         if self.accepted.load(Ordering::Acquire) != known.accepted {
-            // It tells of the time before: the fence was lower then, and nothing is lost.
+            // The poll was sent before the last acceptance: the fence was lower then, and nothing
+            // is lost.
             return false;
         }
         let marks = &poll.marks;
@@ -150,8 +157,8 @@ impl Watch {
         true
     }
 
-    /// The mark that the data had, if it has something else now that is none and is by all else what this node knew: on the same
-    /// server, with no fence below the highest one seen.
+    /// Returns the epoch to write back if the epoch key has a bad value and the data is otherwise
+    /// known. Otherwise known means: the same server, and no fence below the highest seen.
     fn mark_to_write_back(&self, marks: &Marks, highest: u64) -> Option<String> {
         let is_spoilt = !marks.epoch.is_empty() && begun_at(&marks.epoch).is_none();
         self.journal.with(|memory| {
@@ -164,7 +171,7 @@ impl Watch {
         Line::Seen(fence, now.as_i64(), self.address.clone())
     }
 
-    /// Knows the data by these marks from now on, on this server.
+    /// Accepts the data with these marks, on this server, from now on.
     fn accept(&self, epoch: &str, fence: u64, server: &str, now: UnixMillis) {
         let server = Line::Server(server.to_owned());
         self.journal.note([Line::Epoch(epoch.to_owned()), server, self.seen(fence, now)]);
@@ -172,7 +179,7 @@ impl Watch {
     }
 }
 
-/// Judges what polls find that is not known, for ever.
+/// Judges unknown data that polls find, for ever.
 pub(super) async fn run(shared: Arc<Shared>) {
     let watch = &shared.watch;
     loop {
@@ -194,7 +201,7 @@ async fn deal(shared: &Arc<Shared>, found: &Found) -> Result<(), StoreError> {
     let (known, marks) = (watch.remembered(), &found.marks);
     if marks.met == Met::No {
         store.meet_server(&marks.server).await?;
-        // What it had then is told by the next poll, unless there is nothing.
+        // The next poll brings what the server had then, unless it has no epoch.
         if !marks.epoch.is_empty() {
             return Ok(());
         }
@@ -206,7 +213,7 @@ async fn deal(shared: &Arc<Shared>, found: &Found) -> Result<(), StoreError> {
         Finding::Same if marks.is_spoilt => {
             let Some(epoch) = watch.mark_to_write_back(marks, found.known.highest) else { return Ok(()) };
             if store.begin_epoch(&marks.epoch, &epoch, None, 0, Duration::ZERO).await? == EpochReply::Begun {
-                warn!("The mark of the data held something else; it is written back as this node knew it.");
+                warn!("The epoch key had a bad value; this node wrote the known epoch back.");
             }
             Ok(())
         }
@@ -231,7 +238,7 @@ async fn deal(shared: &Arc<Shared>, found: &Found) -> Result<(), StoreError> {
             warn!(
                 redis = watch.address,
                 was_at = known.address,
-                "This Redis holds other data than this node knew: taken for another server. Its journal is set aside, and nothing of it is written here."
+                "This Redis has other data than this node knew, so it counts as another server. The journal of the old data is set aside and not restored here."
             );
             watch.journal.set_aside();
             Ok(())
@@ -253,7 +260,7 @@ async fn deal(shared: &Arc<Shared>, found: &Found) -> Result<(), StoreError> {
             let settle = shared.settings.lease.clamp(SETTLE[0], SETTLE[1]);
             match store.begin_epoch(&marks.epoch, &loss.epoch, Some(&loss), known.highest, settle).await? {
                 EpochReply::Begun => mend(shared, &loss.epoch, kind, &known, found).await,
-                // The next poll shows its mark.
+                // The next poll shows its epoch.
                 EpochReply::Another => Ok(()),
             }
         }
@@ -261,20 +268,20 @@ async fn deal(shared: &Arc<Shared>, found: &Found) -> Result<(), StoreError> {
     }
 }
 
-/// Says the loss, gives back what the journal knows, and knows the data again.
+/// Reports the loss, restores what the journal knows, and accepts the data again.
 async fn mend(shared: &Arc<Shared>, epoch: &str, kind: LossKind, known: &Remembered, found: &Found) -> Result<(), StoreError> {
     let (watch, now) = (&shared.watch, found.now);
     let whole_at = UnixMillis::new(known.whole_at);
-    // Said once, however often it takes to mend.
+    // Logged once, however many tries the restore takes.
     if shared.said.is_news(&format!("loss {epoch}")) {
         error!(
             namespace = shared.store.namespace(),
             last_whole_at = whole_at.map(|at| at.to_string()).unwrap_or_default(),
-            "The data in Redis is not what it was: {}. Nothing starts until what this node knows is given back; jobs of jobs.toml are planted again; runs that were going on are stopped and tried again, at-most-once ones end lost.",
+            "Redis lost data: {}. Nothing starts until this node's journal is given back; jobs of jobs.toml are planted again; runs that were going on are stopped and tried again, at-most-once ones end lost.",
             kind.words()
         );
     }
-    // What runs here without a lease is to be stopped before anybody may start it again.
+    // A run here without a lease must be stopped before any node may start it again.
     shared.renew_now.notify_one();
     shared.reconcile_now.notify_one();
     let given = upload::give_back(shared, epoch, whole_at.unwrap_or(UnixMillis::EPOCH), now).await?;
@@ -302,9 +309,9 @@ async fn mend(shared: &Arc<Shared>, epoch: &str, kind: LossKind, known: &Remembe
 
 fn tell(given: &Given, gone: &[super::journal::ApiJob]) {
     let Given { restored, known, lost, failed } = *given;
-    info!(restored, lost, known, "What this node's journal knew is given back.");
+    info!(restored, lost, known, "The journal of this node is given back.");
     if failed > 0 {
-        warn!(failed, "Some of it could not be given back: those runs may run again.");
+        warn!(failed, "Some runs of the journal could not be given back; they may run again.");
     }
     if gone.is_empty() {
         return;

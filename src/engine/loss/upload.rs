@@ -1,4 +1,4 @@
-//! What the journal of this node knows of runs, as orders to give it back to Redis.
+//! Restore orders made from the journal of this node.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,10 +11,12 @@ use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 use crate::store::{Known, RestoreOrder, StoreError};
 
-/// An end so long before the data was last seen whole has been told to whom it was to be.
+/// The margin before the data was last seen complete. Ends earlier than that have already been
+/// notified.
 const TOLD_WITHIN: Duration = Duration::from_secs(60);
 
-/// Gives back what it knows, under the mark `epoch`, of data it last saw whole at `whole_at`.
+/// Restores what the journal knows, under `epoch`. The node last saw the data complete at
+/// `whole_at`.
 pub(super) async fn give_back(shared: &Shared, epoch: &str, whole_at: UnixMillis, now: UnixMillis) -> Result<Given, StoreError> {
     let failed = |run: &RunId, error: &StoreError| {
         shared.weather.failed(error, &format!("a run of {} is not given back", run.job()));
@@ -27,7 +29,8 @@ pub(super) async fn give_back(shared: &Shared, epoch: &str, whole_at: UnixMillis
     giving_back::give_back(&shared.store, &orders, failed).await
 }
 
-/// Gives back one end that Redis was never told of, and that is still to be told to whom it concerns. Whether Redis took it.
+/// Restores one end that Redis never received, and that still needs its notifications. Returns true
+/// if Redis recorded it.
 pub(in crate::engine) async fn give_back_end(shared: &Shared, end: &EndedRun) -> Result<bool, StoreError> {
     let node = shared.settings.node.as_str();
     let Some(order) = ended_order(end, &shared.watch.epoch(), node) else { return Ok(false) };
@@ -37,7 +40,8 @@ pub(in crate::engine) async fn give_back_end(shared: &Shared, end: &EndedRun) ->
     Ok(giving_back::give_back(&shared.store, &[order], failed).await?.restored > 0)
 }
 
-/// What the journal knows, as orders: of a run that ended more than once the last end. Past history's age nothing is given back.
+/// Returns restore orders for everything the journal knows. A run that ended more than once gets
+/// its last end. Ends older than the retention of history are left out.
 fn orders(shared: &Shared, epoch: &str, now: UnixMillis) -> Vec<RestoreOrder> {
     let node = shared.settings.node.as_str();
     let max_age = shared.keeping().history.max_age;

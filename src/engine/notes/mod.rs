@@ -1,11 +1,15 @@
-//! What befalls this node, kept in memory until Redis takes it, so that it can be told later why a run was late.
+//! The events of this node, kept in memory until Redis takes them. They later explain why a run was
+//! late.
 //!
-//! - [`writing`] brings it to Redis, and looks what waits for a slot
+//! - [`writing`] writes the events to Redis, and checks which runs wait for a slot
 //!
-//! Invariant: nothing here disturbs a run: notes are bounded, no caller waits for one, and one that cannot be written is
-//! tried again or dropped. Times are Redis' own, carried on by this node's monotonic clock while Redis is away. What comes and
-//! goes is one event as long as the gaps are short, but for slots: a moment in which one was free ends it, and it counts only
-//! while something ripe waits. What lasted less than a second is none.
+//! Invariant: nothing here disturbs a run. Events are bounded, and no caller waits for them. An
+//! event that cannot be written is tried again or dropped.
+//!
+//! Times are Redis' time, carried on by this node's monotonic clock while Redis is away. A
+//! condition that comes and goes is one event while its gaps are short. Slots are different: a
+//! moment with a free slot ends the event, and it counts only while a due run waits. A condition
+//! shorter than a second is no event.
 
 mod writing;
 
@@ -21,27 +25,28 @@ use crate::domain::time::UnixMillis;
 use crate::keeper::BootInstant;
 use crate::store::EventNote;
 
-/// Notes kept while Redis is away; of more the oldest are dropped.
+/// The most events kept while Redis is away. The oldest are dropped first.
 const MOST: usize = 200;
-/// What lasted no longer is not worth a note: a run so late is on time.
+/// The shortest condition that becomes an event. A run so late counts as on time.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// A gap so short does not end an event; what holds a busy queue or node comes and goes all the time.
+/// The longest gap that does not end an event. Limits that stop a busy queue or node come and go
+/// all the time, so their gap is longer.
 const GAP: Duration = Duration::from_secs(1);
 const HELD_GAP: Duration = Duration::from_secs(10);
 /// The longest reason kept of a refused file, in characters.
 const LONGEST_REASON: usize = 500;
 
-/// What befalls a node.
+/// The events of a node.
 pub(super) struct Notes {
     state: Mutex<State>,
 }
 
 struct State {
-    /// Redis' time at an instant of this node's clock.
+    /// Redis' time, and the instant of this node's clock at which it was read.
     clock: (UnixMillis, BootInstant),
-    /// What lasts, by its word and queue.
+    /// The conditions that last, by their kind and queue.
     lasting: BTreeMap<(&'static str, Option<QueueName>), Lasting>,
-    /// The queues whose slots are all taken, and since when.
+    /// The queues without a free slot, each with the time since when.
     full: BTreeMap<QueueName, UnixMillis>,
     waiting: VecDeque<EventNote>,
 }
@@ -50,7 +55,7 @@ struct Lasting {
     what: Befell,
     from: UnixMillis,
     seen: UnixMillis,
-    /// As it was written when it had lasted for a while.
+    /// The event as written while the condition lasted.
     written: Option<NodeEvent>,
 }
 
@@ -78,7 +83,8 @@ impl State {
         }
     }
 
-    /// Ends what was not seen for `gap`: when it was last seen, or now if there is no gap to wait for.
+    /// Ends a condition that was not seen for `gap`. Its end is the last time it was seen, or now
+    /// if `gap` is zero.
     fn end(&mut self, key: &(&'static str, Option<QueueName>), gap: Duration) {
         let now = self.now();
         if self.lasting.get(key).is_none_or(|lasting| now.since(lasting.seen) < gap) {
@@ -88,7 +94,7 @@ impl State {
         self.close(key, to);
     }
 
-    /// Ends what lasts: at `to`, or when it was last seen.
+    /// Ends a condition at `to`, or at the last time it was seen.
     fn close(&mut self, key: &(&'static str, Option<QueueName>), to: Option<UnixMillis>) {
         if let Some(Lasting { what, from, seen, written }) = self.lasting.remove(key) {
             let to = to.unwrap_or(seen);
@@ -103,13 +109,13 @@ fn key(what: &Befell) -> (&'static str, Option<QueueName>) {
     (what.word(), what.queue().cloned())
 }
 
-/// By which limit a node is held, of `load 9.1 > 8`: what was found changes all the time.
+/// Returns the limit of a reason: `load` of `load 9.1 > 8`. The values change all the time.
 fn limit_of(why: &str) -> &str {
     why.split(' ').next().unwrap_or(why)
 }
 
 impl Notes {
-    /// Of a node that starts at `now` by Redis' clock.
+    /// Returns the events of a node that starts at `now` by Redis' clock.
     pub(super) fn new(now: UnixMillis) -> Self {
         let state =
             State { clock: (now, BootInstant::now()), lasting: BTreeMap::new(), full: BTreeMap::new(), waiting: VecDeque::new() };
@@ -120,22 +126,23 @@ impl Notes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Redis answered a poll at `now`: it is not away.
+    /// Notes that Redis answered a poll at `now`, so it is not away.
     pub(super) fn redis_answered(&self, now: UnixMillis) {
         let mut state = self.state();
-        // Closed by the clock as it was when the polls failed: Redis' own may have been set meanwhile.
+        // Ended by the clock as of the failed polls, because Redis' own clock may have been set
+        // meanwhile.
         state.end(&key(&Befell::RedisAway), Duration::ZERO);
         state.clock = (now, BootInstant::now());
     }
 
-    /// Redis did not answer a poll sent at `sent`.
+    /// Notes that Redis did not answer a poll sent at `sent`.
     pub(super) fn redis_silent(&self, sent: BootInstant) {
         let mut state = self.state();
         let from = state.now().saturating_sub(BootInstant::now().since(sent));
         state.note_lasting(Befell::RedisAway, from);
     }
 
-    /// Whether this node could start what it claimed.
+    /// Notes whether this node claims runs.
     pub(super) fn claims(&self, are: Claims) {
         let mut state = self.state();
         match are {
@@ -147,7 +154,7 @@ impl Notes {
         }
     }
 
-    /// Whether anything could be ripe.
+    /// Notes whether anything in the data can be due.
     pub(super) fn data(&self, data: Data) {
         let mut state = self.state();
         match data {
@@ -167,12 +174,12 @@ impl Notes {
         }
     }
 
-    /// Redis' time as far as this node knows it.
+    /// Returns Redis' time as far as this node knows it.
     pub(super) fn now(&self) -> UnixMillis {
         self.state().now()
     }
 
-    /// Why this node takes no runs, if a limit of its own keeps it from that.
+    /// Notes the limit of this node that keeps it from claiming, if any.
     pub(super) fn held(&self, why: Option<String>) {
         let mut state = self.state();
         match why {
@@ -190,7 +197,7 @@ impl Notes {
         }
     }
 
-    /// How many slots of each queue are free once this node has taken what it could.
+    /// Notes the free slots of each queue after this node has claimed what it could.
     pub(super) fn slots(&self, free: impl Iterator<Item = (QueueName, u32)>) {
         let mut state = self.state();
         for (queue, free) in free {
@@ -203,12 +210,13 @@ impl Notes {
         }
     }
 
-    /// The queues whose slots are all taken, and since when.
+    /// Returns the queues without a free slot, each with the time since when.
     fn full(&self) -> BTreeMap<QueueName, UnixMillis> {
         self.state().full.clone()
     }
 
-    /// A run of `queue` that is ready since `ready` waits for a slot, or did until now. None of it counts while one was free.
+    /// Notes that a run of `queue`, ready since `ready`, waits or waited for a slot. Only time
+    /// without a free slot counts.
     pub(super) fn waits_for_slot(&self, queue: &QueueName, ready: UnixMillis) {
         let mut state = self.state();
         if let Some(full) = state.full.get(queue).copied() {
@@ -216,12 +224,12 @@ impl Notes {
         }
     }
 
-    /// Nothing of `queue` waits for a slot.
+    /// Notes that no run of `queue` waits for a slot.
     fn none_waits(&self, queue: &QueueName) {
         self.state().close(&key(&Befell::SlotsTaken { queue: queue.clone() }), None);
     }
 
-    /// Whether a queue lets runs begin that are ready: `held` says what keeps them.
+    /// Notes whether a queue lets ready runs start. `held` is the reason if it does not.
     pub(super) fn queue(&self, queue: &QueueName, held: Option<Befell>) {
         let mut state = self.state();
         if state.lasting.is_empty() && held.is_none() {
@@ -239,17 +247,17 @@ impl Notes {
         }
     }
 
-    /// Redis' clock jumped by so many ms.
+    /// Notes that Redis' clock jumped by `by_ms`.
     pub(super) fn clock_stepped(&self, by_ms: i64) {
         self.happened(Befell::ClockStepped { by_ms });
     }
 
-    /// The jobs file is not taken.
+    /// Notes that the jobs file was refused.
     pub(super) fn file_refused(&self, why: &str) {
         self.happened(Befell::FileRefused { why: why.chars().take(LONGEST_REASON).collect() });
     }
 
-    /// This node takes no runs any more.
+    /// Notes that this node takes no runs any more, and ends all conditions.
     pub(super) fn stopped(&self) {
         let lasting: Vec<_> = self.state().lasting.keys().cloned().collect();
         for key in lasting {
@@ -278,23 +286,23 @@ impl Notes {
     }
 }
 
-/// Whether anything of the data of Redis may be ripe.
+/// The state of the data in Redis, which decides whether anything can be due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Data {
-    /// It settles after a loss: nothing is ripe.
+    /// The data settles after a loss: nothing is due.
     Settles,
-    /// Its server was met just now: nothing is ripe.
+    /// The server was just met: nothing is due.
     IsLookedAt,
-    /// It may.
+    /// Runs can be due.
     IsSettled,
 }
 
-/// Whether runs are claimed.
+/// The state of claims on this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claims {
-    /// They are.
+    /// Runs are claimed.
     Taken,
-    /// They are left to others: the keeper is not ready.
+    /// Runs are left to other nodes, because the keeper is not ready.
     Held,
 }
 
@@ -316,7 +324,7 @@ mod tests {
         let sent = BootInstant::now();
         notes.redis_silent(sent);
         assert!(words(&notes).is_empty(), "it may be over in a moment");
-        // As if the poll had been sent long ago.
+        // The time is that of a poll sent long ago.
         notes.state().lasting.clear();
         notes.redis_silent(BootInstant::from_nanos(0));
         assert_eq!(words(&notes), [("redis_away", false, false)]);
@@ -331,7 +339,7 @@ mod tests {
         let notes = Notes::new(at(1_000_000));
         let queue: QueueName = "q".parse().unwrap();
         let free = |free| notes.slots([(queue.clone(), free)].into_iter());
-        // As if they had been taken long ago.
+        // The time is that of slots taken long ago.
         let taken_long = || {
             free(0);
             notes.state().full.insert(queue.clone(), at(900_000));
@@ -345,7 +353,7 @@ mod tests {
         free(3);
         notes.waits_for_slot(&queue, at(800_000));
         assert!(spans().is_empty(), "nothing waited, or a slot was free");
-        // Short runs, one after the other, and something ripe at each.
+        // Short runs in a row, and a due run at each poll.
         for _ in 0..3 {
             free(0);
             notes.waits_for_slot(&queue, at(800_000));

@@ -1,6 +1,6 @@
-//! Brings what befell this node to Redis.
+//! Writes the events of this node to Redis.
 //!
-//! Invariant: what Redis did not take is kept, and offered again.
+//! Invariant: events that Redis did not take are kept and sent again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,11 @@ use crate::engine::shared::Shared;
 use crate::keeper::BootInstant;
 
 const EVERY: Duration = Duration::from_secs(1);
-/// How often a node says that what is kept of it is still wanted, which is for 30 days.
+/// The interval at which a node without new events renews its stored events. Redis keeps them for
+/// 30 days.
 const STILL_HERE: Duration = Duration::from_secs(6 * 3600);
 
-/// Writes notes down, for ever.
+/// Writes events, for ever.
 pub(in crate::engine) async fn run(shared: Arc<Shared>) {
     let mut last = BootInstant::now();
     loop {
@@ -27,7 +28,8 @@ pub(in crate::engine) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// Looks what waits for a slot of the queues that have none free: their lanes are not polled.
+/// Checks which runs wait for a slot of the queues that have none free. The ticker does not poll
+/// their lanes.
 async fn look_at_full(shared: &Shared) {
     let full = shared.notes.full();
     if full.is_empty() {
@@ -36,7 +38,7 @@ async fn look_at_full(shared: &Shared) {
     for offer in shared.slots.offers() {
         let Some(since) = full.get(&offer.queue) else { continue };
         let found = shared.store.count_ripe(&offer.lanes, shared.notes.now()).await;
-        // That Redis is away is said by whoever has work for it.
+        // Loops with work for Redis log that it is away.
         let Ok((_, ready)) = found else { return };
         if shared.notes.full().get(&offer.queue) != Some(since) {
             continue;
@@ -48,16 +50,16 @@ async fn look_at_full(shared: &Shared) {
     }
 }
 
-/// Whether a call is made though there is nothing to note.
+/// The choice whether to call Redis without any event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::engine) enum Nothing {
-    /// Yes: that this node is there keeps what is known of it.
+    /// Calls Redis, which keeps the stored events of this node from expiring.
     IsSaid,
-    /// No.
+    /// Makes no call.
     IsNot,
 }
 
-/// Writes what there is. Whether a call was made and answered.
+/// Writes all waiting events. Returns true if a call was made and answered.
 pub(in crate::engine) async fn write(shared: &Shared, nothing: Nothing) -> bool {
     let notes = shared.notes.take();
     if notes.is_empty() && nothing == Nothing::IsNot {
@@ -66,8 +68,8 @@ pub(in crate::engine) async fn write(shared: &Shared, nothing: Nothing) -> bool 
     match shared.store.note_events(&shared.settings.node, &notes).await {
         Ok(()) => true,
         Err(error) => {
-            // That Redis is away is said by whoever has work for it.
-            debug!("What befell this node is not noted yet: {error}.");
+            // Loops with work for Redis log that it is away.
+            debug!("Node events are not written yet: {error}.");
             shared.notes.put_back(notes);
             false
         }

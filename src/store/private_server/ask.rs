@@ -1,7 +1,8 @@
-//! The few words spoken with the server before and after the real connections: who listens, are you there, shut down.
+//! The few requests to the private server outside normal connections: who listens, is it serving,
+//! shut down.
 //!
-//! Plain inline commands on a fresh socket rather than the client of the store: it asks a server that is loading or dying,
-//! where a client that reconnects by itself is in the way. Invariant: every call ends within [`PATIENCE`].
+//! They are inline commands on a new socket. The store's own client reconnects by itself, which is
+//! wrong for a server that is loading or ending. Invariant: every call ends within [`PATIENCE`].
 
 use std::io;
 use std::path::Path;
@@ -13,17 +14,17 @@ use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a server says to PING.
+/// The answer of a server to PING.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It serves. Errors such as MISCONF or BUSY are answers too.
+    /// The server serves. Errors such as MISCONF or BUSY count as answers.
     Serving,
-    /// It reads its append-only file and will serve then.
+    /// The server is loading its append-only file and will serve then.
     Loading,
 }
 
-/// The process that listens at `socket` as the kernel tells it (`SO_PEERCRED`, unix(7)): 0 if it is in another pid
-/// namespace, none if nobody listens there.
+/// Returns the process that listens at `socket`, as the kernel reports it (`SO_PEERCRED`, unix(7)).
+/// 0 if it is in another pid namespace; None if no process listens.
 pub(super) async fn listener(socket: &Path) -> io::Result<Option<i32>> {
     match connect(socket).await {
         Ok(stream) => Ok(Some(stream.peer_cred()?.pid().unwrap_or(0))),
@@ -32,7 +33,7 @@ pub(super) async fn listener(socket: &Path) -> io::Result<Option<i32>> {
     }
 }
 
-/// Asks whether the server serves; an error means that it could not be asked now.
+/// Asks whether the server serves. An error means that it could not be asked now.
 pub(super) async fn ping(socket: &Path) -> io::Result<Answer> {
     let mut stream = connect(socket).await?;
     let reply = timeout(PATIENCE, async {
@@ -44,11 +45,13 @@ pub(super) async fn ping(socket: &Path) -> io::Result<Answer> {
     Ok(if reply.await?? == *b"-LOAD" { Answer::Loading } else { Answer::Serving })
 }
 
-/// Asks the server to end, its append-only file written out; an error means that it may not have heard.
+/// Asks the server to write out its append-only file and end. An error means that the request may
+/// not have arrived.
 pub(super) async fn shut_down(socket: &Path) -> io::Result<()> {
     let mut stream = connect(socket).await?;
     timeout(PATIENCE, stream.write_all(b"SHUTDOWN NOSAVE\r\n")).await??;
-    // Closed at once, the connection could be dropped before its command is read; the server closes it when it ends.
+    // An early close could drop the connection before the command is read. The server closes the
+    // connection when it ends.
     let mut reply = [0; 1];
     match timeout(PATIENCE, stream.read(&mut reply)).await? {
         Ok(0) | Err(_) => Ok(()),

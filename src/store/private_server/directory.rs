@@ -1,7 +1,8 @@
-//! The state directory: made, its access set, and held by one daemon at a time.
+//! The state directory: its creation, its access mode, and its lock for one daemon at a time.
 //!
-//! Invariant: whatever the caller's umask, the directory has exactly the mode of its [`Access`], and whoever holds a
-//! [`DirectoryLock`] is the only daemon on it. The kernel gives the lock up with the process, so none is ever stale.
+//! Invariant: the directory has exactly the mode of its [`Access`], whatever the caller's umask.
+//! The owner of a [`DirectoryLock`] is the only daemon on the directory. The kernel releases the
+//! lock with the process, so a lock is never stale.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write};
@@ -16,17 +17,19 @@ use crate::files;
 const LOCK_FILE: &str = "schedd.lock";
 const GROUP: &str = "schedd";
 
-/// Who may reach the private server.
+/// The users who may reach the private server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// The person who runs the daemon: directory 0700, socket 0600.
+    /// Only the user who runs the daemon: directory 0700, socket 0600.
     Person,
-    /// The group `schedd` too: directory 0750, socket 0660. Whoever is in it can run commands as the daemon's user.
+    /// Also the group `schedd`: directory 0750, socket 0660. Members of the group can run commands
+    /// as the daemon's user.
     Group,
 }
 
 impl Access {
-    /// `Group` under a systemd unit (it sets `$STATE_DIRECTORY`) on a host that has a group `schedd`, else `Person`.
+    /// Returns `Group` under a systemd unit (it sets `$STATE_DIRECTORY`) on a host with a group
+    /// `schedd`; otherwise `Person`.
     pub fn from_env() -> Self {
         if places::unit_directory().is_some() && schedd_group().is_some() { Self::Group } else { Self::Person }
     }
@@ -38,7 +41,7 @@ impl Access {
         }
     }
 
-    /// The mode of the socket, as `unixsocketperm` takes it.
+    /// Returns the mode of the socket in the format of `unixsocketperm`.
     pub(super) fn socket_mode(self) -> &'static str {
         match self {
             Self::Person => "600",
@@ -46,7 +49,7 @@ impl Access {
         }
     }
 
-    /// Gives `path` to the group where this is `Group` and the host has the group.
+    /// Gives `path` to the group `schedd` if this is `Group` and the host has that group.
     pub(super) fn hand_over(self, path: &Path) -> Result<(), PrivateServerError> {
         let (Self::Group, Some(gid)) = (self, schedd_group()) else { return Ok(()) };
         let found = path.metadata().map_err(io_error("look at", path))?.gid();
@@ -56,7 +59,7 @@ impl Access {
         std::os::unix::fs::chown(path, None, Some(gid)).map_err(io_error("give to group schedd", path))
     }
 
-    /// Makes one directory, or takes an existing one, and gives it this access.
+    /// Creates a directory, or accepts an existing one, and sets its access.
     pub(super) fn make_dir(self, path: &Path) -> Result<(), PrivateServerError> {
         make_missing(path, self.dir_mode())?;
         let found = path.metadata().map_err(io_error("look at", path))?.mode() & 0o7777;
@@ -67,7 +70,7 @@ impl Access {
     }
 }
 
-/// The number of the group `schedd`, from group(5).
+/// Returns the number of the group `schedd`, from group(5).
 fn schedd_group() -> Option<u32> {
     let groups = fs::read("/etc/group").ok()?;
     group_number(&String::from_utf8_lossy(&groups), GROUP)
@@ -81,7 +84,7 @@ fn group_number(groups: &str, name: &str) -> Option<u32> {
     })
 }
 
-/// Makes the state directory with its parents and returns its canonical path.
+/// Creates the state directory with its parents and returns its canonical path.
 pub(super) fn prepare(dir: &Path, access: Access) -> Result<PathBuf, PrivateServerError> {
     let dir = std::path::absolute(dir).map_err(io_error("find", dir))?;
     let missing: Vec<&Path> = dir.ancestors().skip(1).take_while(|parent| !parent.exists()).collect();
@@ -93,7 +96,7 @@ pub(super) fn prepare(dir: &Path, access: Access) -> Result<PathBuf, PrivateServ
         make_missing(parent, parent_mode)?;
     }
     make_missing(&dir, access.dir_mode())?;
-    // Its owner may put data there, which is jobs that this process runs.
+    // The owner of the directory can put data there, that is, jobs that this process runs.
     if let Some(doubt) = files::doubt_of_owner(&dir).map_err(io_error("look at", &dir))? {
         return Err(PrivateServerError::Untrusted { doubt });
     }
@@ -103,7 +106,7 @@ pub(super) fn prepare(dir: &Path, access: Access) -> Result<PathBuf, PrivateServ
 
 fn make_missing(path: &Path, mode: u32) -> Result<(), PrivateServerError> {
     match DirBuilder::new().mode(mode).create(path) {
-        // The umask may have taken bits away that even the owner needs.
+        // The umask may have removed bits that even the owner needs.
         Ok(()) => set_mode(path, mode),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => Err(io_error("make directory", path)(error)),
@@ -114,14 +117,15 @@ pub(super) fn set_mode(path: &Path, mode: u32) -> Result<(), PrivateServerError>
     fs::set_permissions(path, Permissions::from_mode(mode)).map_err(io_error("set the mode of", path))
 }
 
-/// The right to be the daemon of a state directory, until dropped. The file holds the holder's pid and host name.
+/// The right to be the daemon of a state directory, until dropped. The lock file contains the pid
+/// and host name of its owner.
 #[derive(Debug)]
 pub(super) struct DirectoryLock {
     _file: File,
 }
 
 impl DirectoryLock {
-    /// Takes the lock or names its holder.
+    /// Takes the lock. The error names its owner.
     pub(super) async fn take(dir: &Path) -> Result<Self, PrivateServerError> {
         const TRIES: u32 = 10;
         const PAUSE: Duration = Duration::from_millis(20);
@@ -135,7 +139,8 @@ impl DirectoryLock {
                     write_holder(&mut file).map_err(io_error("write", &path))?;
                     return Ok(Self { _file: file });
                 }
-                // A holder about to end, or one that has not yet written its pid, needs milliseconds.
+                // An owner that is about to end, or has not yet written its pid, needs only
+                // milliseconds.
                 Err(TryLockError::WouldBlock) => tokio::time::sleep(PAUSE).await,
                 Err(TryLockError::Error(error)) => return Err(io_error("lock", &path)(error)),
             }

@@ -1,6 +1,8 @@
-//! Where state lies: the directory of this daemon, and the places where a client looks for a private server.
+//! The location of the state directory, and the places where a client searches for a private
+//! server.
 //!
-//! Invariant: nothing here creates or changes anything; the answer depends on the environment and on what exists.
+//! Invariant: this module creates and changes nothing. Its answers depend on the environment and on
+//! existing files.
 
 use std::env;
 use std::os::unix::fs::FileTypeExt;
@@ -10,19 +12,19 @@ use super::{PrivateServerError, socket};
 
 const SYSTEM_DIR: &str = "/var/lib/schedd";
 
-/// The state directory of this daemon: `$STATE_DIRECTORY` (systemd.exec(5)), else `$XDG_STATE_HOME/schedd`, else
-/// `~/.local/state/schedd`; `/var/lib/schedd` for root without a HOME. It need not exist. Fails when the environment names
-/// none of them.
+/// Returns the state directory of this daemon. It is `$STATE_DIRECTORY` (systemd.exec(5)), else
+/// `$XDG_STATE_HOME/schedd`, else `~/.local/state/schedd`. For root without HOME it is
+/// `/var/lib/schedd`. The directory need not exist. Fails if the environment names none of them.
 pub fn state_dir() -> Result<PathBuf, PrivateServerError> {
     Places::from_env().own().ok_or(PrivateServerError::NoStateDirectory)
 }
 
-/// The URL of the first private server's socket that exists where [`looked_at`] says.
+/// Returns the URL of the first socket of [`looked_at`] that exists.
 pub fn find_socket() -> Option<String> {
     looked_at().into_iter().find(|path| is_socket(path)).map(|path| socket::url(&path))
 }
 
-/// The sockets [`find_socket`] looks for, in its order: for a message that says where a server was looked for.
+/// Returns the sockets that [`find_socket`] tries, in order, for use in a message.
 pub fn looked_at() -> Vec<PathBuf> {
     Places::from_env().all().iter().map(|dir| socket::of_dir(dir)).collect()
 }
@@ -31,7 +33,7 @@ fn is_socket(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.file_type().is_socket())
 }
 
-/// The environment as far as it names places.
+/// The environment variables that name places.
 #[derive(Debug, Default)]
 struct Places {
     state_directory: Option<PathBuf>,
@@ -71,12 +73,13 @@ impl Places {
     }
 }
 
-/// The first directory of `$STATE_DIRECTORY`, which systemd fills with a colon-separated list.
+/// Returns the first directory of `$STATE_DIRECTORY`, a colon-separated list set by systemd.
 pub(super) fn unit_directory() -> Option<PathBuf> {
     env::split_paths(&env::var_os("STATE_DIRECTORY")?).next().filter(|dir| dir.is_absolute())
 }
 
-/// A variable that holds an absolute path; a relative one is to be ignored (XDG Base Directory Specification).
+/// Returns a variable that contains an absolute path. Relative paths must be ignored (XDG Base
+/// Directory Specification).
 pub(super) fn absolute(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).map(PathBuf::from).filter(|dir| dir.is_absolute())
 }

@@ -1,6 +1,6 @@
-//! Finding a server program: `redis-server` or `valkey-server`, new enough.
+//! The search for a server program: `redis-server` or `valkey-server`, new enough.
 //!
-//! Invariant: a program that was found is an executable file whose own word on its version is one schedd works with.
+//! Invariant: a program found is an executable file that reports a version that schedd supports.
 
 use std::env;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use tokio::process::Command;
 use super::PrivateServerError;
 use super::rights::spawn_without_rights;
 
-/// Where server programs are looked for, in order.
+/// The directories searched for server programs, in order.
 #[derive(Debug, Clone)]
 pub struct ProgramSearch {
     dirs: Vec<PathBuf>,
@@ -31,19 +31,21 @@ const KINDS: [Kind; 2] = [
 ];
 
 impl ProgramSearch {
-    /// `$PATH`, then the directories where packages put servers, which a person's `$PATH` may lack.
+    /// Searches `$PATH`, then the directories where packages put servers, which a user's `$PATH`
+    /// may lack.
     pub fn from_env() -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
         let usual = ["/usr/bin", "/usr/local/bin", "/usr/sbin"].map(PathBuf::from);
         Self { dirs: env::split_paths(&path).filter(|dir| dir.is_absolute()).chain(usual).collect() }
     }
 
-    /// Only these directories.
+    /// Searches only these directories.
     pub fn only_in(dirs: Vec<PathBuf>) -> Self {
         Self { dirs }
     }
 
-    /// The first usable program; if there is none, what is wrong with the first that is there at all.
+    /// Returns the first usable program. Without one, the error describes the first unusable
+    /// program found.
     pub(super) async fn find(&self) -> Result<PathBuf, PrivateServerError> {
         let mut first_refusal = None;
         for dir in &self.dirs {
@@ -91,7 +93,7 @@ async fn check_version(program: &Path, kind: &Kind) -> Result<(), PrivateServerE
     }
 }
 
-/// The version in a line such as `Redis server v=7.0.15 sha=00000000:0 malloc=...`.
+/// Returns the version in a line such as `Redis server v=7.0.15 sha=00000000:0 malloc=...`.
 fn version_in(line: &str) -> Option<((u32, u32), &str)> {
     let version = line.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
     let mut parts = version.split('.');

@@ -1,7 +1,7 @@
-//! Starting a program without the rights of the service.
+//! Starting a program without the capabilities of the service.
 //!
-//! Invariant: what is started here may not become other users or signal their processes, though schedd may: a server obeys
-//! whoever reaches its socket, and those are its jobs too.
+//! Invariant: a program started here may not become another user or signal other users' processes,
+//! though schedd may. A server obeys everyone who reaches its socket, and that includes the jobs.
 
 use std::io;
 use std::thread;
@@ -10,15 +10,16 @@ use rustix::io::Errno;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
-/// Starts `command`, which gets none of the ambient capabilities of this process. Must be called inside a runtime. Fails as a
-/// start does, and if they cannot be given up.
+/// Starts `command` without any ambient capability of this process. Must be called inside a
+/// runtime. Fails if the start fails or the capabilities cannot be dropped.
 pub(super) fn spawn_without_rights(command: &mut Command) -> io::Result<Child> {
     let runtime = Handle::try_current().map_err(io::Error::other)?;
-    // Capabilities are a thread's. One that ends with the start needs none given back, for which it would have to keep them.
+    // Capabilities belong to a thread. A thread that ends after the start need not restore them,
+    // and so can drop them for good.
     let start = || {
         let _inside = runtime.enter();
         match rustix::thread::clear_ambient_capability_set() {
-            // A system without such a set has none to give away.
+            // A system without ambient capabilities has none to drop.
             Ok(()) | Err(Errno::INVAL) => command.spawn(),
             Err(errno) => Err(errno.into()),
         }

@@ -1,7 +1,8 @@
-//! One server process, started by this daemon or by one before it: spawned, recognised, signalled, awaited.
+//! A server process, started by this daemon or an earlier one: started, recognised, signalled,
+//! awaited.
 //!
-//! Invariant: a [`Server`] is a process that is proven to be the server of its state directory and is held so that its pid
-//! cannot come to mean another (our child, or a pidfd opened before the proof).
+//! Invariant: a [`Server`] is proven to be the server of its state directory. Its pid cannot be
+//! reused for another process: it is our child, or has a pidfd opened before the proof.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -23,10 +24,11 @@ use super::{Access, PrivateServerError, ask};
 const PID_FILE: &str = "redis.pid";
 const LOG_FILE: &str = "redis.log";
 const MAX_LOG_BYTES: u64 = 1 << 20;
-/// An adopted process is looked at again and again, since registering a bare descriptor with the runtime takes unsafe code.
+/// The interval for checking an adopted process. Registering its raw descriptor with the runtime
+/// would need unsafe code.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The server's process.
+/// The process of the server.
 #[derive(Debug)]
 pub(super) struct Server {
     pid: Pid,
@@ -39,16 +41,17 @@ enum Hold {
     Adopted(OwnedFd),
 }
 
-/// The server's log.
+/// Returns the path of the server's log.
 pub(super) fn log_path(dir: &Path) -> PathBuf {
     dir.join(LOG_FILE)
 }
 
 impl Server {
-    /// Starts `program` as the server of `dir`; it does not answer yet.
+    /// Starts `program` as the server of `dir`. It does not answer yet.
     pub(super) fn spawn(program: &Path, dir: &Path, socket: &Path, access: Access) -> Result<Self, PrivateServerError> {
-        // The shell sets the umask, closes what schedd's own caller left open, and writes the pid down before the server
-        // exists, so that there is no moment in which a server runs that the next daemon could not find.
+        // The shell sets the umask and closes descriptors that schedd's own caller left open. It
+        // writes the pid before the server exists, so the next daemon can always find a running
+        // server.
         const BECOME_SERVER: &str = "umask 077; echo $$ >\"$1\"; shift; \
             exec \"$@\" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-";
         let log = open_log(dir)?;
@@ -60,15 +63,16 @@ impl Server {
             .arg(program)
             .args(arguments(dir, socket, access))
             .current_dir(dir)
-            // A locale of the environment that the host does not have stops a server of 7.2 and later.
+            // A server of version 7.2 or later stops if the environment names a locale that the
+            // host lacks.
             .env("LC_ALL", "C")
-            // What systemd gives its service is not for a server of the service.
+            // These variables of systemd are for schedd, not for its server.
             .env_remove("NOTIFY_SOCKET")
             .env_remove("CREDENTIALS_DIRECTORY")
             .stdin(Stdio::null())
             .stdout(log)
             .stderr(log_again)
-            // A Ctrl-C for schedd must not reach the server: it is to end last.
+            // A Ctrl-C for schedd must not reach the server, which must end last.
             .process_group(0);
         let child = spawn_without_rights(&mut command).map_err(io_error("start", program))?;
         let raw = child.id().and_then(|id| i32::try_from(id).ok());
@@ -78,7 +82,8 @@ impl Server {
         }
     }
 
-    /// The server that listens at `socket`, if one does. Fails if what listens there is not the server of `dir`.
+    /// Returns the server that listens at `socket`, if any. Fails if that process is not the server
+    /// of `dir`.
     pub(super) async fn listening(dir: &Path, socket: &Path) -> Result<Option<Self>, PrivateServerError> {
         let Some(raw) = ask::listener(socket).await.map_err(io_error("connect to", socket))? else { return Ok(None) };
         let foreign = || PrivateServerError::Foreign {
@@ -90,7 +95,7 @@ impl Server {
         if serves(pid, dir) { Ok(Some(Self { pid, hold: Hold::Adopted(held) })) } else { Err(foreign()) }
     }
 
-    /// The server of `dir` that was started last, if it still runs, whether it can be reached or not.
+    /// Returns the last started server of `dir` if it still runs, reachable or not.
     pub(super) fn recorded(dir: &Path) -> Result<Option<Self>, PrivateServerError> {
         let text = fs::read_to_string(dir.join(PID_FILE)).unwrap_or_default();
         let Some(pid) = text.trim().parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw) else { return Ok(None) };
@@ -98,12 +103,13 @@ impl Server {
         Ok(serves(pid, dir).then_some(Self { pid, hold: Hold::Adopted(held) }))
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub(super) fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// Waits for its end and tells how it came. May be dropped and called again.
+    /// Waits for the end of the server and returns its exit status in words. May be dropped and
+    /// called again.
     pub(super) async fn ended(&mut self) -> String {
         match &mut self.hold {
             Hold::Child(child) => match child.wait().await {
@@ -119,7 +125,8 @@ impl Server {
         }
     }
 
-    /// Ends it and waits: SHUTDOWN at `socket`, TERM if it does not listen there or does not hear, KILL after 10 s.
+    /// Ends the server and waits. It sends SHUTDOWN at `socket`, TERM if the server does not listen
+    /// there or does not react, and KILL after 10 s.
     pub(super) async fn end(mut self, socket: &Path) {
         const PATIENCE: Duration = Duration::from_secs(5);
         let listens = matches!(ask::listener(socket).await, Ok(Some(pid)) if pid == self.pid());
@@ -138,7 +145,8 @@ impl Server {
 
     fn signal(&self, signal: Signal) {
         let sent = match &self.hold {
-            // A child that was waited for has no id any more: its number may be another's.
+            // A child that was waited for has no id any more. Its number may belong to another
+            // process.
             Hold::Child(child) if child.id().is_none() => return,
             Hold::Child(_) => kill_process(self.pid, signal),
             Hold::Adopted(held) => pidfd_send_signal(held, signal),
@@ -159,13 +167,15 @@ fn hold(pid: Pid) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Whether the process of a pidfd still runs: the descriptor is readable once it has ended (`pidfd_open(2)`).
+/// Returns true if the process of a pidfd still runs. The descriptor becomes readable at its end
+/// (`pidfd_open(2)`).
 fn runs(held: &OwnedFd) -> bool {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     !matches!(poll(&mut [PollFd::new(held, PollFlags::IN)], Some(&at_once)), Ok(1..))
 }
 
-/// The proof: a process of our user, of a server's name, at work in our state directory.
+/// Proves that a process is the server of `dir`: it has our user, a server's name, and our state
+/// directory as its working directory.
 fn serves(pid: Pid, dir: &Path) -> bool {
     let process = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
     let named =
@@ -191,7 +201,8 @@ fn open_log(dir: &Path) -> Result<File, PrivateServerError> {
     open().map_err(io_error("open", &path))
 }
 
-/// The whole configuration. `everysec` loses nothing when a process is killed, at most about a second when power fails.
+/// Returns the whole configuration as arguments. `everysec` loses nothing if a process is killed,
+/// and about a second at most at a power failure.
 fn arguments(dir: &Path, socket: &Path, access: Access) -> Vec<OsString> {
     let log = log_path(dir);
     let settings: [(&str, &Path); 13] = [
@@ -203,7 +214,7 @@ fn arguments(dir: &Path, socket: &Path, access: Access) -> Vec<OsString> {
         ("--appendfsync", Path::new("everysec")),
         ("--aof-use-rdb-preamble", Path::new("yes")),
         ("--save", Path::new("")),
-        // A full server must refuse, not forget jobs.
+        // A full server must refuse new data, not drop jobs.
         ("--maxmemory-policy", Path::new("noeviction")),
         ("--daemonize", Path::new("no")),
         ("--supervised", Path::new("no")),

@@ -1,8 +1,9 @@
-//! Where the server's socket lies, and its URL.
+//! The path of the server's socket, and its URL.
 //!
-//! A socket's path holds at most 107 bytes (unix(7)). A state directory too deep for that gets a short directory of its own
-//! beside it, named in the file `socket-path`. Invariant: a recorded path is used only while its directory belongs to the
-//! owner of the state directory and nobody else can write there.
+//! A socket path has at most 107 bytes (unix(7)). A state directory with a longer path gets an
+//! extra short directory, which the file `socket-path` names. Invariant: a recorded path is used
+//! only while its directory belongs to the owner of the state directory and no other user can write
+//! there.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -20,12 +21,13 @@ const SOCKET_FILE: &str = "redis.sock";
 const RECORD_FILE: &str = "socket-path";
 const MAX_SOCKET_PATH: usize = 107;
 
-/// The socket of the server of `dir`, as far as a reader can tell.
+/// Returns the socket of the server of `dir`, as recorded or by default.
 pub(super) fn of_dir(dir: &Path) -> PathBuf {
     recorded(dir).unwrap_or_else(|| dir.join(SOCKET_FILE))
 }
 
-/// Settles the socket of the server of `dir`; makes and records a short directory if the path would be too long.
+/// Chooses the socket of the server of `dir`. Creates and records a short directory if the path
+/// would be too long.
 pub(super) fn choose(dir: &Path, access: Access) -> Result<PathBuf, PrivateServerError> {
     let record = dir.join(RECORD_FILE);
     let direct = dir.join(SOCKET_FILE);
@@ -46,17 +48,17 @@ pub(super) fn choose(dir: &Path, access: Access) -> Result<PathBuf, PrivateServe
     let socket = short.join(SOCKET_FILE);
     let unfinished = dir.join("socket-path.new");
     fs::write(&unfinished, socket.as_os_str().as_bytes()).map_err(io_error("write", &unfinished))?;
-    // The state directory keeps strangers out; its group is to read the record.
+    // The state directory keeps other users out, but its group must be able to read the record.
     set_mode(&unfinished, 0o644)?;
     fs::rename(&unfinished, &record).map_err(io_error("write", &record))?;
     Ok(socket)
 }
 
-/// Makes the short directory again, if the socket lies in one that was cleaned away while its server ran.
+/// Creates the short directory again if it was cleaned up while its server ran.
 pub(super) fn renew_short_dir(dir: &Path, socket: &Path, access: Access) -> Result<(), PrivateServerError> {
     match socket.parent() {
         Some(short) if short != dir && !is_private_to_owner_of(dir, short) => {
-            // Not one that exists: it would be a stranger's.
+            // An existing directory would belong to another user.
             fs::DirBuilder::new().mode(0o700).create(short).map_err(io_error("make directory", short))?;
             access.make_dir(short)
         }
@@ -64,7 +66,8 @@ pub(super) fn renew_short_dir(dir: &Path, socket: &Path, access: Access) -> Resu
     }
 }
 
-/// Removes the short directory of a server that has ended, if it had one; what cannot be removed stays and does no harm.
+/// Removes the short directory of a server that has ended, if it had one. A directory that cannot
+/// be removed does no harm.
 pub(super) fn forget_short_dir(dir: &Path, socket: &Path) {
     if let Some(short) = socket.parent().filter(|short| *short != dir)
         && fs::remove_dir(short).is_ok()
@@ -73,7 +76,7 @@ pub(super) fn forget_short_dir(dir: &Path, socket: &Path) {
     }
 }
 
-/// The `unix://` URL of a socket; every byte that could mean something in a URL is percent-encoded.
+/// Returns the `unix://` URL of a socket. Every byte with a meaning in URLs is percent-encoded.
 pub(super) fn url(socket: &Path) -> String {
     let mut url = "unix://".to_owned();
     for &byte in socket.as_os_str().as_bytes() {
@@ -96,7 +99,8 @@ fn recorded(dir: &Path) -> Option<PathBuf> {
     trusted.then_some(socket)
 }
 
-/// Another person may put a directory of any name under /tmp; theirs, or a link, is not ours.
+/// Any user may create a directory under /tmp. A directory of another user, or a link, is not
+/// trusted.
 fn is_private_to_owner_of(dir: &Path, short: &Path) -> bool {
     match (dir.metadata(), short.symlink_metadata()) {
         (Ok(dir), Ok(short)) => short.is_dir() && short.uid() == dir.uid() && short.mode() & 0o027 == 0,

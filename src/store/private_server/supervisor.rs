@@ -1,7 +1,8 @@
-//! Keeps the directory's server up: adopts or starts it, waits until it serves, starts it again when it dies.
+//! Keeps the directory's server running: adopts or starts it, waits until it serves, restarts it if
+//! it dies.
 //!
-//! Invariant: a server is started only when none of this directory runs, and ended last: only a stop ends it, and a stop
-//! ends it in every phase, also while it loads.
+//! Invariant: a server is started only if no server of this directory runs. Only a stop ends the
+//! server, and a stop ends it in every phase, even while it loads.
 
 use std::fs;
 use std::io;
@@ -18,11 +19,12 @@ use super::{Access, PrivateServerError, ProgramSearch, socket};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A server that lived so long did not die of its start: the pause before the next start is short again.
+/// A server that ran this long did not die from its start. The pause before the next start is short
+/// again.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 
-/// What is needed to start the server of a directory, any number of times.
+/// The settings needed to start the server of a directory, any number of times.
 #[derive(Debug)]
 pub(super) struct Launch {
     dir: PathBuf,
@@ -36,7 +38,7 @@ impl Launch {
         Self { dir, socket, access, programs }
     }
 
-    /// A server that serves: the one a former daemon left, else a new one.
+    /// Returns a serving server: the one left by an earlier daemon, or else a new one.
     pub(super) async fn adopt_or_start(&self) -> Result<Server, PrivateServerError> {
         if let Some(mut server) = Server::listening(&self.dir, &self.socket).await? {
             match self.until_serving(&mut server).await {
@@ -44,7 +46,7 @@ impl Launch {
                     tracing::info!(pid = server.pid(), socket = %self.socket.display(), "Adopted the private redis-server.");
                     return Ok(server);
                 }
-                // It was ending when it was found.
+                // The server was ending when it was found.
                 Err(PrivateServerError::Died { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -59,7 +61,7 @@ impl Launch {
         }
     }
 
-    /// Starts a server, after ending one of this directory that nobody can reach; it may not serve yet.
+    /// Starts a server, after ending an unreachable server of this directory. It may not serve yet.
     async fn start(&self) -> Result<Server, PrivateServerError> {
         if let Some(lost) = Server::recorded(&self.dir)? {
             tracing::warn!(pid = lost.pid(), "Ending a private redis-server whose socket is gone.");
@@ -76,7 +78,8 @@ impl Launch {
         Ok(server)
     }
 
-    /// Waits until the server serves, however long it loads. Fails when it ends or is silent for 30 s.
+    /// Waits until the server serves, however long it loads. Fails if it ends or is silent for 30
+    /// s.
     async fn until_serving(&self, server: &mut Server) -> Result<(), PrivateServerError> {
         const QUICK: Duration = Duration::from_secs(1);
         const NEWS_EVERY: Duration = Duration::from_secs(5);
@@ -128,7 +131,8 @@ fn last_line(log: &Path) -> String {
     line.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
-/// Watches `server` until `stopping`, starting it again whenever it dies. Holds the lock of the directory meanwhile.
+/// Watches `server` until `stopping`, and restarts it whenever it dies. Keeps the lock of the
+/// directory meanwhile.
 pub(super) async fn supervise(mut server: Server, launch: Launch, stopping: CancellationToken, _lock: DirectoryLock) {
     let mut pause = FIRST_PAUSE;
     let mut since = Instant::now();

@@ -1,4 +1,5 @@
-//! MISSING, PHANTOM and SILENT: what was owed, what was done and what was written down, held against each other.
+//! MISSING, PHANTOM and SILENT: the comparison of what was owed, what was done and what was
+//! recorded.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use crate::jobs::{Act, Check, Job, Overlap};
 /// The `late_after` of all jobs of the file.
 const LATE_AFTER: Micros = 3 * SECOND;
 
-/// MISSING: something owed was neither done nor ended in a way its rules allow.
+/// MISSING: an owed run was neither done nor ended in a way its rules allow.
 pub(super) fn missing(view: &View<'_>, findings: &mut Vec<Finding>) {
     for job in view.evidence.jobs.values() {
         let covered = covered(view, job);
@@ -46,7 +47,9 @@ pub(super) fn missing(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether an edit left it out: when an edit finds one already due, that stays owed, and the next is the first of the new schedule.
+/// Returns true if an edit left out this occurrence.
+/// If an edit finds a run already due, that run stays owed, and the next is the first of the new
+/// schedule.
 fn was_superseded(view: &View<'_>, job: &Job, due: Micros) -> bool {
     let superseded = job.phases.split_last().map_or(&[][..], |(_, others)| others);
     let attempts = view.of_job.get(&*job.name).map_or(&[][..], Vec::as_slice);
@@ -56,19 +59,19 @@ fn was_superseded(view: &View<'_>, job: &Job, due: Micros) -> bool {
         .any(|phase| attempts.iter().any(|attempt| attempt.run.due < due && attempt.number == 1 && attempt.began > phase.sure_to))
 }
 
-/// Whether it was due once, or is removed and added again, and Redis lost what it had written of it.
+/// Returns true if the job is a one-shot, or is removed and added again, and Redis lost its data.
 fn is_lost_one_shot(view: &View<'_>, job: &Job) -> bool {
     (!job.is_recurring() || is_readded(view, &job.name)) && view.is_forgotten(&job.name)
 }
 
-/// How many one-shots were accepted and then lost by Redis, so that nothing is known of them.
+/// Returns the number of one-shots that were accepted and then lost by Redis without a trace.
 pub(super) fn forgotten(view: &View<'_>) -> usize {
     let is_gone = |job: &&Job| job.is_sure && covered(view, job).is_empty() && !view.of_job.contains_key(&*job.name);
     let lost = view.evidence.jobs.values().filter(|job| is_lost_one_shot(view, job) && !job.phases.is_empty());
     lost.filter(|job| !owed(view, job).is_empty()).filter(is_gone).count()
 }
 
-/// The dues of a job that are owed without doubt.
+/// Returns the due times of a job that are owed for certain.
 pub(super) fn owed(view: &View<'_>, job: &Job) -> Vec<Micros> {
     if !job.is_sure {
         return Vec::new();
@@ -83,7 +86,7 @@ pub(super) fn owed(view: &View<'_>, job: &Job) -> Vec<Micros> {
         .collect()
 }
 
-/// Any due of the job that was begun or recorded: it tells where a period is anchored.
+/// Returns any due time of the job that was begun or recorded. It gives the anchor of a period.
 pub(super) fn seen_due(view: &View<'_>, job: &Job) -> Option<Micros> {
     let begun = view.of_job.get(&*job.name).into_iter().flatten().find(|attempt| !attempt.run.is_manual).map(|a| a.run.due);
     let recorded =
@@ -91,7 +94,7 @@ pub(super) fn seen_due(view: &View<'_>, job: &Job) -> Option<Micros> {
     begun.or_else(recorded)
 }
 
-/// The dues that are in history, one by one or in a skipped stretch.
+/// Returns the due times that are in history, one by one or in a skipped range.
 pub(super) fn covered(view: &View<'_>, job: &Job) -> BTreeSet<Micros> {
     let seen = seen_due(view, job);
     let mut covered = BTreeSet::new();
@@ -105,7 +108,7 @@ pub(super) fn covered(view: &View<'_>, job: &Job) -> BTreeSet<Micros> {
     covered
 }
 
-/// Whether the rules of the job and the faults of the time allow that a run ended so.
+/// Returns an error unless the job's rules and the faults of the time allow this end of a run.
 fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> {
     let run = &recorded.run;
     let attempts = view.attempts_of(&run.id);
@@ -174,7 +177,8 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
                 let failures = attempts.iter().filter(|attempt| attempt.ended.is_some_and(|(_, code)| code != 0)).count();
                 return allow(failures > job.retries as usize || !job.is_retried_on(code), "it was to be tried again");
             }
-            // A request can fail because its node was told to stop, or its lease passed; it is not tried again.
+            // A request can fail because its node was told to stop, or its lease passed. It is not
+            // tried again.
             let is_refused = attempts.iter().any(|attempt| attempt.reach == Reach::Request { accepted: false });
             allow(is_refused && was_disturbed, "its work does not fail")
         }
@@ -183,7 +187,7 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
     }
 }
 
-/// Whether a fault hit the run while it ran, or while its claim was told.
+/// Returns true if a fault hit the run while it ran, or while its claim was answered.
 fn may_be_lost(view: &View<'_>, recorded: &Recorded) -> bool {
     let attempts = view.attempts_of(&recorded.run.id);
     if view.is_forgotten(&recorded.run.id) {
@@ -193,22 +197,22 @@ fn may_be_lost(view: &View<'_>, recorded: &Recorded) -> bool {
     if let Some(first) = attempts.first() {
         return is_cut_off(view, first, recorded);
     }
-    // Claimed, never begun.
+    // The run was claimed but never began.
     let end = recorded.finished.unwrap_or(recorded.run.due);
     let is_near = |fault: &crate::evidence::Inflicted| fault.from <= end && recorded.run.due <= fault.to + view.timing.recovery();
     view.evidence.faults.iter().filter(hit).any(is_near)
 }
 
-/// Whether a fault kept the node of this attempt from telling its end.
+/// Returns true if a fault kept the node of this attempt from reporting its end.
 fn is_cut_off(view: &View<'_>, attempt: &Attempt, recorded: &Recorded) -> bool {
     let end = Attempt { began: recorded.finished.unwrap_or(Micros::MAX), ..attempt.clone() };
     view.cause(attempt, &end).is_some()
 }
 
-/// Whether another run of the job was open between the due time of this one and its end.
+/// Returns true if another run of the job was open between the due time of this one and its end.
 fn was_open(view: &View<'_>, job: &Job, skipped: &Recorded) -> bool {
     let (from, to) = (skipped.run.due, skipped.finished.unwrap_or(skipped.run.due));
-    // One that waits for a clear answer of its check is open, and has nothing to tell.
+    // A run that waits for a clear answer of its check is open, and reports nothing.
     let is_asking = |other: &&Recorded| {
         let (begin, end) = (other.run.due, other.finished.unwrap_or(other.run.due));
         other.run.job == job.name && other.run.id != skipped.run.id && other.stretch.is_none() && begin <= to && from <= end
@@ -216,7 +220,8 @@ fn was_open(view: &View<'_>, job: &Job, skipped: &Recorded) -> bool {
     if job.check == Check::Always && view.recorded.values().copied().any(|other| other.state != "skipped" && is_asking(&other)) {
         return true;
     }
-    // So is one that waits at a gate, from its due to its end; and it is held to begin in time, or to have had a reason for its end.
+    // A run that waits at a gate is open too, from its due time to its end. Other checks judge
+    // whether it began in time and why it ended.
     let at_gate = |other: &&Recorded| other.waited_from.is_some() || !view.attempts_of(&other.run.id).is_empty();
     let has_gates = !job.sharing.things(&job.name).is_empty();
     if has_gates && view.recorded.values().copied().any(|other| at_gate(&other) && is_asking(&other)) {
@@ -226,32 +231,35 @@ fn was_open(view: &View<'_>, job: &Job, skipped: &Recorded) -> bool {
     others.iter().filter(|other| other.run.id != skipped.run.id).any(|other| {
         let attempts = view.attempts_of(&other.run.id);
         let last = attempts.iter().map(|attempt| attempt.last_sign).max().unwrap_or(other.began);
-        // A claim comes just before the first sign, and the end is told just after the last.
+        // A run that waits for its next attempt is open until it is cancelled.
+        let cancelled = view.recorded.get(&*other.run.id).filter(|recorded| recorded.state == "cancelled");
+        let last = cancelled.and_then(|recorded| recorded.finished).unwrap_or(0).max(last);
+        // A claim comes just before the first report, and the end is recorded just after the last.
         attempts[0].began - SECOND / 2 <= to && from <= last + SECOND
     })
 }
 
-/// Whether a run of the job due later was there to take over when this one ended.
+/// Returns true if a later run of the job was due when this one ended, and could take its place.
 fn has_newer(view: &View<'_>, replaced: &Recorded) -> bool {
     let (own, end) = (&replaced.run, replaced.finished.unwrap_or(replaced.run.due));
     view.recorded.values().any(|other| other.run.job == own.job && own.due < other.run.due && other.run.due <= end)
 }
 
-/// Whether this host was slow enough that an occurrence could be missed.
+/// Returns true if this host was so slow that an occurrence could be missed.
 fn has_lagged(view: &View<'_>, from: Micros, to: Micros) -> bool {
     view.evidence.host_lags.iter().any(|(at, lag)| from - lag - SECOND <= *at && *at <= to + SECOND)
 }
 
-/// PHANTOM: recorded as succeeded, and the job had never said so.
+/// PHANTOM: a run is recorded as succeeded, but the job had never reported success.
 pub(super) fn phantom(view: &View<'_>, findings: &mut Vec<Finding>) {
     let all = view.evidence.history.iter().chain(&view.evidence.told);
     let mut found = BTreeSet::new();
     for recorded in all.filter(|recorded| recorded.state == "succeeded") {
         let attempts = view.attempts_of(&recorded.run.id);
         let is_checked = view.evidence.jobs.get(&recorded.run.job).is_some_and(|job| job.check != Check::Never);
-        // What a check found done was done by an earlier attempt.
+        // If a check found the work done, an earlier attempt did it.
         let counts = |attempt: &Attempt| is_checked || Some(attempt.fence) == recorded.fence;
-        // Both are told in milliseconds and more.
+        // Both times have at least milliseconds.
         let is_over = |end: Micros| recorded.finished.is_none_or(|finished| end <= finished + SECOND / 20);
         let is_done = attempts
             .iter()
@@ -266,7 +274,8 @@ pub(super) fn phantom(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// SILENT: begun, and not in history; or done by its last attempt, and recorded as failed.
+/// SILENT: a run began but is not in history, or its last attempt succeeded but it is recorded as
+/// failed.
 pub(super) fn silent(view: &View<'_>, findings: &mut Vec<Finding>) {
     for (run, attempts) in &view.attempts {
         let last = attempts[attempts.len() - 1];
@@ -278,9 +287,9 @@ pub(super) fn silent(view: &View<'_>, findings: &mut Vec<Finding>) {
                 format!("{run} was begun, and is not in history"),
                 attempts,
             )),
-            // Its node could not tell, and it was lost once too often.
+            // Its node could not report, and the run was lost once too often.
             Some(recorded) if recorded.reason.contains("poison") && is_cut_off(view, last, recorded) => {}
-            // Redis lost its end or was away as it came, and it could not be started again.
+            // Redis lost its end or was away when it came, and the run could not be started again.
             Some(recorded) if view.could_not_start(recorded) && is_cut_off(view, last, recorded) => {}
             Some(recorded) if last.is_done() && recorded.state == "failed" && last.number >= recorded.attempt => {
                 let what = format!("{run} was done, and is recorded as failed ({})", recorded.reason);

@@ -1,4 +1,5 @@
-//! The round of catching up after all nodes were down, counted: how many were run, how many skipped, by each job's rule.
+//! The check of the catch-up round after all nodes were down: how many runs were made up for and
+//! how many skipped.
 
 use super::view::View;
 use super::{Finding, Verdict};
@@ -7,7 +8,8 @@ use crate::faults::late_after;
 use crate::jobs::Job;
 use crate::schedule::When;
 
-/// MISSING: one of them not accounted for in one stretch. DRIFT: more or fewer run than the rule says.
+/// MISSING: a missed run is not accounted for in one skipped range. DRIFT: more or fewer runs than
+/// the rule allows.
 pub(super) fn rounds(view: &View<'_>, findings: &mut Vec<Finding>) {
     for fault in view.evidence.faults.iter().filter(|fault| fault.excuse == Some(Excuse::AllDown)) {
         for job in view.evidence.jobs.values().filter(|job| job.max_count.is_some()) {
@@ -29,7 +31,7 @@ fn round(view: &View<'_>, fault: &Inflicted, job: &Job) -> Result<(), (Verdict, 
     let mut starts: Vec<(Micros, Micros)> = attempts.iter().map(|attempt| (attempt.run.due, attempt.began)).collect();
     starts.sort_unstable();
     starts.dedup_by_key(|one| one.0);
-    // The round is the first thing after the longest silence.
+    // The round is the first event after the longest silence.
     let Some(at) = (1..starts.len()).max_by_key(|at| starts[*at].1 - starts[*at - 1].1) else {
         return Err((Verdict::Missing, "it did not run before and after".to_owned()));
     };
@@ -44,7 +46,8 @@ fn round(view: &View<'_>, fault: &Inflicted, job: &Job) -> Result<(), (Verdict, 
     if counted != silent as u64 {
         return Err((Verdict::Missing, format!("{silent} were not run, and {counted} are recorded as skipped")));
     }
-    // What was run is counted back from when it was decided, which the records say and the start bears out.
+    // The caught-up runs count back from the time of the decision. The records give it, and the
+    // first start confirms it.
     let Some(decided) = skipped.iter().filter_map(|recorded| recorded.finished).max() else {
         return Err((Verdict::Missing, "nothing is recorded as skipped".to_owned()));
     };

@@ -1,14 +1,16 @@
-//! The queue `crowd`: never more at once than it has slots, and what is due first goes first.
+//! The checks of the queue `crowd`: never more runs at once than slots, and the runs due first
+//! start first.
 
 use super::view::View;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Micros, SECOND};
 use crate::jobs::CROWD_SLOTS;
 
-/// How long a start may take after its claim, so that starts can come in another order than claims.
+/// The longest time between a claim and its start. Starts may come in another order than claims
+/// within it.
 const START: Micros = SECOND;
 
-/// First attempts of the queue's runs, in the order they began.
+/// Returns the first attempts of the queue's runs, in the order they began.
 pub(super) fn firsts<'a>(view: &View<'a>) -> Vec<&'a Attempt> {
     let is_in = |attempt: &&Attempt| view.evidence.jobs.get(&attempt.run.job).is_some_and(|job| job.is_in_crowd);
     let mut firsts: Vec<&Attempt> =
@@ -17,7 +19,8 @@ pub(super) fn firsts<'a>(view: &View<'a>) -> Vec<&'a Attempt> {
     firsts
 }
 
-/// OVERLAP: more at once on a node than the queue has slots. LATE: overtaken by one that was due later.
+/// OVERLAP: more runs at once on a node than the queue has slots. LATE: a run was overtaken by a
+/// run that was due later.
 pub(super) fn crowd(view: &View<'_>, findings: &mut Vec<Finding>) {
     let firsts = firsts(view);
     for (at, attempt) in firsts.iter().enumerate() {
@@ -38,7 +41,8 @@ pub(super) fn crowd(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// When the queue last moved before this one began: one that waits for a slot is on time if it goes on moving.
+/// Returns when the queue last moved before this run began. A run that waits for a slot is on time
+/// while the queue moves.
 pub(super) fn moved(view: &View<'_>, first: &Attempt) -> Micros {
     let before = firsts(view).into_iter().filter(|other| other.run.id != first.run.id && other.began <= first.began);
     before.map(|other| other.last_sign).filter(|at| *at <= first.began).max().unwrap_or(0).max(first.run.due)

@@ -1,4 +1,5 @@
-//! DRIFT: the dues of recurring jobs against the reference, by id and, independently, by the times at which jobs began.
+//! DRIFT: the due times of recurring jobs against the reference, by id and, independently, by the
+//! times at which jobs began.
 
 use super::accounts::seen_due;
 use super::timing::latest_first;
@@ -7,7 +8,8 @@ use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Micros, span};
 use crate::jobs::Job;
 
-/// DRIFT: a due that arithmetic does not know, a skipped stretch of another length, or starts that do not fit the dues.
+/// DRIFT: a due time that the reference does not have, a skipped range of another length, or starts
+/// that do not fit the due times.
 pub(super) fn drift(view: &View<'_>, findings: &mut Vec<Finding>) {
     let begun = view.evidence.attempts.iter().map(|attempt| &attempt.run);
     let mut runs: Vec<_> = begun.chain(view.evidence.history.iter().map(|recorded| &recorded.run)).collect();
@@ -29,7 +31,7 @@ pub(super) fn drift(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
     for recorded in &view.evidence.history {
         let (Some((last, count)), Some(job)) = (recorded.stretch, view.evidence.jobs.get(&recorded.run.job)) else { continue };
-        // Where the schedule changed under a stretch, which one counts is not known.
+        // If the schedule changed within a range, the schedule that counted it is unknown.
         if let [phase] = &*job.phases {
             let dues = phase.when.dues(recorded.run.due, last + 1, seen_due(view, job)).len();
             if dues as u64 != count {
@@ -44,8 +46,10 @@ pub(super) fn drift(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Gives each due that was begun by its id one start within its window, whatever run that start belongs to. Windows are
-/// intervals, so taking for each start in the order of time the window that closes first fills as many as can be.
+/// Assigns to each due time that was begun by its id one start within its window, whichever run
+/// that start belongs to.
+/// Windows are intervals. Each start, in order of time, takes the window that closes first, which
+/// fills as many as possible.
 fn by_time(view: &View<'_>, job: &Job, findings: &mut Vec<Finding>) {
     let attempts = view.of_job.get(&*job.name).map_or(&[][..], Vec::as_slice);
     let firsts = attempts.iter().filter(|attempt| !attempt.run.is_manual && is_first(view, attempt));

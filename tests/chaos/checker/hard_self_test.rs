@@ -1,4 +1,5 @@
-//! More histories for the checker's test of itself: those of the faults that excuse by name, of queues and of catching up.
+//! More histories for the checker's test of itself: faults with a named excuse, queues and
+//! catch-up.
 
 use super::Verdict;
 use super::self_test::{Expect, World, at};
@@ -18,7 +19,7 @@ fn id(due: i64) -> String {
     format!("a@{}", at(due) / 1000)
 }
 
-/// Redis lost what it had written of `name` at 21 s.
+/// Redis lost its data of `name` at 21 s.
 fn cut(w: World, name: &str) -> World {
     excuse(w.fault(21, 22, Hit::Everyone, Delay::Throughout, false), Excuse::Forgot([name.to_owned()].into()))
 }
@@ -152,7 +153,8 @@ fn hurt(expect: Expect<'_>) {
     expect("timed out, with nearly all of its time left", &w.evidence, &[Verdict::Missing]);
 }
 
-/// So many runs of the queue due at 10 s, that begin together and work for a tenth of a second; and one due at 11 s.
+/// This many runs of the queue are due at 10 s, begin together and work for a tenth of a second.
+/// One more is due at 11 s.
 fn crowd(count: usize, later_began_ms: i64) -> World {
     let mut w = World::calm();
     for number in 0..=count {
@@ -171,7 +173,8 @@ fn crowd(count: usize, later_began_ms: i64) -> World {
 }
 
 fn edited(expect: Expect<'_>) {
-    // At 21 s it is edited to each half minute; the one due at 10 s begins at `began`, that at 20 s never does.
+    // At 21 s the job is edited to each half minute. The run due at 10 s begins at `began`; the run
+    // due at 20 s never begins.
     let edited = |began: i64| {
         let phase = Phase { when: When::Seconds(30), sure_from: at(22), sure_to: at(45), maybe_from: at(21), maybe_to: at(46) };
         let w = World::calm().forget(20).forget(40).begin(10, (began - 10) * 1000).job(|job| {
@@ -195,8 +198,8 @@ fn crowded_queue(expect: Expect<'_>) {
     expect("overtaken in its queue by one due later", &w.evidence, &[Verdict::Late]);
 }
 
-/// A job of each second from 5 s to 45 s, down from 10 s to 28 s; it went on with the due at `first`, at 28.3 s, after a skipped
-/// stretch told as `count`.
+/// A job of each second from 5 s to 45 s, whose nodes are down from 10 s to 28 s.
+/// It continues at 28.3 s with the run due at `first`, after a skipped range recorded with `count`.
 fn down(catch_up: &'static str, most: i64, first: i64, count: u64) -> World {
     let mut w = World::calm().forget(10).forget(20).forget(30).forget(40);
     let when = When::Every { period: 1, anchor: (at(0), at(0)) };

@@ -1,7 +1,8 @@
-//! The checker: from the evidence to what was broken. Pure: it reads nothing and asks nobody.
+//! The checker: from the evidence to the broken promises. It does no I/O.
 //!
-//! It believes what jobs did and the fault log; what schedd wrote down is held against them. Each verdict is one function in a
-//! file here, and `self_test` holds, for each, one history that must raise it and one that must not.
+//! It trusts the reports of jobs and the fault log, and compares the records of schedd with them.
+//! Each verdict is one function in a file here.
+//! For each verdict, `self_test` has a history that must raise it and one that must not.
 
 mod accounts;
 mod catch_up;
@@ -27,7 +28,7 @@ use std::fmt;
 use crate::evidence::{Attempt, Evidence, Micros, Recorded, span};
 use view::View;
 
-/// What can be broken.
+/// The kind of a broken promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
     Missing,
@@ -51,7 +52,7 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// All of them, in the order of the report.
+    /// All verdicts, in the order of the report.
     pub(crate) const ALL: [Self; 18] = [
         Self::Missing,
         Self::Early,
@@ -73,7 +74,7 @@ impl Verdict {
         Self::Crash,
     ];
 
-    /// The promise it says is broken.
+    /// Returns the promise that the verdict says is broken.
     pub(crate) fn promise(self) -> &'static str {
         match self {
             Self::Missing => "each due run is done, or ends in a state its rules allow under the faults of its time",
@@ -112,16 +113,16 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// One promise broken once.
+/// One promise that was broken once.
 #[derive(Debug, Clone)]
 pub(crate) struct Finding {
     pub(crate) verdict: Verdict,
     pub(crate) what: String,
-    /// Attempts it is about.
+    /// The attempts it is about.
     pub(crate) attempts: Vec<String>,
-    /// The jobs of these: what history has of them near that time is shown.
+    /// The jobs of these attempts; their history near that time is shown.
     jobs: BTreeSet<String>,
-    /// The time it is about: faults near it are shown.
+    /// The time it is about; faults near it are shown.
     pub(crate) at: Micros,
 }
 
@@ -131,7 +132,7 @@ impl Finding {
         Self { verdict, what, attempts: attempts.iter().map(ToString::to_string).collect(), jobs, at }
     }
 
-    /// In full, with the faults near it; times count from `begun`.
+    /// Returns the finding in full, with the faults near it. Times count from `begun`.
     pub(crate) fn shown(&self, evidence: &Evidence, begun: Micros) -> String {
         use fmt::Write as _;
         let mut text =
@@ -153,17 +154,17 @@ impl Finding {
     }
 }
 
-/// How many accepted one-shots Redis lost with its last bytes.
+/// Returns the number of accepted one-shots that Redis lost with its last bytes.
 pub(crate) fn forgotten(evidence: &Evidence) -> usize {
     accounts::forgotten(&View::of(evidence))
 }
 
-/// How many runs only the small node may take were judged in the order it took them.
+/// Returns the number of runs of the small node whose order was judged.
 pub(crate) fn judged_in_order(evidence: &Evidence) -> usize {
     small::judged(&View::of(evidence))
 }
 
-/// Everything that was broken.
+/// Returns all broken promises.
 pub(crate) fn check(evidence: &Evidence) -> Vec<Finding> {
     let view = View::of(evidence);
     let mut findings = Vec::new();

@@ -1,11 +1,12 @@
-//! LEAK of processes: what a job leaves behind, or goes on with past its time, is killed within the kill grace and 2 s.
+//! LEAK of processes: a process that a job leaves behind, or that outlives its timeout, must be
+//! killed within the kill grace and 2 s.
 
 use super::view::View;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Delay, Reach, SECOND, span};
 use crate::jobs::Act;
 
-/// LEAK: a sign of life of an attempt's processes long after its own end, or after its time was up.
+/// LEAK: a process of an attempt lived long after the attempt's end or timeout.
 pub(super) fn outlived(view: &View<'_>, findings: &mut Vec<Finding>) {
     for &attempt in view.attempts.values().flatten().filter(|attempt| attempt.reach == Reach::Process) {
         let Some(job) = view.evidence.jobs.get(&attempt.run.job) else { continue };
@@ -22,7 +23,7 @@ pub(super) fn outlived(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether its node could not act all the while.
+/// Returns true if the node could not act in this time.
 fn was_stopped(view: &View<'_>, attempt: &Attempt) -> bool {
     view.evidence.faults.iter().any(|fault| {
         let is_hit = fault.harm.hit.is_on(&attempt.node) && fault.harm.delay != Delay::None;

@@ -1,4 +1,4 @@
-//! DUP, OVERLAP and STALE: attempts of one run, and runs of one job, held against each other.
+//! DUP, OVERLAP and STALE: the comparison of attempts of one run, and of runs of one job.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Micros, Reach, span};
 use crate::jobs::{Check, Overlap};
 
-/// DUP: an attempt after another without a cause.
+/// DUP: an attempt followed another without a cause.
 pub(super) fn dup(view: &View<'_>, findings: &mut Vec<Finding>) {
     for (run, attempts) in &view.attempts {
         let Some(job) = attempts.first().and_then(|attempt| view.evidence.jobs.get(&attempt.run.job)) else { continue };
@@ -38,7 +38,8 @@ pub(super) fn dup(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// OVERLAP: a sign of life of an attempt after a later one of its run began, or of a run that excludes others of its job.
+/// OVERLAP: an attempt lived after a later attempt of its run began, or after a run that excludes
+/// it.
 pub(super) fn overlap(view: &View<'_>, findings: &mut Vec<Finding>) {
     for (job, attempts) in &view.of_job {
         let excludes = view.evidence.jobs.get(*job).is_some_and(|job| job.overlap != Overlap::Allow);
@@ -46,7 +47,8 @@ pub(super) fn overlap(view: &View<'_>, findings: &mut Vec<Finding>) {
         for (at, later) in processes.iter().enumerate() {
             for earlier in &processes[..at] {
                 let is_same = earlier.run.id == later.run.id;
-                // A run by hand stands in nobody's way, whichever of the two begins first, and tried again is held up by nobody.
+                // A manual run blocks no other run, whichever begins first; a retry of it is not
+                // blocked either.
                 let was_first = later.fence < earlier.fence;
                 let is_by_hand = earlier.run.is_manual || later.run.is_manual && (was_first || later.number > 1);
                 if !is_same && (!excludes || is_by_hand) {
@@ -63,8 +65,9 @@ pub(super) fn overlap(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// STALE: an end that was told on the way, and in the end is told otherwise: somebody who had lost the run, or took it over, was
-/// listened to after it was over.
+/// STALE: an end recorded during the trial differs from the final record.
+/// schedd then accepted an end from a node that had lost the run, or that took it over after it was
+/// over.
 pub(super) fn unsteady(view: &View<'_>, findings: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
     for told in view.evidence.told.iter().filter(|told| !matches!(&*told.state, "running" | "scheduled")) {
@@ -79,14 +82,15 @@ pub(super) fn unsteady(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// STALE: an effect or an end accepted under a fence when a later one was out, or a fence that did not rise.
+/// STALE: an effect or an end was accepted under a fence while a later one existed, or a fence did
+/// not rise.
 pub(super) fn stale(view: &View<'_>, findings: &mut Vec<Finding>) {
     for (run, attempts) in &view.attempts {
         let mut highest: Option<&Attempt> = None;
         for &attempt in attempts {
             if let Some(other) = highest.filter(|other| other.fence > attempt.fence) {
                 match attempt.reach {
-                    // The receiver has kept it out, as it is to.
+                    // The receiver refused the effect, as it must.
                     Reach::Request { accepted: false } => {}
                     Reach::Request { accepted: true } => {
                         let what =
@@ -108,7 +112,7 @@ pub(super) fn stale(view: &View<'_>, findings: &mut Vec<Finding>) {
         }
         let Some(recorded) = view.recorded.get(run) else { continue };
         let (Some(fence), Some(highest)) = (recorded.fence, highest) else { continue };
-        // Milliseconds are what it is recorded in.
+        // The record has milliseconds.
         let begun_before = highest.began <= recorded.finished.unwrap_or(Micros::MAX);
         if highest.fence > fence && begun_before && !view.is_forgotten(run) {
             let what = format!("{run}: its end is recorded under fence {fence}, when {} was out", highest.fence);

@@ -1,5 +1,7 @@
-//! The checker's test of itself, run at each start: for each verdict one history that must raise it and one, as like it as can
-//! be, that must not. A checker that lets one pass proves nothing, so nothing is run then.
+//! The checker's test of itself, run at each start.
+//! Each verdict has one history that must raise it, and one that is as similar as possible and must
+//! not.
+//! A checker that misjudges one proves nothing, so no trial runs then.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +12,7 @@ use crate::evidence::{
 use crate::jobs::{Act, Check, Job, Overlap, Retried};
 use crate::schedule::{Phase, When};
 
-/// Judges every history of this file; gives how many there are. Panics at the first that is not judged as it must be.
+/// Judges every history and returns how many there are. Panics if one is misjudged.
 pub(crate) fn run() -> usize {
     let mut count = 0;
     let mut misjudged = Vec::new();
@@ -74,7 +76,7 @@ fn owed(expect: Expect<'_>) {
     expect("a run by hand that was accepted and forgotten", &w.evidence, &[Verdict::Missing]);
 }
 
-// A start outside its window is seen by its run's id, and again by the times alone.
+// A start outside its window is found by its run's id, and again by the times alone.
 fn timed(expect: Expect<'_>) {
     let w = World::calm().begin(20, 1_500);
     expect("begun late in a calm", &w.evidence, &[Verdict::Late, Verdict::Drift]);
@@ -109,7 +111,7 @@ fn timed(expect: Expect<'_>) {
     let cut = || World::calm().cut(20).again(20, 9_000, 2).fault(21, 22, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
     expect("cut short and begun again within the lease and what finding it takes", &cut().evidence, &[]);
     let w = World::calm().cut(20).again(20, 25_000, 2).fault(21, 22, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
-    // The next of the job has begun meanwhile.
+    // The next run of the job has begun meanwhile.
     let w = w.job(|job| job.overlap = Overlap::Allow);
     expect("cut short and begun again much later", &w.evidence, &[Verdict::Late]);
 }
@@ -259,7 +261,7 @@ fn counted(expect: Expect<'_>) {
     expect("a node that ended by itself", &w.evidence, &[Verdict::Crash]);
 }
 
-/// Seconds from the beginning of all these histories, which is a whole minute.
+/// Returns a time, in seconds from the start of all these histories, which is a whole minute.
 pub(super) fn at(seconds: i64) -> Micros {
     (1_800_000_000 + seconds) * SECOND
 }
@@ -270,7 +272,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Job `a`, at 10, 20, 30 and 40 s, each done by n1 within a second.
+    /// Job `a`, due at 10, 20, 30 and 40 s, each run done by n1 within a second.
     pub(super) fn calm() -> Self {
         let phase = Phase { when: When::Seconds(10), sure_from: at(5), sure_to: at(45), maybe_from: at(0), maybe_to: at(46) };
         let job = Job { phases: vec![phase], ..Job::new("a", Act::Work, 500) };
@@ -321,6 +323,7 @@ impl World {
             started: None,
             finished: Some(ended + 5_000),
             waited_from: None,
+            let_in: None,
             reason: String::new(),
             stretch: None,
         });
@@ -341,14 +344,14 @@ impl World {
         self
     }
 
-    /// Nothing is known of a due.
+    /// Removes everything about a due time.
     pub(super) fn forget(mut self, due: i64) -> Self {
         self.evidence.attempts.retain(|attempt| attempt.run.due != at(due));
         self.evidence.history.retain(|recorded| recorded.run.due != at(due));
         self
     }
 
-    /// It never began, and ended so half a second after it was due.
+    /// Makes a run end in this state half a second after it was due, without an attempt.
     pub(super) fn end(mut self, due: i64, state: &str, reason: &str) -> Self {
         self.evidence.attempts.retain(|attempt| attempt.run.due != at(due));
         self.recorded(due, |recorded| {
@@ -361,7 +364,7 @@ impl World {
         self.first(due, |attempt| attempt.began = at(due) + late_ms * 1000).work(due, late_ms.max(0) + 500)
     }
 
-    /// It ended so long after it was due.
+    /// Makes a run end this long after it was due.
     pub(super) fn work(self, due: i64, ms: i64) -> Self {
         let end = at(due) + ms * 1000;
         self.first(due, |attempt| (attempt.ended, attempt.last_sign) = (Some((end, 0)), end))
@@ -380,7 +383,8 @@ impl World {
         self.first(due, |attempt| attempt.last_sign = at(due) + ms * 1000)
     }
 
-    /// Another attempt so long after the due time, on n2, done, and recorded as the run's end.
+    /// Adds another attempt this long after the due time, on n2, successful and recorded as the
+    /// run's end.
     pub(super) fn again(mut self, due: i64, after_ms: i64, number: u32) -> Self {
         let (began, fence) = (at(due) + after_ms * 1000, 10 + u64::from(number));
         let ended = began + SECOND / 2;

@@ -1,7 +1,10 @@
-//! ABOVE, TURN, GAP, BURST and STARVED: what runs share, by what they did.
+//! ABOVE, TURN, GAP, BURST and STARVED: the rules for things that runs share, judged by what the
+//! runs did.
 //!
-//! A run has its place from its claim to when its end is told, which holds all of the time it gives a sign of life; so of what was
-//! alive at once each had its place. Excused is what OVERLAP excuses: one on a frozen host, and one whose claim Redis lost.
+//! A run has its place from its claim until its end is recorded, which covers the whole time it
+//! reports life.
+//! So runs that lived at the same time each had their place.
+//! The excuses are those of OVERLAP: a frozen host, and a claim that Redis lost.
 
 use super::timing::{given_up, lost_unseen};
 use super::view::View;
@@ -10,15 +13,15 @@ use crate::evidence::{Attempt, Delay, Excuse, Inflicted, Micros, Recorded, SECON
 use crate::jobs::Job;
 use crate::sharing::{GAP, NARROW, ORDER, PATIENCE, Rate, Thing};
 
-/// How long a start may take after its claim.
+/// The longest time between a claim and its start.
 const START: Micros = SECOND;
-/// How long nodes may take to be back after a fault, and go on with what they had claimed before.
+/// The time nodes may take to return after a fault and continue with what they had claimed before.
 const BACK: Micros = 3 * SECOND;
 
-/// How long one that was lost may keep its place after its last sign, at the very most.
+/// The longest time that a lost run may keep its place after its last report.
 const LONG_AGO: Micros = 60 * SECOND;
 
-/// All attempts that share each thing, in the order they began.
+/// Returns all attempts that share each thing, in the order they began.
 fn sharers<'a>(view: &View<'a>) -> Vec<(Thing, Vec<&'a Attempt>)> {
     let mut all: Vec<(Thing, Vec<&'a Attempt>)> = view.shared.keys().map(|thing| (*thing, view.sharers(*thing))).collect();
     all.sort_by_key(|(thing, _)| *thing);
@@ -29,12 +32,13 @@ fn job_of<'a>(view: &View<'a>, attempt: &Attempt) -> &'a Job {
     &view.evidence.jobs[&attempt.run.job]
 }
 
-/// Whether nothing excuses that `earlier` lived at `at`.
+/// Returns true if nothing excuses that `earlier` lived at `at`.
 pub(super) fn counts(view: &View<'_>, earlier: &Attempt, at: Micros) -> bool {
     !view.is_frozen(earlier, at) && !view.is_unaware(earlier, at)
 }
 
-/// ABOVE: begun while as many as may be lived; or on a node without a label it requires.
+/// ABOVE: an attempt began while the allowed number lived, or on a node without a label it
+/// requires.
 pub(super) fn above(view: &View<'_>, findings: &mut Vec<Finding>) {
     for (thing, attempts) in sharers(view) {
         for (at, &later) in attempts.iter().enumerate() {
@@ -48,7 +52,7 @@ pub(super) fn above(view: &View<'_>, findings: &mut Vec<Finding>) {
                 Thing::Queue(_) => continue,
                 Thing::Group(_) => 1,
                 Thing::Key(_) => job_of(view, later).sharing.key.map_or(1, |key| key.at_once),
-                // Those of the same side do not exclude each other.
+                // Runs on the same side of a `not_while` rule do not exclude each other.
                 Thing::Beside(owner) => {
                     alive.retain(|other| (other.run.job == owner) != (later.run.job == owner));
                     1
@@ -72,13 +76,13 @@ pub(super) fn above(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// GAP: a member of the group that takes turns began sooner after another had lived than its gap lasts.
+/// GAP: a member of the alternating group began before the gap after the former member was over.
 pub(super) fn gap(view: &View<'_>, findings: &mut Vec<Finding>) {
     let attempts = view.sharers(Thing::Group("turns"));
     for pair in attempts.windows(2) {
         let (before, next) = (pair[0], pair[1]);
         let soon = before.last_sign + GAP - next.began;
-        // One that began beside another is above, and nothing is known of a gap Redis lost.
+        // A member that began beside another counts as ABOVE, and a gap that Redis lost is unknown.
         let is_known =
             before.last_sign <= next.began && counts(view, before, next.began) && !lost_between(view, before.began, next.began);
         if soon > 0 && is_known {
@@ -88,10 +92,13 @@ pub(super) fn gap(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// TURN: a member began, passing over another of which a run waited for its turn already when the one before was over.
+/// TURN: a member began although it was the turn of another member, one of whose runs waited
+/// already.
 ///
-/// That a run waited is known by its own record, or because it was due a second before and no fault kept nodes from seeing that.
-/// It began later, as its first attempt, so it was not paused away; and one that waits is never passed over.
+/// A run is known to have waited by its own record, or because it was due a second before and no
+/// fault hid that from nodes.
+/// It began later, as its first attempt, so no pause removed it. A waiting member must never be
+/// passed over.
 pub(super) fn turn(view: &View<'_>, findings: &mut Vec<Finding>) {
     let attempts = view.sharers(Thing::Group("turns"));
     let place = |attempt: &Attempt| ORDER.iter().position(|member| *member == attempt.run.job).unwrap_or(0);
@@ -99,7 +106,7 @@ pub(super) fn turn(view: &View<'_>, findings: &mut Vec<Finding>) {
         let (before, next) = (pair[0], pair[1]);
         let decided = before.last_sign;
         let is_known = decided <= next.began && counts(view, before, next.began) && !lost_between(view, before.began, next.began);
-        // Handed back by a node that was told to stop, it keeps its turn.
+        // A run that was handed back by a stopping node keeps its turn.
         let is_handed_back = before.run.id == next.run.id && before.number == next.number;
         if !is_known || is_handed_back {
             continue;
@@ -120,7 +127,8 @@ pub(super) fn turn(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// How many places after `from` the place `to` comes: all of them for itself.
+/// Returns how many places after `from` the place `to` comes; the number of members for the same
+/// place.
 fn next_place(to: usize, from: usize, members: usize) -> usize {
     match (to + members - from) % members {
         0 => members,
@@ -132,21 +140,22 @@ fn is_first(view: &View<'_>, attempt: &Attempt) -> bool {
     view.attempts_of(&attempt.run.id).first().is_some_and(|first| first.fence == attempt.fence)
 }
 
-/// Whether this first attempt waited at its gate at `at`, before it began.
+/// Returns true if this first attempt waited at its gate at `at`, before it began.
 fn waits_by(view: &View<'_>, first: &Attempt, at: Micros) -> bool {
     let told = view.recorded.get(&*first.run.id).and_then(|run| run.waited_from).is_some_and(|from| from < at);
     told || first.run.due + START < at && !view.is_disturbed(first.run.due, first.began)
 }
 
-/// Whether Redis lost what it had last written at some time between, and with it who had held what.
+/// Returns true if Redis lost its last writes in this interval, and with them who had held what.
 pub(super) fn lost_between(view: &View<'_>, from: Micros, to: Micros) -> bool {
     let is_loss = |fault: &&Inflicted| matches!(fault.excuse, Some(Excuse::Forgot(_)));
     view.evidence.faults.iter().filter(is_loss).any(|fault| fault.from <= to && from <= fault.to + view.timing.lease)
 }
 
-/// BURST: within some stretch of time more began than a rate and its burst allow.
+/// BURST: in some interval more runs began than a rate and its burst allow.
 ///
-/// A claim lies somewhere before its beginning, and after when it can first have been made. Only claims that lie in a stretch whole are counted, so what is found is broken whichever they were.
+/// A claim lies before its begin, and after the earliest time at which it can have been made.
+/// Only claims that lie wholly in the interval count, so each finding is certain.
 pub(super) fn burst(view: &View<'_>, findings: &mut Vec<Finding>) {
     for (thing, attempts) in sharers(view) {
         let rate = |attempt: &Attempt| job_of(view, attempt).sharing.rate_of(thing);
@@ -169,15 +178,16 @@ fn burst_within(thing: Thing, rate: Rate, claims: &[(Micros, &Attempt)], finding
                 let what =
                     format!("{} of {thing} began within {:.3} s, where {most} may", within.len(), span(attempt.began - from));
                 findings.push(Finding::new(Verdict::Burst, attempt.began, what, &within));
-                // Once for what began together.
+                // Runs that began together give one finding.
                 told = within.iter().map(|attempt| attempt.began).max().unwrap_or(told);
             }
         }
     }
 }
 
-/// The earliest it can have been claimed. Of the last attempt of a run its record says when that was by Redis' clock; of others it
-/// was a second before they began, more where the host was slow, or before a fault.
+/// Returns the earliest time at which the attempt can have been claimed.
+/// For the last attempt of a run its record gives the time by Redis' clock.
+/// For others it is a second before the begin, or more if the host was slow or a fault came before.
 pub(super) fn claimed_since(view: &View<'_>, attempt: &Attempt) -> Micros {
     let near =
         view.evidence.host_lags.iter().filter(|(at, lag)| at - START <= attempt.began && attempt.began - START <= at + lag);
@@ -198,7 +208,8 @@ pub(super) fn claimed_since(view: &View<'_>, attempt: &Attempt) -> Micros {
     told.filter(|at| *at <= attempt.began).unwrap_or(from).max(attempt.run.due)
 }
 
-/// The claims before and after each loss of Redis, with which it may have lost what it had counted.
+/// Returns the claims before and after each data loss separately, because Redis may have lost its
+/// counts.
 fn parts<'a>(view: &View<'_>, mut claims: Vec<(Micros, &'a Attempt)>) -> Vec<Vec<(Micros, &'a Attempt)>> {
     let mut parts = Vec::new();
     for fault in view.evidence.faults.iter().filter(|fault| matches!(fault.excuse, Some(Excuse::Forgot(_)))) {
@@ -210,7 +221,8 @@ fn parts<'a>(view: &View<'_>, mut claims: Vec<(Micros, &'a Attempt)>) -> Vec<Vec
     parts
 }
 
-/// STARVED: what it needs stood free, and it did not begin before it was taken away; or one due later was let in before it.
+/// STARVED: a run did not begin although everything it needs was free, until its job was removed.
+/// Or a run that was due later was let in before it.
 pub(super) fn starved(view: &View<'_>, findings: &mut Vec<Finding>) {
     for recorded in &view.evidence.history {
         let Some(job) = view.evidence.jobs.get(&recorded.run.job) else { continue };
@@ -239,13 +251,16 @@ pub(super) fn starved(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// One that waited at a gate passed in due order, while one due later was let in. It is known to have waited by its own record, and
-/// the other came to the gate after that: it was due later, or the only place was taken all the while.
+/// Finds runs that waited at a gate with due order while a run that was due later was let in.
+/// The first run waited by its own record. The other came to the gate later: it was due later, or
+/// the only place was taken.
 fn overtaken(view: &View<'_>, thing: Thing, attempts: &[&Attempt], findings: &mut Vec<Finding>) {
     for (at, &first) in attempts.iter().enumerate() {
         let is_its_first_gate = job_of(view, first).sharing.things(&first.run.job).first() == Some(&thing);
-        let Some(from) = view.recorded.get(&*first.run.id).and_then(|run| run.waited_from) else { continue };
-        // What a manual run waits for first is the open run of its job.
+        let Some((recorded, from)) = view.recorded.get(&*first.run.id).and_then(|run| Some((run, run.waited_from?))) else {
+            continue;
+        };
+        // A manual run first waits for the open run of its job.
         if first.run.is_manual
             || first.number > 1
             || !is_first(view, first)
@@ -261,7 +276,9 @@ fn overtaken(view: &View<'_>, thing: Thing, attempts: &[&Attempt], findings: &mu
                 .map(|before| attempts[before])
                 .filter(|before| is_alone && counts(view, before, other.began));
             let came = other.run.due.max(held.map_or(0, |before| before.last_sign));
-            other.run.due > first.run.due && from < came && other.began > from
+            // A run that was let in has its place, even if it begins after a run that came later.
+            let was_let_in = recorded.let_in.is_some_and(|at| at <= claimed_since(view, other));
+            other.run.due > first.run.due && from < came && other.began > from && !was_let_in
         });
         if let Some((_, other)) = overtook {
             let what = format!("{} waited for {thing} while {}, due later, was let in", first.run.id, other.run.id);
@@ -270,12 +287,16 @@ fn overtaken(view: &View<'_>, thing: Thing, attempts: &[&Attempt], findings: &mu
     }
 }
 
-/// When a run that has to share something must begin, if it could from `ready` on and had not at `until`; none if it shares nothing.
+/// Returns when a run that shares something must begin, if it could from `ready` on and had not at
+/// `until`.
+/// Returns `None` if it shares nothing.
 ///
-/// It waits for as long as those move with which it shares something, or which share something with these: until the last of them
-/// that began before was over, or found lost. Then come a rate's interval; and of members that take turns the gap, and the
-/// patience with each of the others. After that it is as late as any other run may be, and any fault may put it off: it may have
-/// hit one that had been given the place and never began.
+/// It waits while runs move that share something with it, or with those runs in turn.
+/// That is until the last of them that began before was over, or was found lost.
+/// Then comes a rate's interval; for members of an alternating group the gap, and the patience with
+/// each other member.
+/// After that it may be as late as any other run, and any fault may delay it.
+/// The fault may have hit a run that had been given the place and never began.
 pub(super) fn begins_by(view: &View<'_>, job: &Job, ready: Micros, until: Micros) -> Option<Micros> {
     let things = view.shared_with(job);
     if things.is_empty() {
@@ -291,7 +312,8 @@ pub(super) fn begins_by(view: &View<'_>, job: &Job, ready: Micros, until: Micros
             free = free.max(next + gap);
         }
     }
-    // A run that was lost with its node before it could begin holds what it shares until its lease is given up.
+    // A run that was lost with its node before it could begin holds its places until its lease is
+    // given up.
     let shares = |other: &&&Recorded| {
         let job = view.evidence.jobs.get(&other.run.job);
         other.run.due < ready && job.is_some_and(|job| job.sharing.things(&job.name).iter().any(|thing| things.contains(thing)))

@@ -1,4 +1,5 @@
-//! Histories of what runs share, for the checker's test of itself: for each verdict one that must raise it and one that must not.
+//! Histories of shared things, for the checker's test of itself: for each verdict one that must
+//! raise it and one that must not.
 
 use super::Verdict;
 use super::self_test::{Expect, World, at};
@@ -17,7 +18,8 @@ pub(super) fn judge(expect: Expect<'_>) {
     uniques(expect);
 }
 
-/// A job due once at `due`, which ran from `began` to `ended`, both in milliseconds after the beginning.
+/// Adds a job due once at `due`, which ran from the first to the second of `times`, all in
+/// milliseconds after the start.
 fn ran(mut w: World, name: &str, sharing: Sharing, due: i64, times: (i64, i64)) -> World {
     let ms = |ms: i64| at(0) + ms * 1000;
     let (due, began, ended) = (ms(due), ms(times.0), ms(times.1));
@@ -38,7 +40,7 @@ fn ran(mut w: World, name: &str, sharing: Sharing, due: i64, times: (i64, i64)) 
     w
 }
 
-/// Its last run waited from then on, in milliseconds after the beginning.
+/// Makes the last run wait from this time on, in milliseconds after the start.
 fn waited(mut w: World, from: i64) -> World {
     w.evidence.history.last_mut().unwrap().waited_from = Some(at(0) + from * 1000);
     w
@@ -106,7 +108,8 @@ fn above(expect: Expect<'_>) {
     expect("on a node without", &labelled("n3").evidence, &[Verdict::Above]);
 }
 
-/// the first member ran, then the third, then the second, which was due at `due` and waited from `from`.
+/// The first member ran, then the third, then the second, which was due at `due` and waited from
+/// `from`.
 fn passed_over(due: i64, from: Option<i64>) -> World {
     let w = ran(World::calm(), ORDER[0], group("turns"), 10_000, (10_050, 10_400));
     let w = ran(w, ORDER[2], group("turns"), 10_000, (10_950, 11_200));
@@ -150,7 +153,8 @@ fn gaps(expect: Expect<'_>) {
     expect("begun at once in a group without a gap", &alone.evidence, &[]);
 }
 
-/// So many of the queue `paced` due at 10 s, the first ones begun at once, the others with so many milliseconds between.
+/// This many runs of the queue `paced` are due at 10 s. The first ones begin at once, the others
+/// `step` milliseconds apart.
 fn paced(count: i64, at_once: i64, step: i64) -> World {
     (0..count).fold(World::calm(), |w, number| {
         let began = 10_020 + (number - at_once + 1).max(0) * step;
@@ -165,7 +169,7 @@ fn bursts(expect: Expect<'_>) {
     expect("a burst, and then faster than the rate", &paced(12, burst, step / 2).evidence, &[Verdict::Burst]);
     let lost = || excuse(paced(5, 5, step).fault(10, 10, Hit::Everyone, Delay::Throughout, false), Excuse::Forgot([].into()));
     expect("two more at once, when Redis had lost the count", &lost().evidence, &[]);
-    // Those claimed by the rate while nodes stood still begin together.
+    // Runs that were claimed by the rate while nodes stood still begin together.
     let mut w = World::calm();
     for number in 0..6 {
         let began = 13_000 + number * 10;
@@ -174,7 +178,8 @@ fn bursts(expect: Expect<'_>) {
     }
     let still = |w: World| w.fault(9, 13, Hit::Everyone, Delay::Throughout, true);
     expect("claimed by the rate, begun together after a stand", &still(w).evidence, &[]);
-    // Claimed at once as the burst, they began 1.5 s after that, beside those claimed by the rate.
+    // Three runs were claimed at once as the burst, but began together with runs that were claimed
+    // later by the rate.
     let slow = |claimed: i64| {
         (0..7).fold(World::calm(), |w, number| {
             let (from, began) =
@@ -217,6 +222,9 @@ fn starved(expect: Expect<'_>) {
     };
     expect("due later, and let in before", &overtaken(10_150, || group("alone")).evidence, &[Verdict::Starved]);
     expect("due later, and there before", &overtaken(10_920, || group("alone")).evidence, &[]);
+    let mut w = overtaken(10_150, || key(2, None));
+    w.evidence.history.last_mut().unwrap().let_in = Some(at(0) + 10_100_000);
+    expect("of a key, let in before a run due later, and begun after it", &w.evidence, &[]);
     expect("of a key, due later, and let in before", &overtaken(10_150, || key(1, None)).evidence, &[Verdict::Starved]);
     expect("of a queue, whatever is due later", &overtaken(10_150, || queue("narrow")).evidence, &[]);
 }

@@ -1,9 +1,14 @@
-//! ABOVE, RANK, STARVED and LATE of the small node: never more at once than it has room for, and what it takes in which order.
+//! ABOVE, RANK, STARVED and LATE of the small node: never more runs at once than its room, and the
+//! order in which it takes them.
 //!
-//! Order is judged by when Redis noted the claims, of runs that only this node may take, that were claimed once, and while no fault
-//! hit the node from when they were due: a node that was lost forgets where its rounds stood, and claims anew what it had. A round
-//! sees all that is ripe when it begins and takes as many as there is room for, one queue after the other; so of what was ripe
-//! together only [`ROOM`] can be claimed in another order than that of the rounds.
+//! The order is judged by the times of the claims in Redis.
+//! It is judged for runs that only this node may take, that were claimed once, while no fault hit
+//! the node since their due time.
+//! A lost node forgets the state of its rounds, and claims anew what it had.
+//! A round sees all runs that are due when it begins. It takes as many as there is room for, one
+//! queue after the other.
+//! So of runs that were due together only [`ROOM`] can be claimed in another order than that of the
+//! rounds.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +19,13 @@ use crate::evidence::{Attempt, Delay, Inflicted, Micros, span};
 use crate::jobs::Job;
 use crate::small::{RANKED, ROOM, SHARES, SMALL, STRICT};
 
-/// Of so many starts of a queue one is that of the run ready longest, whatever its priority.
+/// One of this many starts of a queue goes to the run that has been ready longest, whatever its
+/// priority.
 const OLDEST_EVERY: usize = 10;
-/// How many more or fewer than its share a queue may get, in parts of a slot as there are parts by weight: two slots and a half, one
-/// for each of the two, and the rest for where the stretch is cut off.
+/// The allowed difference between a queue's slots and its share, in parts of a slot; a slot has as
+/// many parts as the weights add up to.
+/// It is two slots and a half: one for each of the two queues, and the rest for where the interval
+/// is cut off.
 const ODD_PARTS: i64 = 10;
 
 /// The only claim of a run of the small node.
@@ -30,8 +38,9 @@ struct Claim<'a> {
     attempt: &'a Attempt,
 }
 
-/// ABOVE: begun on the small node while it executed as many as it has room for. A fault that took one of these from the daemon, which
-/// then may have begun anew, excuses it.
+/// ABOVE: a run began on the small node while it executed as many as it has room for.
+/// A fault that took one of these runs from the daemon, which may then have begun again, excuses
+/// it.
 pub(super) fn above(view: &View<'_>, findings: &mut Vec<Finding>) {
     let attempts = on_it(view);
     for (at, &later) in attempts.iter().enumerate() {
@@ -47,8 +56,9 @@ pub(super) fn above(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// RANK: taken before what is of a strict queue or of a greater priority, or not by the weights of two queues; STARVED: kept out for
-/// longer than the turn of the oldest allows.
+/// RANK: a run was taken before runs of a strict queue or of a greater priority, or not by the
+/// weights of two queues.
+/// STARVED: a run waited longer than the turn of the oldest allows.
 pub(super) fn rank(view: &View<'_>, findings: &mut Vec<Finding>) {
     let claims = calm_claims(view);
     for later in claims.iter().filter(|claim| claim.queue != STRICT) {
@@ -74,13 +84,14 @@ pub(super) fn rank(view: &View<'_>, findings: &mut Vec<Finding>) {
     shares(&claims, findings);
 }
 
-/// How many runs of the small node were judged in their order, for the report.
+/// Returns the number of runs of the small node whose order was judged, for the report.
 pub(super) fn judged(view: &View<'_>) -> usize {
     calm_claims(view).len()
 }
 
-/// When a run only the small node may take must have begun, if it could from `ready` on: soon after the node last came to the end of
-/// another, or was back.
+/// Returns when a run that only the small node may take must have begun, if it could from `ready`
+/// on.
+/// That is soon after the node last ended another run, or returned.
 pub(super) fn latest(view: &View<'_>, ready: Micros, next: &Attempt) -> Micros {
     let moved = on_it(view).into_iter().map(|other| other.last_sign).filter(|at| *at <= next.began).max().unwrap_or(0);
     let mut end = moved.max(ready) + view.timing.clean;
@@ -91,7 +102,7 @@ pub(super) fn latest(view: &View<'_>, ready: Micros, next: &Attempt) -> Micros {
     view.put_off(end, end)
 }
 
-/// All that ran on it, in the order they began.
+/// Returns all attempts on the small node, in the order they began.
 fn on_it<'a>(view: &View<'a>) -> Vec<&'a Attempt> {
     let is_there = |attempt: &&Attempt| view.evidence.small.as_ref() == Some(&attempt.node);
     let mut all: Vec<&Attempt> = view.evidence.attempts.iter().filter(is_there).collect();
@@ -99,7 +110,7 @@ fn on_it<'a>(view: &View<'a>) -> Vec<&'a Attempt> {
     all
 }
 
-/// From when to when it may not have been as it is: each fault that hit it and could do something to its runs.
+/// Returns the intervals in which a fault may have affected the runs of the small node.
 fn hits(view: &View<'_>) -> impl Iterator<Item = (Micros, Micros)> {
     let small = view.evidence.small.as_deref().unwrap_or_default();
     let concerns =
@@ -111,7 +122,7 @@ fn hits(view: &View<'_>) -> impl Iterator<Item = (Micros, Micros)> {
     })
 }
 
-/// The claims of which the order can be judged, in that order.
+/// Returns the claims whose order can be judged, in that order.
 fn calm_claims<'a>(view: &View<'a>) -> Vec<Claim<'a>> {
     let claim = |attempts: &Vec<&'a Attempt>| {
         let [attempt] = attempts[..] else { return None };
@@ -127,7 +138,7 @@ fn calm_claims<'a>(view: &View<'a>) -> Vec<Claim<'a>> {
     claims
 }
 
-/// Those that come first, were ripe whenever `later` was, and were claimed after it.
+/// Returns the claims that come first, were due whenever `later` was, and were made after it.
 fn passed_over<'a>(claims: &[Claim<'a>], later: &Claim<'_>, comes_first: impl Fn(&Claim<'_>) -> bool) -> Vec<Claim<'a>> {
     let is_passed = |first: &&Claim<'_>| comes_first(first) && first.due <= later.due && first.at > later.at;
     claims.iter().filter(is_passed).copied().collect()
@@ -139,7 +150,8 @@ fn told(later: &Claim<'_>, passed: &[Claim<'_>], which: &str) -> Finding {
     Finding::new(Verdict::Rank, later.at, what, &about)
 }
 
-/// STARVED: a run with n others ready before it began after more than ten starts for each of these and itself.
+/// STARVED: a run with n other runs ready before it began after more than ten starts for each of
+/// these and itself.
 fn starved(ranked: &[Claim<'_>], findings: &mut Vec<Finding>) {
     for claim in ranked {
         let others = || ranked.iter().filter(|other| other.attempt.run.id != claim.attempt.run.id && other.at > claim.due);
@@ -156,7 +168,8 @@ fn starved(ranked: &[Claim<'_>], findings: &mut Vec<Finding>) {
     }
 }
 
-/// RANK, of two queues: while both had runs that were due at one instant, each got its part by weight.
+/// RANK of two queues: while both had runs that were due at the same time, each must get its share
+/// by weight.
 fn shares(claims: &[Claim<'_>], findings: &mut Vec<Finding>) {
     let (heavy, light, times) = SHARES;
     let of = |queue: &str, due: Micros| -> Vec<&Claim<'_>> {

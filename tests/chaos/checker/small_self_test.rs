@@ -1,4 +1,5 @@
-//! Histories of the small node, for the checker's test of itself: for each rule one that breaks it and one that keeps it.
+//! Histories of the small node, for the checker's test of itself: for each rule one that breaks it
+//! and one that keeps it.
 
 use super::Verdict;
 use super::self_test::{Expect, World, at};
@@ -6,9 +7,9 @@ use crate::evidence::{Delay, Hit, Micros, RunName};
 use crate::jobs::Job;
 use crate::small::{RANKED, ROOM, SHARES, STRICT, batch};
 
-/// A batch due at 20 s.
+/// The due time of a batch: 20 s.
 const DUE: i64 = 20_000;
-/// Claimed one after the other, so far apart.
+/// The time between two claims.
 const STEP: i64 = 40;
 
 pub(super) fn judge(expect: Expect<'_>) {
@@ -23,12 +24,13 @@ fn ms(ms: i64) -> Micros {
     at(0) + ms * 1000
 }
 
-/// What a batch has of these queues, in its order.
+/// Returns the jobs of a batch in these queues, in its order.
 fn of(queues: &[&str]) -> Vec<Job> {
     batch(0, ms(DUE)).into_iter().filter(|job| queues.iter().any(|queue| job.sharing.queue == Some(queue))).collect()
 }
 
-/// These, claimed by the small node in this order from a little before they are due, each done soon after.
+/// The small node claims these jobs in this order, from a little before they are due, and does each
+/// soon after.
 fn claimed(jobs: Vec<Job>) -> World {
     claimed_from(jobs, DUE - 90, STEP)
 }
@@ -52,7 +54,7 @@ fn claimed_from(jobs: Vec<Job>, from: i64, step: i64) -> World {
     w
 }
 
-/// The ends of what it ran are in history by then.
+/// Sets the time at which the ends of its runs are in history.
 fn told_by(mut w: World, end: i64) -> World {
     for recorded in w.evidence.history.iter_mut().filter(|recorded| recorded.started.is_some()) {
         recorded.finished = Some(ms(end));
@@ -64,12 +66,13 @@ fn due_of(job: &Job) -> Micros {
     job.phases[0].when.dues(ms(0), ms(DUE * 2), None)[0]
 }
 
-/// The small node was killed `before` it was due, so many seconds.
+/// The small node was killed this many seconds before the batch was due.
 fn hit(w: World, before: i64) -> World {
     w.fault(DUE / 1000 - before, DUE / 1000 - before + 1, Hit::Nodes(vec!["n4".into()]), Delay::AtBegin, true)
 }
 
-/// The jobs of two lists, `each` of the first and then one of the second, as long as both last.
+/// Returns the jobs of two lists, `each` of the first and then one of the second, as long as both
+/// last.
 fn mixed(first: Vec<Job>, second: Vec<Job>, each: usize) -> Vec<Job> {
     let (mut first, mut second) = (first.into_iter().peekable(), second.into_iter().peekable());
     let mut all = Vec::new();
@@ -112,7 +115,7 @@ fn above(expect: Expect<'_>) {
 fn strict(expect: Expect<'_>) {
     expect("all of the strict queue first", &claimed(of(&[STRICT, SHARES.0])).evidence, &[]);
     let (strict, others) = (of(&[STRICT]), of(&[SHARES.0]));
-    // The first of them when none of the others was due.
+    // The first of them start while none of the others is due.
     let early = ROOM;
     let between = || claimed([&strict[..early], &others[..1], &strict[early..]].concat());
     expect("one of another queue before five of the strict one", &between().evidence, &[Verdict::Rank]);

@@ -1,4 +1,4 @@
-//! EARLY and LATE: when attempts began, by the jobs' own word.
+//! EARLY and LATE: the times at which attempts began, by the jobs' own reports.
 
 use super::shared::begins_by;
 use super::small;
@@ -9,7 +9,7 @@ use crate::evidence::{Attempt, Delay, Inflicted, Micros, Recorded, SECOND, span}
 use crate::jobs::{Check, Overlap};
 use crate::small::SMALL;
 
-/// EARLY: anything that began before its due time, and a retry before its delay.
+/// EARLY: an attempt began before its due time, or a retry before its delay.
 pub(super) fn early(view: &View<'_>, findings: &mut Vec<Finding>) {
     for attempt in &view.evidence.attempts {
         if attempt.began < attempt.run.due {
@@ -30,12 +30,14 @@ pub(super) fn early(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// LATE: a first attempt after what the faults of its time allow; a later one after what its cause allows.
+/// LATE: a first attempt began later than the faults of its time allow, or a later attempt later
+/// than its cause allows.
 pub(super) fn late(view: &View<'_>, findings: &mut Vec<Finding>) {
     for attempts in view.attempts.values() {
         let Some((first, _)) = attempts.split_first() else { continue };
         let latest = latest_first(view, first);
-        // A manual run waits for the open run of a job that was removed as well, which may wait for an attempt yet.
+        // A manual run may also wait for the open run of a removed job, which may still wait for
+        // its next attempt.
         let is_judged = !first.run.is_manual || !is_readded(view, &first.run.job);
         if is_judged && first.began > latest {
             let what = format!(
@@ -56,7 +58,7 @@ pub(super) fn late(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// When a first attempt must have begun.
+/// Returns when a first attempt must have begun.
 pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
     let timing = view.timing;
     let job = view.evidence.jobs.get(&first.run.job);
@@ -67,11 +69,11 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
     if job.is_some_and(|job| job.sharing.requires == Some(SMALL)) {
         return small::latest(view, first.run.due, first);
     }
-    // One that waited for an earlier run of its job could begin when that was over.
+    // A run that waited for an earlier run of its job could begin when that was over.
     let others = of_job.iter().filter(|other| other.run.id != first.run.id && other.began < first.began);
     let free = others.map(|other| other.last_sign.max(other.ended.map_or(0, |(at, _)| at))).max();
     let waits = job.is_some_and(|job| matches!(job.overlap, Overlap::Queue | Overlap::Replace) || job.catch_up == "all");
-    // So does one behind an attempt that was lost: its run is open until its lease is given up.
+    // A run behind a lost attempt waits too: the lost run is open until its lease is given up.
     let others = of_job.iter().filter(|other| other.run.id != first.run.id && other.began < first.began);
     let given_up = others.filter_map(|other| given_up(view, other, first)).chain(never_begun(view, first));
     let given_up = given_up.max().filter(|at| waits && *at > first.run.due);
@@ -80,20 +82,21 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
         Some(free) if waits && free > first.run.due => view.latest(free, timing.clean + timing.kill_grace + SECOND),
         _ if waits => view.latest(first.run.due, timing.clean),
         _ if job.is_some_and(|job| job.sharing.requires.is_some()) => view.latest_of_few(first, timing.clean),
-        // Nothing was in its way: only a fault of a node that held it excuses it.
+        // Nothing blocked it, so only a fault of a node that held it excuses it.
         _ => view.latest_of(first, timing.clean),
     });
     let shared = job.and_then(|job| begins_by(view, job, first.run.due, first.began));
     let latest = latest.max(shared.unwrap_or(0));
-    // The check is the test's own, and reads all that jobs have told so far.
+    // The check is the test's own, and reads all reports of jobs so far.
     let checking = if job.is_some_and(|job| job.check == Check::Always) { SECOND } else { 0 };
     let latest = latest + checking + view.asked_again(&first.run, latest);
     let spread = job.map_or(0, |job| job.spread);
-    // Missed, it is spread from when nothing keeps it any more.
+    // A missed run is spread from the time when nothing blocks it any more.
     if spread > 0 && latest > first.run.due + timing.clean { view.put_off(first.run.due, latest + spread) } else { latest }
 }
 
-/// Until when the run of `other` may be open although it does nothing any more: its node was lost, or could not tell its end.
+/// Returns until when the run of `other` may be open although it does nothing: its node was lost,
+/// or could not report its end.
 pub(super) fn given_up(view: &View<'_>, other: &Attempt, next: &Attempt) -> Option<Micros> {
     let Some((ended, _)) = other.ended else { return Some(view.latest(other.last_sign, view.timing.clean)) };
     let is_told = |run: &&Recorded| run.fence == Some(other.fence) && run.finished.is_none_or(|at| at <= ended + SECOND);
@@ -103,15 +106,17 @@ pub(super) fn given_up(view: &View<'_>, other: &Attempt, next: &Attempt) -> Opti
     view.cause(other, next).map(|fault| recovered_by(view, fault, other, other.last_sign))
 }
 
-/// Until when runs of the same job may be open that were due before and lost with their node before an attempt of theirs could begin:
-/// nothing but its number tells of it.
+/// Returns until when earlier runs of the same job may be open that were lost with their node
+/// before they could begin.
+/// Only their attempt numbers show them.
 fn never_begun(view: &View<'_>, first: &Attempt) -> impl Iterator<Item = Micros> {
     let before = view.recorded.values().filter(|other| other.run.job == first.run.job && other.run.due < first.run.due);
     before.filter_map(|other| lost_unseen(view, other, first.began))
 }
 
-/// Until when a run may be held by a node that was lost before an attempt of the run could begin; none if each attempt told that it
-/// began. Only attempts that began before `until` count.
+/// Returns until when a node that was lost may hold a run of which an attempt could not begin.
+/// Returns `None` if each attempt reported its begin. Only attempts that began before `until`
+/// count.
 pub(super) fn lost_unseen(view: &View<'_>, run: &Recorded, until: Micros) -> Option<Micros> {
     let told = view.attempts_of(&run.run.id);
     let is_told = |number: u32| told.iter().any(|attempt| attempt.number == number);
@@ -122,15 +127,18 @@ pub(super) fn lost_unseen(view: &View<'_>, run: &Recorded, until: Micros) -> Opt
     Some(view.latest(run.run.due.max(since.unwrap_or(0)), view.timing.clean))
 }
 
-/// When a run that a fault took from this attempt, over at `ready`, is taken back at the latest. One that is cut off, not dead, is
-/// killed when its lease ends; another node sees it end.
+/// Returns when a run that a fault took from this attempt is taken back at the latest; the attempt
+/// was over at `ready`.
+/// A run that is cut off but not dead is killed when its lease ends, and another node sees the
+/// lease end.
 fn recovered_by(view: &View<'_>, fault: &Inflicted, attempt: &Attempt, ready: Micros) -> Micros {
     let lost = if fault.harm.delay == Delay::Throughout { fault.to.max(ready) } else { fault.from.max(attempt.began) };
     view.taken_back(lost)
 }
 
-/// When `before` failed and how long its job waits then, at least and at most; none if it did not fail by its own word. A failure
-/// that a fault kept from being told counts as a lost node, and lengthens no wait.
+/// Returns when `before` failed, and how long its job waits then at least and at most.
+/// Returns `None` if it reported no failure.
+/// A failure whose report a fault stopped counts as a lost node, and does not lengthen the delay.
 fn retry_wait(view: &View<'_>, before: &Attempt, next: &Attempt) -> Option<(Micros, Micros, Micros)> {
     let (ended, _) = before.ended.filter(|(_, code)| *code != 0)?;
     let job = view.evidence.jobs.get(&next.run.job)?;
@@ -144,14 +152,14 @@ fn retry_wait(view: &View<'_>, before: &Attempt, next: &Attempt) -> Option<(Micr
     Some((ended, job.waits_after(least), job.waits_after(most)))
 }
 
-/// When the attempt after `before` must have begun.
+/// Returns when the attempt after `before` must have begun.
 fn latest_next(view: &View<'_>, before: &Attempt, next: &Attempt) -> Micros {
     let timing = view.timing;
     let ready = retry_wait(view, before, next).map_or(before.last_sign, |(ended, _, wait)| ended + wait);
     let slack = timing.clean + timing.kill_grace + SECOND;
     let lost = view.causes(before, next).map(|fault| recovered_by(view, fault, before, ready)).max().unwrap_or(ready);
     let latest = view.put_off(ready, lost.max(ready + slack));
-    // It waits anew for what it shares.
+    // The next attempt waits again for the things it shares.
     let job = view.evidence.jobs.get(&next.run.job);
     let shared = job.and_then(|job| begins_by(view, job, ready, next.began));
     let of_small = job.filter(|job| job.sharing.requires == Some(SMALL)).map(|_| small::latest(view, ready, next));

@@ -1,8 +1,10 @@
-//! ABOVE, of unique keys: no second job of a key begins before the first of it is over.
+//! ABOVE of unique keys: no second job of a key begins before the first is over.
 //!
-//! The key is held from the add to the end, so whoever began before another job of its key was over had been added while that one
-//! held it: a job is added before it begins. A job that began is over when its last attempt is. Excused is what a queue's limit
-//! excuses, and a loss of what Redis had written, with which the key may have gone.
+//! The key is held from the add to the end of a job, and a job is added before it begins.
+//! So a job that began before another job of its key was over had been added while the other held
+//! the key.
+//! A job that began is over when its last attempt is.
+//! The excuses are those of a queue's limit, and a data loss, which may have removed the key.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +13,7 @@ use super::view::View;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Micros};
 
-/// ABOVE: begun while another job of its unique key was there.
+/// ABOVE: a job began while another job of its unique key existed.
 pub(super) fn unique(view: &View<'_>, findings: &mut Vec<Finding>) {
     let mut by_key: BTreeMap<&str, Vec<&[&Attempt]>> = BTreeMap::new();
     for (name, attempts) in &view.of_job {
@@ -32,7 +34,7 @@ pub(super) fn unique(view: &View<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether a job with these attempts was there at `at`, having begun.
+/// Returns true if a job with these attempts had begun and was not over at `at`.
 fn is_within(view: &View<'_>, attempts: &[&Attempt], at: Micros) -> bool {
     let Some(first) = attempts.first().filter(|first| first.began < at) else { return false };
     let is_to_end = attempts.iter().any(|attempt| attempt.began > at || attempt.last_sign > at && counts(view, attempt, at));

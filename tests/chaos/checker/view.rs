@@ -1,4 +1,4 @@
-//! The evidence in the order in which questions are asked of it, and what the fault log allows at a time.
+//! The evidence, indexed for the checks, and the delays that the fault log allows.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use crate::jobs::{Check, Job};
 use crate::sharing::Thing;
 use crate::small::SMALL;
 
-/// How long after a fault is healed all nodes may take to be back at Redis.
+/// The time within which all nodes must reach Redis again after a fault is healed.
 const BACK: Micros = 3 * SECOND;
-/// How long what was under way when a fault began may go on as if it had not.
+/// The time for which work that was under way when a fault began may go on as if there were none.
 const UNDER_WAY: Micros = SECOND;
 
 pub(super) struct View<'a> {
     pub(super) evidence: &'a Evidence,
     pub(super) timing: Timing,
-    /// Attempts of each run, in the order they began.
+    /// The attempts of each run, in the order they began.
     pub(super) attempts: BTreeMap<&'a str, Vec<&'a Attempt>>,
     pub(super) recorded: BTreeMap<&'a str, &'a Recorded>,
-    /// Attempts of each job, in the order they began.
+    /// The attempts of each job, in the order they began.
     pub(super) of_job: BTreeMap<&'a str, Vec<&'a Attempt>>,
-    /// Attempts of those that share each thing, in the order they began.
+    /// The attempts that share each thing, in the order they began.
     pub(super) shared: BTreeMap<Thing, Vec<&'a Attempt>>,
 }
 
@@ -46,17 +46,18 @@ impl<'a> View<'a> {
         self.attempts.get(run).map_or(&[], Vec::as_slice)
     }
 
-    /// The attempts of those that share this, in the order they began.
+    /// Returns the attempts that share this thing, in the order they began.
     pub(super) fn sharers(&self, thing: Thing) -> Vec<&'a Attempt> {
         self.shared.get(&thing).cloned().unwrap_or_default()
     }
 
-    /// The nodes that carry a label.
+    /// Returns the nodes with a label.
     pub(super) fn carriers(&self, label: &str) -> &'a [String] {
         if label == SMALL { self.evidence.small.as_slice() } else { &self.evidence.labelled }
     }
 
-    /// What a job may have to wait for: what it shares, and what those share with whom it does, and so on.
+    /// Returns what a job may have to wait for: what it shares, what the jobs that share it share
+    /// in turn, and so on.
     pub(super) fn shared_with(&self, job: &Job) -> Vec<Thing> {
         let mut found = job.sharing.things(&job.name);
         let mut at = 0;
@@ -74,7 +75,7 @@ impl<'a> View<'a> {
         found
     }
 
-    /// Whether a run of this job could be late or lost for a fault at some time from `from` to `to`.
+    /// Returns true if a fault between `from` and `to` could delay or lose a run.
     pub(super) fn is_disturbed(&self, from: Micros, to: Micros) -> bool {
         let reaches = |fault: &Inflicted| {
             let until = match fault.harm.delay {
@@ -88,15 +89,20 @@ impl<'a> View<'a> {
         self.evidence.faults.iter().any(reaches)
     }
 
-    /// The latest that something ready at `ready` may start: `slack` later if nothing is wrong. Faults that began before that
-    /// moment put it off, each by what its row says, and so on.
+    /// Returns the latest start of something that is ready at `ready`: `slack` later if nothing is
+    /// wrong.
+    /// Each fault that began before that moment delays it by its row; further faults may come
+    /// within that delay.
     pub(super) fn latest(&self, ready: Micros, slack: Micros) -> Micros {
         self.put_off(ready, ready + slack)
     }
 
-    /// The same of a first attempt in whose way nothing was: a fault of some nodes excuses it only if one of them held its run.
-    /// One held and lost before it could begin has begun as a later attempt than the first. One whose claim was never answered
-    /// is handed back uncounted, as is one given to a keeper not yet known to stand still: it was due just as the fault began.
+    /// Returns the latest start of a first attempt that nothing blocked.
+    /// A fault of some nodes excuses it only if one of them held its run.
+    /// A run that was held and lost before it could begin begins as a later attempt than the first.
+    /// A claim that was never answered is handed back uncounted, and so is a run given to a keeper
+    /// that stood still unnoticed.
+    /// Such a run was due just as the fault began.
     pub(super) fn latest_of(&self, first: &Attempt, slack: Micros) -> Micros {
         let concerns = |fault: &Inflicted| {
             let after = first.run.due - fault.from;
@@ -106,19 +112,22 @@ impl<'a> View<'a> {
         self.put_off_by(first.run.due, first.run.due + slack, concerns)
     }
 
-    /// The same of a first attempt that few nodes may run: a fault of one of these excuses it, for it may have left none.
+    /// Returns the latest start of a first attempt that only few nodes may run. A fault of any of
+    /// these excuses it, because it may have left none.
     pub(super) fn latest_of_few(&self, first: &Attempt, slack: Micros) -> Micros {
         let concerns = |fault: &Inflicted| self.evidence.labelled.iter().any(|node| fault.harm.hit.is_on(node));
         self.put_off_by(first.run.due, first.run.due + slack, concerns)
     }
 
-    /// The same for what was to start by `end` and is put off by the faults from `ready` on.
+    /// Returns the latest start of something that had to start by `end`, delayed by the faults from
+    /// `ready` on.
     pub(super) fn put_off(&self, ready: Micros, end: Micros) -> Micros {
         self.put_off_by(ready, end, |_| true)
     }
 
     fn put_off_by(&self, ready: Micros, mut end: Micros, concerns: impl Fn(&Inflicted) -> bool) -> Micros {
-        // A start takes a processor many times, one after the other: what each look at the host found to be lost adds up.
+        // A start needs a processor many times in a row, so the lost times of all measurements of
+        // the host add up.
         let lag = |end: Micros| {
             let near = self.evidence.host_lags.iter().filter(|(at, lag)| ready - lag - SECOND <= *at && *at <= end + SECOND);
             near.map(|(_, lag)| *lag).sum::<Micros>()
@@ -133,7 +142,8 @@ impl<'a> View<'a> {
                     Delay::Brief(slack) if fault.to + slack >= ready => fault.to + slack + self.timing.clean,
                     Delay::AtBegin if fault.from >= ready - UNDER_WAY => self.taken_back(fault.from),
                     Delay::Throughout if fault.to >= ready - UNDER_WAY => fault.to + self.timing.recovery(),
-                    // Where data was lost all nodes claim nothing for a lease from when they notice it.
+                    // After a data loss no node claims anything for a lease from when it notices
+                    // the loss.
                     Delay::Throughout if is_loss(fault) && fault.to + self.timing.lease + BACK >= ready => {
                         fault.to + self.timing.recovery()
                     }
@@ -149,8 +159,9 @@ impl<'a> View<'a> {
         }
     }
 
-    /// When what was lost at `lost` is taken back at the latest. Another node does so that has seen the lease unchanged for its
-    /// length; one that was away meanwhile begins to watch anew.
+    /// Returns when a run that was lost at `lost` is taken back at the latest.
+    /// A node does so after it has seen the lease unchanged for its length. A node that was away
+    /// meanwhile starts to watch again.
     pub(super) fn taken_back(&self, lost: Micros) -> Micros {
         let recovery = self.timing.recovery();
         let watched_by = |node: &String| {
@@ -169,13 +180,13 @@ impl<'a> View<'a> {
         self.evidence.nodes.iter().map(watched_by).min().unwrap_or(lost) + recovery
     }
 
-    /// The fault that allows `next` after `before`, if there is one: it hit the node of `before` while that ran, or while its
-    /// end was being told.
+    /// Returns the fault that allows `next` after `before`, if there is one.
+    /// It hit the node of `before` while that ran, or while its end was being reported.
     pub(super) fn cause(&self, before: &Attempt, next: &Attempt) -> Option<&'a Inflicted> {
         self.causes(before, next).next()
     }
 
-    /// All of them: each may have held it up.
+    /// Returns all these faults; each may have delayed the next attempt.
     pub(super) fn causes(&self, before: &Attempt, next: &Attempt) -> impl Iterator<Item = &'a Inflicted> {
         let fits = move |fault: &&Inflicted| {
             let harm = &fault.harm;
@@ -185,7 +196,8 @@ impl<'a> View<'a> {
             let is_hit = before.node.is_empty() || harm.hit.is_on(&before.node);
             let held_from = before.began - if harm.delay == Delay::Throughout { self.timing.lease } else { UNDER_WAY };
             let held_to = match before.ended {
-                // Its end is told within moments after the last process it left, unless something is in the way.
+                // The end is reported within moments after the last process it left, unless a fault
+                // prevents that.
                 Some((at, _)) => at.max(before.last_sign) + UNDER_WAY,
                 None => next.began,
             };
@@ -196,7 +208,7 @@ impl<'a> View<'a> {
         self.evidence.faults.iter().filter(fits)
     }
 
-    /// Whether Redis lost something it had written of this run or job.
+    /// Returns true if Redis lost data of this run or job.
     pub(super) fn is_forgotten(&self, name: &str) -> bool {
         self.evidence.faults.iter().any(|fault| Self::is_forgotten_by(fault, name))
     }
@@ -205,7 +217,8 @@ impl<'a> View<'a> {
         matches!(&fault.excuse, Some(Excuse::Forgot(names)) if names.contains(name))
     }
 
-    /// Whether an attempt on some node could not start for want of what a fault took away, so that its run ended `recorded`.
+    /// Returns true if an attempt could not start because of a fault, so that its run ended as
+    /// `recorded`.
     pub(super) fn could_not_start(&self, recorded: &Recorded) -> bool {
         let end = recorded.finished.unwrap_or(recorded.run.due);
         self.evidence.faults.iter().any(|fault| {
@@ -214,14 +227,16 @@ impl<'a> View<'a> {
         })
     }
 
-    /// For how long a run may wait because a fault kept its check from answering, so that it was asked again.
+    /// Returns how long a run may wait because a fault kept its check from answering, so that it
+    /// was asked again.
     pub(super) fn asked_again(&self, run: &RunName, latest: Micros) -> Micros {
         let Some(job) = self.evidence.jobs.get(&run.job).filter(|job| job.check != Check::Never) else { return 0 };
         let is_near = |fault: &Inflicted| fault.from <= latest && run.due <= fault.to + SECOND;
         if self.evidence.faults.iter().any(is_near) { job.retry_delay * Micros::from(job.retries) } else { 0 }
     }
 
-    /// Whether Redis' loss excuses that `before` lived on at `at`: its holder learns of it when it next renews.
+    /// Returns true if a data loss excuses that `before` lived on at `at`: its holder learns of the
+    /// loss at its next renewal.
     pub(super) fn is_unaware(&self, before: &Attempt, at: Micros) -> bool {
         self.evidence
             .faults
@@ -229,7 +244,7 @@ impl<'a> View<'a> {
             .any(|fault| Self::is_forgotten_by(fault, &before.run.id) && fault.from <= at && at <= fault.to + self.timing.lease)
     }
 
-    /// Whether a frozen host excuses that a process of `before` lived on at `at`.
+    /// Returns true if a frozen host excuses that a process of `before` lived on at `at`.
     pub(super) fn is_frozen(&self, before: &Attempt, at: Micros) -> bool {
         self.evidence.faults.iter().any(|fault| {
             let is_hit = fault.harm.hit.is_on(&before.node);
@@ -243,7 +258,7 @@ fn is_loss(fault: &Inflicted) -> bool {
 }
 
 impl Evidence {
-    /// The last that is known of.
+    /// Returns the last time in the evidence.
     pub(super) fn end(&self) -> Micros {
         let told = self.attempts.iter().map(|attempt| attempt.last_sign);
         told.chain(self.faults.iter().map(|fault| fault.to)).max().unwrap_or(0)

@@ -1,8 +1,11 @@
-//! WRONG: which definition an attempt executed, of jobs that are removed and added again under their name.
+//! WRONG: the definition that an attempt executed, for jobs that are removed and added again under
+//! their name.
 //!
-//! A run is of the job that had the name when it was planned. It begins while that job is there, with its definition. Once begun
-//! it may go on after the removal, until a job with another definition has the name. While an addition or a removal is being
-//! acknowledged the name has either job.
+//! A run belongs to the job that had the name when it was planned. It begins while that job exists,
+//! with its definition.
+//! A run that has begun may go on after the removal, until a job with another definition has the
+//! name.
+//! While an addition or a removal is being acknowledged, either job may have the name.
 
 use super::shared::claimed_since;
 use super::view::View;
@@ -10,12 +13,13 @@ use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Deed, Doing, Excuse, Generation, Micros, Recorded, RunName, SECOND};
 use crate::schedule::When;
 
-/// How a run by hand and one for a past occurrence differ in their ids.
+/// The suffix of backfill runs, by which their ids differ from other manual runs.
 const BACKFILL: &str = "~backfill";
-/// For how long after a loss of Redis it may have another job than the one that was acknowledged: until somebody removes that.
+/// The time after a data loss in which Redis may have another job than the acknowledged one: until
+/// an operator removes it.
 const LOST: Micros = 10 * SECOND;
 
-/// WRONG: an effect of a definition its run was not to execute at that time.
+/// WRONG: an attempt executed a definition that its run must not execute at that time.
 pub(super) fn wrong(view: &View<'_>, findings: &mut Vec<Finding>) {
     for attempt in &view.evidence.attempts {
         let Some(of_name) = view.evidence.generations.get(&attempt.run.job) else { continue };
@@ -49,14 +53,14 @@ fn judge(view: &View<'_>, of_name: &[Generation], attempt: &Attempt) -> Result<(
             Err("that was not the definition of the job when it was claimed")
         };
     }
-    // After its removal a job keeps its definition until another has the name.
+    // A removed job keeps its definition until another job has the name.
     let until = |at: usize| of_name.get(at + 1).map_or(Micros::MAX, |next| next.added.1);
     let goes_on = |at: usize| has_version(&of_name[at]) && meet(claim, (of_name[at].added.0, until(at)));
     let is_right = own.iter().any(|at| goes_on(*at) || same_as(of_name, *at).any(goes_on));
     if is_right { Ok(()) } else { Err("it had begun with another definition than the job has that was added later") }
 }
 
-/// The jobs that may have planned a run.
+/// Returns the jobs that may have planned a run.
 fn planned_by(view: &View<'_>, of_name: &[Generation], run: &RunName) -> Vec<usize> {
     let lives =
         |from: Micros, to: Micros| move |generation: &Generation| meet((from, to), (generation.added.0, generation.removed.1));
@@ -67,7 +71,7 @@ fn planned_by(view: &View<'_>, of_name: &[Generation], run: &RunName) -> Vec<usi
         return all(&|generation| asked.iter().any(|(from, to)| lives(*from, *to)(generation)));
     }
     if run.is_manual {
-        // Its time is that of the asking.
+        // The due time of a manual run is the time of the request.
         let deed = view.evidence.deeds.iter().find(|deed| deed.what == Doing::Ran(run.id.clone()));
         let (from, to) = deed.map_or((run.due, run.due + LOST), |deed| (deed.from, deed.to));
         return all(&lives(from, to));
@@ -78,12 +82,12 @@ fn planned_by(view: &View<'_>, of_name: &[Generation], run: &RunName) -> Vec<usi
     })
 }
 
-/// The jobs behind this one that may be edits of it.
+/// Returns the later jobs that may be edits of this one.
 fn edits_of(of_name: &[Generation], at: usize) -> impl Iterator<Item = usize> {
     (at + 1..of_name.len()).take_while(|next| of_name[next - 1].may_be_edited)
 }
 
-/// The jobs behind this one whose definition is the same, or that may be edits of it.
+/// Returns the later jobs with the same definition, or that may be edits of this one.
 fn same_as(of_name: &[Generation], at: usize) -> impl Iterator<Item = usize> {
     let is_same = |next: &usize| {
         let (before, next) = (&of_name[next - 1], &of_name[*next]);
@@ -96,12 +100,14 @@ fn is_first(view: &View<'_>, attempt: &Attempt) -> bool {
     view.attempts_of(&attempt.run.id).first().is_some_and(|first| first.fence == attempt.fence)
 }
 
-/// Whether a run may have been claimed while its own job was there, and handed back before it told anything.
+/// Returns true if a run may have been claimed while its own job existed, and handed back before it
+/// reported anything.
 fn may_have_begun(view: &View<'_>, run: &RunName, of_name: &[Generation], own: &[usize]) -> bool {
     own.iter().any(|at| view.is_disturbed(run.due - SECOND, of_name[*at].removed.1))
 }
 
-/// Whether Redis lost something of this job shortly before the attempt, so that nobody knows which definition it had.
+/// Returns true if Redis lost data of this job shortly before the attempt, so that its definition
+/// is unknown.
 fn is_lost(view: &View<'_>, attempt: &Attempt) -> bool {
     let from = attempt.run.due.min(attempt.began) - LOST;
     view.evidence.faults.iter().any(|fault| {
@@ -115,14 +121,15 @@ fn meet(one: (Micros, Micros), other: (Micros, Micros)) -> bool {
     one.0 <= other.1 && other.0 <= one.1
 }
 
-/// Whether the job that planned a run was being removed, or had been, when the run ended so.
+/// Returns true if the job that planned a run was being removed, or had been removed, when the run
+/// ended.
 pub(super) fn was_removed(view: &View<'_>, recorded: &Recorded) -> bool {
     let Some(of_name) = view.evidence.generations.get(&recorded.run.job) else { return false };
     let finished = recorded.finished.unwrap_or(recorded.run.due);
     planned_by(view, of_name, &recorded.run).iter().any(|at| of_name[*at].removed.0 <= finished + SECOND / 20)
 }
 
-/// Whether a job is one that is removed and added again.
+/// Returns true if a job is removed and added again.
 pub(super) fn is_readded(view: &View<'_>, job: &str) -> bool {
     view.evidence.generations.contains_key(job)
 }

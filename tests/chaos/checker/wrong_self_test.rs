@@ -1,4 +1,4 @@
-//! Histories for WRONG: job `a` is removed and added again under its name.
+//! The histories for WRONG: job `a` is removed and added again under its name.
 
 use super::Verdict;
 use super::self_test::{Expect, World, at};
@@ -46,7 +46,7 @@ fn begun(expect: Expect<'_>) {
     };
     expect("due while the change was being acknowledged, begun with the earlier definition", &window(1).evidence, &[]);
     expect("the same, begun with the later one", &window(2).evidence, &[]);
-    // One that was to run once, far ahead.
+    // The run of a one-shot whose successor of the same name is due far ahead.
     let mut w = owed().first(20, |first| first.version = Some(2));
     let when = [20, 4_000].map(|due| When::Once(at(due)));
     for (generation, when) in w.evidence.generations.get_mut("a").unwrap().iter_mut().zip(when) {
@@ -103,6 +103,14 @@ fn ended(expect: Expect<'_>) {
     let reason = "of an earlier job of this name";
     let w = readded().end(20, "cancelled", reason).recorded(20, |run| run.finished = Some(at(27)));
     expect("cancelled after its job was removed", &w.evidence, &[]);
+    let waited = |until: Micros| {
+        let w = readded().job(|job| (job.retries, job.retry_delay) = (1, 15 * SECOND)).code(20, 1);
+        w.end(30, "skipped", "overlap").recorded(20, move |run| {
+            (run.state, run.reason, run.finished) = ("cancelled".into(), reason.into(), Some(until));
+        })
+    };
+    expect("skipped for one that waited for its retry until it was cancelled", &waited(at(31)).evidence, &[]);
+    expect("skipped after such a one was cancelled", &waited(at(28)).evidence, &[Verdict::Missing]);
     let w = readded().end(20, "cancelled", reason);
     expect("cancelled before its job was removed", &w.evidence, &[Verdict::Missing]);
     let w = readded().end(40, "cancelled", reason);
@@ -114,7 +122,7 @@ fn ended(expect: Expect<'_>) {
     );
 }
 
-/// Removed at 25 s and added again at 26 s with another definition.
+/// The job is removed at 25 s and added again at 26 s with another definition.
 fn readded() -> World {
     let mut w = World::calm();
     let one = |version, added: Micros, removed: Micros| Generation {
@@ -131,7 +139,7 @@ fn readded() -> World {
     w
 }
 
-/// The run of 20 s began at 27 s; it waited until then for a job of its group.
+/// The run due at 20 s began at 27 s, because it waited for a job of its group.
 fn owed() -> World {
     let mut w = readded().begin(20, 7_000).job(|job| job.sharing.group = Some("alone"));
     let mut other = w.evidence.attempts[0].clone();

@@ -1,4 +1,5 @@
-//! The clock of one node is set again and again while it runs: F16. Its jobs keep the true time, and Redis too.
+//! F16: the clock of one node is set again and again while it runs. Its jobs and Redis keep the
+//! true time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,8 @@ const STEP: Duration = Duration::from_secs(1);
 /// F16.
 pub(super) struct Steps {
     node: usize,
-    /// Seconds the clock is wrong by, one after the other; none = just past midnight, then back over it.
+    /// The errors of the clock in seconds, one after the other; `None` is a step just past midnight
+    /// and then back before it.
     offsets: Vec<Option<i64>>,
     is_over: Arc<AtomicBool>,
     hand: Option<JoinHandle<()>>,
@@ -70,7 +72,7 @@ impl Fault for Steps {
         let (file, steps, is_over) = (offset_file(stage.dir(), self.node), self.offsets.clone(), Arc::clone(&self.is_over));
         self.hand = Some(std::thread::spawn(move || {
             let to_midnight = 86_400 - now() / SECOND % 86_400;
-            // That step is two: a little past midnight, then back over it.
+            // This step has two parts: a little past midnight, then back before it.
             let offsets =
                 steps.into_iter().flat_map(|step| step.map_or(vec![to_midnight + 2, to_midnight - 5], |step| vec![step]));
             for offset in offsets.take_while(|_| !is_over.load(Ordering::SeqCst)) {
@@ -90,7 +92,7 @@ fn offset_file(dir: &Path, node: usize) -> PathBuf {
     dir.join(format!("clock.{}", name(node)))
 }
 
-/// Sets that clock so many seconds off.
+/// Sets the clock of this file wrong by this many seconds.
 fn set(file: &Path, seconds: i64) {
     let new = file.with_extension("new");
     fs::write(&new, format!("{seconds:+}\n")).unwrap();

@@ -1,4 +1,5 @@
-//! Three hundred runs due at one instant, in a queue of few slots: F24. No fault, but the load a fault makes.
+//! F24: three hundred runs due at the same time, in a queue with few slots. It is no fault, but a
+//! load like one.
 
 use std::time::Duration;
 

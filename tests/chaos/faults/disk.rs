@@ -1,4 +1,4 @@
-//! No room left where a node keeps its state and its log: F20.
+//! F20: no space left where a node keeps its state and its log.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ use crate::evidence::Harm;
 use crate::grounds::full_log;
 use crate::stage::Stage;
 
-/// F20: a full file system over the state directory, and a log that takes nothing, from the moment the node starts again.
+/// F20: a full file system over the state directory, and a log that accepts nothing, from the next
+/// start of the node.
 pub(super) struct Full {
     node: usize,
     mounted: Option<Mounted>,
@@ -52,13 +53,13 @@ impl Fault for Full {
         node.start_again(stage.dir());
     }
     fn heal(&mut self, stage: &Stage) {
-        // It is to go on by itself: nobody starts it again.
+        // The node must recover by itself: nobody restarts it.
         fs::remove_file(full_log(stage.dir(), &node(stage, self.node).name)).unwrap();
         self.mounted = None;
     }
 }
 
-/// A file system without room; it goes with the value.
+/// A full file system; it is unmounted when this value is dropped.
 struct Mounted(PathBuf);
 
 impl Mounted {
@@ -66,7 +67,7 @@ impl Mounted {
         fs::create_dir_all(dir).unwrap();
         run("mount", &["-t", "tmpfs", "-o", "size=64k", "schedd-chaos", &dir.display().to_string()]).unwrap();
         let mounted = Self(dir.to_owned());
-        // It ends as soon as the room does.
+        // The write stops when the file system is full.
         fs::create_dir_all(dir.join("schedd")).unwrap();
         let _ = fs::write(dir.join("filler"), vec![0; 128 * 1024]);
         mounted
@@ -75,7 +76,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Lazily: a process may have a file open there.
+        // The unmount is lazy, because a process may have a file open there.
         let _ = run("umount", &["-l", &self.0.display().to_string()]);
     }
 }

@@ -1,5 +1,5 @@
-//! All nodes are down while jobs due each second or two miss up to 20 times: F25. Its jobs are its own, so that their round of catching
-//! up can be counted exactly.
+//! F25: all nodes are down while jobs that are due every second or two miss up to 20 occurrences.
+//! The fault has jobs of its own, so that their round of catching up can be counted exactly.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::jobs::{Act, Job, Overlap};
 use crate::schedule::{Phase, When};
 use crate::stage::{Stage, schedctl};
 
-/// The `catch_up` of each job, its period and after how much a run counts as missed, both in seconds, and the most it runs of what
-/// was missed.
+/// The `catch_up` of each job, its period and its `late_after` (both in seconds), and the most
+/// missed runs it may make up for.
 const MODES: [(&str, i64, i64, i64); 3] = [("skip", 2, 1, 0), ("latest", 1, 3, 1), ("all", 1, 3, 5)];
 
 /// F25.
@@ -114,7 +114,7 @@ impl Fault for Downtime {
     }
 }
 
-/// When a run of a job of this mode counts as missed.
+/// Returns the time after which a run of a job with this mode counts as missed.
 pub(crate) fn late_after(catch_up: &str) -> Micros {
     MODES.iter().find(|(mode, ..)| *mode == catch_up).map_or(0, |mode| mode.2 * SECOND)
 }

@@ -1,4 +1,5 @@
-//! SIGHUP again and again while `jobs.toml` is bad, half written or gone: F27. The jobs that ran go on as they were.
+//! F27: SIGHUP again and again while `jobs.toml` is bad, half written or gone. The jobs go on as
+//! they were.
 
 use std::fs;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use super::{Fault, harmless};
 use crate::evidence::Harm;
 use crate::stage::Stage;
 
-/// What is made of the file.
+/// The damage to the file.
 #[derive(Debug, Clone, Copy)]
 enum Spoilt {
     Fine,
@@ -52,7 +53,7 @@ impl Fault for Storm {
             match self.spoilt {
                 Spoilt::Fine => {}
                 Spoilt::Nonsense => fs::write(file, "[jobs.quick-0]\ncorn = \"* * * * *\"\nshell = 5\n").unwrap(),
-                // In the middle of a string, so that it is no smaller file that is right.
+                // The text ends in the middle of a string, so that it is not a valid smaller file.
                 Spoilt::Half => fs::write(file, &good[..good.rfind("command = ").unwrap() + 14]).unwrap(),
                 Spoilt::Gone => fs::remove_file(file).unwrap_or_default(),
             }

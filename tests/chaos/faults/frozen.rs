@@ -1,7 +1,9 @@
-//! Hosts that stand still: F4 (one of them) and F18 (all of them with Redis, as when a machine is suspended: the clock that
-//! counts sleep goes on, and nobody runs).
+//! Hosts that stand still: F4 (one host) and F18 (all hosts with Redis, as when a machine is
+//! suspended).
+//! Under F18 the clock that counts sleep goes on, and nothing runs.
 //!
-//! Invariant: whoever was stopped is told to go on, the daemon first, so that no keeper finds it dead.
+//! Invariant: each stopped process gets SIGCONT, the daemon first, so that no keeper takes it for
+//! dead.
 
 use std::fs;
 use std::time::Duration;
@@ -13,7 +15,7 @@ use super::{Fault, LEASE, lost_node, name, node, some_node};
 use crate::evidence::{Delay, Harm, Hit};
 use crate::stage::Stage;
 
-/// F4: daemon, keeper and jobs of a node are stopped beyond its lease.
+/// F4: daemon, keeper and jobs of a node are stopped for longer than its lease.
 pub(super) struct Host {
     node: usize,
     stopped: Vec<i32>,
@@ -46,7 +48,7 @@ impl Fault for Host {
     }
 }
 
-/// F18: everything is stopped for two leases and more.
+/// F18: everything is stopped for at least two leases.
 pub(super) struct Suspend {
     nodes: usize,
     length: Duration,
@@ -82,7 +84,7 @@ impl Fault for Suspend {
     }
 }
 
-/// Stops all processes of these nodes: those that start others first.
+/// Stops all processes of these nodes; processes that start others come first.
 fn freeze(stage: &Stage, nodes: &[usize], stopped: &mut Vec<i32>) {
     for &number in nodes {
         let mut daemon = node(stage, number).daemon();
@@ -93,7 +95,7 @@ fn freeze(stage: &Stage, nodes: &[usize], stopped: &mut Vec<i32>) {
             stopped.push(keeper.as_raw_nonzero().get());
         }
     }
-    // A job may start a process while they are counted.
+    // A job may start a process during the search.
     loop {
         let jobs = stage.marked_processes().into_iter().map(|(pid, _)| pid);
         let new: Vec<i32> =
@@ -112,7 +114,7 @@ fn thaw(stopped: &mut Vec<i32>) {
     stopped.drain(..).for_each(|pid| signal(pid, Signal::CONT));
 }
 
-/// Whether this is a process of a job that node runs.
+/// Returns true if this is a process of a job on that node.
 pub(super) fn is_of(pid: i32, node: &str) -> bool {
     let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environ.split(|byte| *byte == 0).any(|variable| variable == format!("SCHEDD_NODE={node}").as_bytes())
@@ -120,7 +122,7 @@ pub(super) fn is_of(pid: i32, node: &str) -> bool {
 
 fn signal(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
-        // It may have ended.
+        // The process may have ended.
         let _ = kill_process(pid, signal);
     }
 }

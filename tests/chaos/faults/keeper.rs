@@ -1,4 +1,5 @@
-//! The keeper of a node is killed or stopped, its daemon is not (no row of its own in the table: FK).
+//! FK: the keeper of a node is killed or stopped, but not its daemon. The table of faults has no
+//! row for it.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use super::{Fault, LEASE, lost_node, name, node, some_node};
 use crate::evidence::{Delay, Harm};
 use crate::stage::Stage;
 
-/// The keeper is killed: the daemon kills what it ran, hands it to recovery and starts a new one.
+/// FK: the keeper is killed. The daemon kills the keeper's processes, hands the runs to recovery
+/// and starts a new keeper.
 pub(super) struct KillKeeper {
     node: usize,
 }
@@ -41,7 +43,7 @@ impl Fault for KillKeeper {
     fn heal(&mut self, _stage: &Stage) {}
 }
 
-/// The keeper is stopped: nothing it is told happens.
+/// FK: the keeper is stopped, so that nothing the daemon asks for happens.
 pub(super) struct StopKeeper {
     node: usize,
     length: Duration,
@@ -83,6 +85,6 @@ impl Fault for StopKeeper {
 }
 
 fn signal(keeper: Pid, signal: Signal) {
-    // It may have ended: then there is nothing to do.
+    // The keeper may have ended; then there is nothing to do.
     let _ = kill_process(keeper, signal);
 }

@@ -1,4 +1,4 @@
-//! A running daemon and its keeper may open no more files: F20.
+//! F20: a running daemon and its keeper may open no more files.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::stage::Stage;
 /// F20: EMFILE.
 pub(super) struct NoFiles {
     node: usize,
-    /// Who was limited, and by what before.
+    /// The limited processes, each with its former limit.
     limited: Vec<(Pid, Rlimit)>,
 }
 
@@ -33,7 +33,7 @@ impl Fault for NoFiles {
         Duration::from_secs(9)
     }
     fn harm(&self) -> Harm {
-        // What has Redis and its lease keeps both.
+        // Open connections and leases of the node stay.
         Harm { hit: Hit::Nodes(vec![name(self.node)]), delay: Delay::Brief(3 * SECOND), may_repeat: false, may_overlap: false }
     }
     fn excuse(&self) -> Option<Excuse> {
@@ -51,7 +51,7 @@ impl Fault for NoFiles {
     }
     fn heal(&mut self, _stage: &Stage) {
         for (pid, before) in self.limited.drain(..) {
-            // It may have ended.
+            // The process may have ended.
             let _ = prlimit(Some(pid), Resource::Nofile, before);
         }
     }

@@ -1,7 +1,9 @@
-//! The faults, one file a family. A new one is a type with [`Fault`] in a file here and its line in [`DECK`].
+//! The faults, one file for each family. A new fault is a type with [`Fault`] in a file here and a
+//! line in [`DECK`].
 //!
-//! Each names its row of the fault table and says by [`Fault::harm`] what that row lets it do to schedd's promises: the checker
-//! allows that much around the interval in which it was inflicted, and nothing else.
+//! Each fault names its row in the table of faults, and says by [`Fault::harm`] what that row may
+//! do to schedd's promises.
+//! The checker allows that much around the time of the fault, and nothing else.
 
 mod clock;
 mod crowd;
@@ -31,44 +33,46 @@ use crate::grounds::Grounds;
 use crate::jobs::Job;
 use crate::stage::{Node, Stage};
 
-/// The lease the nodes are set up with.
+/// The lease of the nodes.
 pub(crate) const LEASE: Duration = Duration::from_secs(6);
-/// An outage no longer than this costs no lease: renewed each third of it, given up a tenth before its end, and a call that
-/// waits for its answer in vain takes a second.
+/// The longest outage that costs no lease.
+/// A lease is renewed each third of it and given up a tenth before its end, and a call without an
+/// answer takes a second.
 const HARMLESS: Duration = Duration::from_millis(1_500);
 
 /// Something that goes wrong for a while.
 pub(crate) trait Fault: Send {
-    /// Its row in the table of faults.
+    /// Returns its row in the table of faults.
     fn row(&self) -> &'static str;
-    /// What it does to what, in words.
+    /// Describes what it does and to what.
     fn what(&self) -> String;
-    /// How long it lasts before it is healed.
+    /// Returns how long it lasts before it is healed.
     fn lasts(&self) -> Duration;
-    /// What it may do to schedd's promises.
+    /// Returns what it may do to schedd's promises.
     fn harm(&self) -> Harm;
-    /// What else it allows; asked when it is over.
+    /// Returns what else it allows; called when it is over.
     fn excuse(&self) -> Option<Excuse> {
         None
     }
-    /// The jobs it made; asked when it is over.
+    /// Returns the jobs it added; called when it is over.
     fn jobs(&mut self) -> Vec<Job> {
         Vec::new()
     }
-    /// Lays what nodes must stand on for it, before they are started.
+    /// Prepares the environment of the nodes that it needs, before they start.
     fn prepare(&self, _grounds: &mut Grounds) {}
-    /// Looks for what it is to hit, for seconds at most.
+    /// Looks for its target, for some seconds at most.
     fn seek(&mut self, _stage: &Stage) {}
-    /// Begins.
+    /// Begins the fault.
     fn inflict(&mut self, stage: &Stage);
-    /// Ends, whatever became of it meanwhile.
+    /// Ends the fault, whatever happened meanwhile.
     fn heal(&mut self, stage: &Stage);
 }
 
-/// Draws one of a kind, for so many nodes.
+/// Draws one fault of a kind, for this number of nodes.
 pub(crate) type Draw = fn(&mut Rng, usize) -> Box<dyn Fault>;
 
-/// Which faults can be drawn: a name to ask for it by `--faults`, whether it leaves nodes and processes alone, and how to draw it.
+/// The faults that can be drawn: the name for `--faults`, what the fault reaches, and the function
+/// that draws it.
 pub(crate) const DECK: &[(&str, Reaches, Draw)] = &[
     ("kill-node", Reaches::Processes, nodes::Kill::draw),
     ("kill-all", Reaches::Processes, nodes::KillAll::draw),
@@ -100,18 +104,18 @@ pub(crate) const DECK: &[(&str, Reaches, Draw)] = &[
     ("bad-files", Reaches::Files, files::Storm::draw),
 ];
 
-/// What a fault lays hands on.
+/// The target of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reaches {
-    /// Daemons or keepers.
+    /// Daemons, keepers or jobs.
     Processes,
-    /// Redis, or the way to it.
+    /// Redis, or the connection to it.
     Redis,
     /// The jobs files.
     Files,
 }
 
-/// A node drawn by lot.
+/// Returns a random node.
 fn some_node(rng: &mut Rng, nodes: usize) -> usize {
     rng.usize(..nodes)
 }
@@ -124,12 +128,12 @@ fn node(stage: &Stage, number: usize) -> &Node {
     &stage.nodes()[number]
 }
 
-/// What it does to one node to be lost at once.
+/// Returns the harm of the sudden loss of one node.
 fn lost_node(node: usize) -> Harm {
     Harm { hit: Hit::Nodes(vec![name(node)]), delay: Delay::AtBegin, may_repeat: true, may_overlap: false }
 }
 
-/// What it does if Redis cannot be used for so long by those hit.
+/// Returns the harm of an outage of Redis of this length for the hit nodes.
 fn outage(hit: Hit, length: Duration) -> Harm {
     if length <= HARMLESS {
         Harm { hit, delay: Delay::Brief(3 * SECOND), may_repeat: false, may_overlap: false }

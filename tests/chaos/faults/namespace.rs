@@ -1,6 +1,8 @@
-//! A node in a network namespace of its own, whose only way to Redis is a cable that can be pulled: F11.
+//! F11: a node in a network namespace of its own, whose only connection to Redis is a cable that
+//! can be pulled.
 //!
-//! Invariant: names carry this process' number, and the guard takes namespace and cable away whatever becomes of the test.
+//! Invariant: names carry this process' number. The guard removes namespace and cable whatever
+//! happens to the test.
 
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -28,7 +30,7 @@ impl Partition {
         Box::new(Self { node: some_node(rng, nodes) })
     }
 
-    /// The end of its cable on this side.
+    /// Returns the name of its cable's end on this side.
     fn cable(&self) -> String {
         format!("sc{}n{}", std::process::id(), self.node + 1)
     }
@@ -56,7 +58,7 @@ impl Fault for Partition {
         let network = format!("schedd-{}-{}", std::process::id(), name(self.node));
         let (here, there) = addresses(self.node);
         let (cable, far) = (self.cable(), format!("{}x", self.cable()));
-        // From here on, whatever fails, it is taken away.
+        // From here on, the guard removes both if anything fails.
         let is_over = Arc::new(AtomicBool::new(false));
         footing.guards.push(Box::new(Guard { network: network.clone(), cable: cable.clone(), is_over: Arc::clone(&is_over) }));
         let lay = |words: String| {
@@ -81,7 +83,7 @@ impl Fault for Partition {
     }
 }
 
-/// Both ends of a cable, by this process' number and the node's.
+/// Returns the addresses of both ends of a cable, derived from this process' number and the node's.
 fn addresses(node: usize) -> (Ipv4Addr, Ipv4Addr) {
     let [.., high, low] = std::process::id().to_be_bytes();
     let last = u8::try_from(node % 16 * 4).unwrap();
@@ -104,10 +106,11 @@ impl Drop for Guard {
     }
 }
 
-/// Has the store answer in that namespace too, at the same address: only the way to Redis is to be cut.
+/// Makes the store answer in that namespace too, at the same address: only the connection to Redis
+/// must be cut.
 fn forward(network: &str, store: SocketAddr, is_over: Arc<AtomicBool>) {
     let file = std::fs::File::open(format!("/run/netns/{network}")).unwrap();
-    // Only this thread moves; the socket it leaves stays where it was made.
+    // Only this thread moves into the namespace; the socket it leaves stays there.
     let inside = std::thread::spawn(move || {
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
         TcpListener::bind(store).unwrap()
@@ -119,7 +122,7 @@ fn forward(network: &str, store: SocketAddr, is_over: Arc<AtomicBool>) {
             match listener.accept() {
                 Ok((client, _)) => {
                     let _ = client.set_nonblocking(false);
-                    // A client that goes away is nobody's concern.
+                    // A client may disconnect at any time.
                     std::thread::spawn(move || drop(carry(&client, store)));
                 }
                 Err(_) => std::thread::sleep(Duration::from_millis(2)),

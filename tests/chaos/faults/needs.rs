@@ -1,10 +1,11 @@
-//! What a fault needs that this machine may lack. A fault that lacks it is left out of the deck, and that is said.
+//! The requirements of faults that this machine may lack. Such a fault is left out of the deck, and
+//! the reason is printed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the fault of this name lacks here; none = it can be made.
+/// Returns what the fault of this name lacks here; `None` if it can be made.
 pub(crate) fn missing(fault: &str) -> Option<String> {
     match fault {
         "clock" => library().is_none().then(|| "needs libfaketime (script/setup --tests)".to_owned()),
@@ -14,13 +15,13 @@ pub(crate) fn missing(fault: &str) -> Option<String> {
     }
 }
 
-/// Rows of the table of faults that nothing here makes, and why.
+/// The rows of the table of faults that nothing here makes, and why.
 pub(crate) const NOT_MADE: &[&str] = &[
     "F17: not among these: steps of Redis' clock have a run and a judgement of their own, --redis-clock",
     "F20: fork refused with EAGAIN is not made here: a limit on processes does not hold for root, and for others it hits the test too",
 ];
 
-/// The library that gives a process another clock.
+/// Returns the library that gives a process another clock.
 pub(super) fn library() -> Option<PathBuf> {
     let known = |dir: fs::DirEntry| Some(dir.path().join("faketime/libfaketime.so.1")).filter(|file| file.exists());
     ["/usr/lib", "/usr/lib64", "/usr/local/lib"].iter().find_map(|place| {
@@ -44,7 +45,7 @@ fn mount() -> Result<(), String> {
     run("umount", &[&path])
 }
 
-/// Runs a program to its end; fails with what it said.
+/// Runs a program to its end. Fails with its error output.
 pub(super) fn run(program: &str, args: &[&str]) -> Result<(), String> {
     let output = Command::new(program).args(args).output().map_err(|error| format!("{program}: {error}"))?;
     if output.status.success() {

@@ -1,4 +1,5 @@
-//! The way of one node to Redis is bad: F9 (answers lost) and F10 (cut, slow, trickling, half open).
+//! F9 and F10: the connection of one node to Redis is bad. Answers are lost (F9), or it is cut,
+//! slow, trickling or half open (F10).
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use crate::evidence::{Delay, Harm, Hit, SECOND};
 use crate::proxy::Weather;
 use crate::stage::Stage;
 
-/// A weather on the proxy of one node.
+/// A connection fault on the proxy of one node.
 pub(super) struct Bad {
     row: &'static str,
     node: usize,
@@ -57,7 +58,7 @@ impl Fault for Bad {
     fn harm(&self) -> Harm {
         let hit = Hit::Nodes(vec![name(self.node)]);
         match self.weather {
-            // A few round trips stand between a due time and a start.
+            // A few round trips lie between a due time and a start.
             Weather::Slow(_) => Harm { hit, delay: Delay::Brief(3 * SECOND), may_repeat: false, may_overlap: false },
             _ => outage(hit, self.length),
         }

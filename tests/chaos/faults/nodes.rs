@@ -1,4 +1,4 @@
-//! Daemons that are killed, stopped, asked to end: F1, F2, F3, F5, F28.
+//! F1, F2, F3, F5, F28: daemons that are killed, stopped or asked to end.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::effects;
 use crate::evidence::{Attempt, Delay, Harm, Hit, SECOND, now};
 use crate::stage::{Node, Stage};
 
-/// F1: `kill -9` of one daemon, started again a moment later.
+/// F1: `kill -9` of one daemon, which is started again later.
 pub(super) struct Kill {
     node: usize,
     down: Duration,
@@ -77,8 +77,9 @@ impl Fault for KillAll {
     }
 }
 
-/// F3: the daemon alone is stopped for three leases, its keeper and jobs are not. It is one that runs the job `longest`, if any
-/// does, so that a job that lives on past its lease is seen.
+/// F3: only the daemon is stopped for three leases, not its keeper and jobs.
+/// If a node runs the job `longest`, that node is chosen, so that a process that outlives its lease
+/// is noticed.
 pub(super) struct Freeze {
     node: usize,
     longest: Option<String>,
@@ -124,7 +125,7 @@ impl Fault for Freeze {
     }
 }
 
-/// F5: SIGTERM; what still runs when the grace is over is handed back.
+/// F5: SIGTERM. Runs that still execute after the grace are handed back.
 pub(super) struct Term {
     node: usize,
 }
@@ -135,7 +136,7 @@ impl Term {
     }
 }
 
-/// What a stop with grace may do: what runs may be handed back, nothing is late.
+/// Returns the harm of a stop with grace: runs may be handed back, and nothing is late.
 fn stopped(hit: Hit) -> Harm {
     Harm { hit, delay: Delay::None, may_repeat: true, may_overlap: false }
 }
@@ -204,7 +205,8 @@ fn kill(node: &Node) {
     daemon.wait_exit();
 }
 
-/// Waits for the end of a daemon asked to end, and starts it again. One that does not end is killed: its runs tell.
+/// Waits for the end of a daemon that was asked to end, and starts it again. A daemon that does not
+/// end is killed, which its runs show.
 fn end_and_start_again(stage: &Stage, node: &Node) {
     let ended = stage.wait(Duration::from_secs(20), || node.daemon().has_ended().is_some());
     if !matches!(ended, Ok(true)) {

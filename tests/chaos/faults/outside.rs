@@ -1,4 +1,4 @@
-//! Jobs are hurt from outside, or hurt their host: F22.
+//! F22: jobs suffer from outside, or harm their host.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use crate::evidence::{Harm, KILLED, SECOND, now};
 use crate::jobs::{Job, forking};
 use crate::stage::Stage;
 
-/// F22: processes of jobs are killed one by one, as a kernel out of memory does it.
+/// F22: processes of jobs are killed one by one, as a kernel out of memory does.
 pub(super) struct KillJobs {
     rng: Rng,
 }
@@ -35,7 +35,7 @@ impl Fault for KillJobs {
         Duration::from_secs(1)
     }
     fn harm(&self) -> Harm {
-        // Each killed attempt is told in `effects` as one that failed.
+        // Each killed attempt is reported in `effects` as a failed one.
         harmless()
     }
     fn inflict(&mut self, stage: &Stage) {
@@ -53,12 +53,13 @@ impl Fault for KillJobs {
     fn heal(&mut self, _stage: &Stage) {}
 }
 
-/// Whether this is the process of an attempt, not one it left behind or the one about to become it.
+/// Returns true if this is the process of an attempt, not one that it left behind or that will
+/// become it.
 fn is_job(line: &str) -> bool {
     line.contains("job.bash") && ![" ghost ", " fork ", " poison "].iter().any(|what| line.contains(what))
 }
 
-/// Kills it and tells that in its place, unless it told its end itself.
+/// Kills the process and reports its end in its place, unless the process reported its end itself.
 fn kill(stage: &Stage, pid: i32) {
     let environ = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default();
     let value = |name: &str| environ.split('\0').find_map(|variable| variable.strip_prefix(name)?.strip_prefix('='));
@@ -70,7 +71,7 @@ fn kill(stage: &Stage, pid: i32) {
         fs::read_to_string(&effects).unwrap().lines().any(|line| line.starts_with(&start))
     };
     let Some(process) = Pid::from_raw(pid) else { return };
-    // Stopped, it can neither begin nor end while it is looked at.
+    // While stopped, the process can neither begin nor end.
     let _ = kill_process(process, Signal::STOP);
     let is_stopped = || fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "));
     let _ = stage.wait(Duration::from_millis(500), is_stopped);

@@ -1,6 +1,7 @@
-//! A power cut, as far as it can be played: Redis ends and the last bytes it wrote are gone: F7.
+//! F7: a power cut, as far as it can be simulated: Redis ends, and its last written bytes are lost.
 //!
-//! Invariant: what it excuses is read from the lost bytes: the runs and jobs named there, and no others.
+//! Invariant: the excuse is read from the lost bytes. It names the runs and jobs in them, and no
+//! others.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -33,7 +34,7 @@ impl Fault for Cut {
         format!("Redis ended, the last {} bytes of its append-only file cut off, started again", self.bytes)
     }
     fn lasts(&self) -> Duration {
-        // What it forgot comes to light within a lease.
+        // The loss shows within a lease.
         Duration::from_secs(1)
     }
     fn harm(&self) -> Harm {
@@ -46,8 +47,10 @@ impl Fault for Cut {
         let mut redis = stage.redis();
         let (_, dir): (String, String) = redis::cmd("CONFIG").arg("GET").arg("dir").query(&mut redis.connection()).unwrap();
         let dir = PathBuf::from(dir);
-        // Killed, it could lose more than the file tells: it answers before it writes while the disk is slow. So it writes all it
-        // has answered, and ends; it cannot answer that.
+        // A killed Redis could lose more than the file shows, because it answers before it writes
+        // while the disk is slow.
+        // It is therefore asked to write everything it has answered and to end; that command gets
+        // no answer.
         let _ = redis::cmd("SHUTDOWN").arg("NOSAVE").query::<()>(&mut redis.connection());
         redis.kill9();
         let of_increment = |path: &PathBuf| path.to_str().is_some_and(|path| path.ends_with(".incr.aof"));
@@ -58,14 +61,15 @@ impl Fault for Cut {
         let before = fs::read(&file).unwrap();
         let kept = before.len().saturating_sub(self.bytes);
         fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(kept as u64).unwrap();
-        // `aof-load-truncated` is on unless told otherwise: it loads what is whole.
+        // `aof-load-truncated` is on by default, so Redis loads the part that is whole.
         redis.restart();
         drop(redis);
         self.forgot = names(&String::from_utf8_lossy(&before[whole(&before[..kept])..]));
     }
     fn heal(&mut self, stage: &Stage) {
-        // Redis 7.0 leaves the beginning of a transaction that was cut in two in the file, and at its next start but one does that
-        // half. A person has to have the file written anew; so does this.
+        // Redis 7.0 leaves the beginning of a truncated transaction in the file, and executes it at
+        // its next start but one.
+        // An operator has to rewrite the file, so this fault does too.
         let mut connection = stage.redis().connection();
         redis::cmd("BGREWRITEAOF").query::<redis::Value>(&mut connection).unwrap();
         let _ = stage.wait(Duration::from_secs(10), || {
@@ -75,7 +79,9 @@ impl Fault for Cut {
     }
 }
 
-/// How much of a cut file Redis loads: up to the end of the last whole command outside a transaction, or whole transaction.
+/// Returns how much of a truncated file Redis loads.
+/// That is up to the end of the last whole transaction, or of the last whole command outside a
+/// transaction.
 fn whole(file: &[u8]) -> usize {
     const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
     const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
@@ -86,7 +92,7 @@ fn whole(file: &[u8]) -> usize {
     end
 }
 
-/// The length of the command `bytes` begin with, if it is whole.
+/// Returns the length of the command at the start of `bytes`, if it is whole.
 fn command(bytes: &[u8]) -> Option<usize> {
     let line = |from: usize, kind: u8| -> Option<(usize, usize)> {
         let rest = bytes.get(from..)?;
@@ -102,7 +108,7 @@ fn command(bytes: &[u8]) -> Option<usize> {
     (at <= bytes.len()).then_some(at)
 }
 
-/// All that may be a run's id or a job's name.
+/// Returns all words that may be a run's id or a job's name.
 fn names(text: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for word in text.split(|letter: char| !(letter.is_ascii_alphanumeric() || ".-_@~".contains(letter))) {

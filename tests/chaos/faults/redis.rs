@@ -1,4 +1,4 @@
-//! The Redis server is killed or stands still: F6, F8.
+//! F6, F8: the Redis server is killed or stands still.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Redis forgets, disconnects or has no room: F14, F15. Nodes are to get over the one at once, and to drain under the other.
+//! F14, F15: Redis forgets its scripts and disconnects, or has no memory left.
+//! Nodes must recover from the first at once, and finish their open runs under the second.
 
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ impl Fault for Flush {
     fn heal(&mut self, _stage: &Stage) {}
 }
 
-/// F15: `maxmemory` is below what is in use: only adding is refused.
+/// F15: `maxmemory` is below the memory in use, so that Redis refuses only commands that add data.
 pub(super) struct Full {
     length: Duration,
 }

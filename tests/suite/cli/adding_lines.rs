@@ -25,7 +25,7 @@ fn good_lines_go_in_and_bad_ones_are_told_with_their_number() {
         ("line 3: ", "JSON"),
         ("line 4: ", "did you mean \"command\""),
         ("line 5: ", "nope"),
-        ("line 6: ", "job a is there already"),
+        ("line 6: ", "job a exists already"),
     ];
     assert_eq!(told.len(), wanted.len(), "{told:?}");
     for (line, (start, word)) in told.iter().zip(wanted) {
@@ -48,7 +48,7 @@ fn what_is_doubtful_of_a_line_is_told_with_its_number_and_only_so_often() {
         ("line 1: ping_url: ", "{jobb}"),
         ("line 2: user: ", "no user \"no-such-user\" on this host"),
         ("line 4: job d ", "no time to come"),
-        ("line 3: not_while: ", "no job nobody is there"),
+        ("line 3: not_while: ", "no job nobody exists"),
     ];
     assert_eq!(each.len(), wanted.len(), "{told}");
     for (line, (start, word)) in each.iter().zip(wanted) {
@@ -61,11 +61,11 @@ fn what_is_doubtful_of_a_line_is_told_with_its_number_and_only_so_often() {
     let told = bench.ctl.run_with_input(&["add", "--stdin"], input.as_bytes()).good().stderr;
     assert_eq!(told.lines().count(), 21, "{told}");
     assert!(
-        told.contains("line 20: cwd: ") && told.ends_with("schedctl: warning: 680 more warnings of lines are not told\n"),
+        told.contains("line 20: cwd: ") && told.ends_with("schedctl: warning: 680 more warnings about lines are not shown\n"),
         "{told}"
     );
     let told = bench.ctl.run(&["add", "--name", "e", "--not-while", "nobody", "--", "x"]).good().stderr;
-    assert!(told.contains("--not-while: no job nobody is there"), "{told}");
+    assert!(told.contains("--not-while: no job nobody exists"), "{told}");
 }
 
 #[test]

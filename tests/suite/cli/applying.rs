@@ -88,7 +88,7 @@ fn what_is_no_longer_in_the_file_stays_and_is_named_until_it_is_pruned() {
     bench.ctl.run(&["apply", "f.toml"]).good();
     write(&bench, "f.toml", B);
     let kept = bench.ctl.run(&["apply", "f.toml"]).good();
-    assert!(kept.stdout.contains("- a ") && kept.stdout.contains("--prune takes it out"), "{kept:?}");
+    assert!(kept.stdout.contains("- a ") && kept.stdout.contains("--prune removes it"), "{kept:?}");
     assert!(kept.stdout.contains("- queue mail") && kept.stdout.contains("1 no longer in the file kept"), "{kept:?}");
     assert_eq!(names(&bench), ["a", "b"]);
     let differs = bench.ctl.run(&["diff", "f.toml", "--json"]);
@@ -161,10 +161,7 @@ fn an_applied_job_is_not_taken_out_by_hand_nor_by_another_source() {
     bench.ctl.run(&["cancel", "a"]).refused(4, &["the file applied as one", "apply it with --prune"]);
     bench.ctl.run(&["add", "--name", "a", "--", "x"]).refused(4, &["the file applied as one"]);
     let differs = bench.ctl.run(&["diff", "two.toml"]);
-    assert!(
-        differs.code == 1 && differs.stdout.contains("also in the file applied as one: the last change holds"),
-        "{differs:?}"
-    );
+    assert!(differs.code == 1 && differs.stdout.contains("also in the file applied as one: the last change wins"), "{differs:?}");
     bench.ctl.run(&["apply", "two.toml"]).good();
     assert_eq!(bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"]["every"], "2h");
     assert_eq!(bench.ctl.run(&["diff", "one.toml"]).code, 1);
@@ -214,7 +211,7 @@ fn a_node_and_an_applied_file_live_beside_each_other() {
     write(&bench, "o.toml", &A.replace("1h", "9h"));
     bench.ctl.run(&["apply", "o.toml"]).good();
     let overruled = bench.ctl.run(&["diff", "new.toml", "--node", "web1"]).good();
-    let wanted = "job a: the node said so already; the file applied as o changed it since, and that holds";
+    let wanted = "job a: the node applied this text before; the file applied as o changed the job since, and that change wins";
     assert!(overruled.stderr.contains(wanted) && overruled.stdout.is_empty(), "{overruled:?}");
     let document = bench.ctl.run(&["diff", "new.toml", "--node", "web1", "--json"]).good();
     assert_eq!(changes(&document)[0], ("a".to_owned(), "overruled".to_owned()));
@@ -239,7 +236,7 @@ fn what_a_file_changed_is_as_the_others_say_again_once_it_has_it_no_more() {
     let files = || bench.ctl.run(&["doctor"]).stdout;
     let warned = files();
     for what in ["a", "queue mail"] {
-        let wanted = "the files of apply:o, web1 have it otherwise";
+        let wanted = "the files of apply:o, web1 define it differently";
         assert!(warned.lines().any(|line| line.contains(what) && line.contains(wanted)), "{warned}");
     }
     write(&bench, "o.toml", "");
@@ -250,7 +247,7 @@ fn what_a_file_changed_is_as_the_others_say_again_once_it_has_it_no_more() {
         let limit = queues.as_array().unwrap().iter().find(|queue| queue["name"] == "mail").unwrap()["limit"].clone();
         Some(()).filter(|()| every == "1h" && limit == 2)
     });
-    assert!(files().contains("all that nodes read were taken, and none differ"), "{}", files());
+    assert!(files().contains("all files that nodes read were applied, and none differ"), "{}", files());
 }
 
 #[test]
@@ -263,10 +260,15 @@ fn a_job_that_is_live_as_no_file_says_is_told_until_one_of_them_is_applied_again
     write(&bench, "two.toml", "");
     bench.ctl.run(&["apply", "two.toml", "--prune"]).good();
     let told = bench.ctl.run(&["doctor"]).stdout;
-    assert!(told.contains("it is live as a file said that has it no more, and otherwise in the files of apply:one"), "{told}");
+    assert!(
+        told.contains(
+            "its live definition comes from a file that no longer has it, and the files of apply:one define it differently"
+        ),
+        "{told}"
+    );
     let applied = bench.ctl.run(&["apply", "one.toml"]).good();
     assert!(applied.stdout.contains("1 changed"), "{applied:?}");
     assert_eq!(bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"]["every"], "1h");
     let told = bench.ctl.run(&["doctor"]).stdout;
-    assert!(!told.contains("it is live as a file said"), "{told}");
+    assert!(!told.contains("its live definition comes from a file"), "{told}");
 }

@@ -40,17 +40,17 @@ fn a_window_is_made_up_for_once_and_the_schedule_is_left_alone() {
     assert!(bench.ctl.run(&["show", &claim.run.to_string()]).good().stdout.contains("backfill"));
     assert!(bench.ctl.run(&["show", "a"]).good().stdout.contains("schedctl cancel a --backfill"));
     let given_up = bench.ctl.run(&["cancel", "a", "--backfill"]).good();
-    assert!(given_up.stdout.contains("4 backfill runs of a given up"), "{given_up:?}");
+    assert!(given_up.stdout.contains("4 backfill runs of a cancelled"), "{given_up:?}");
     let told = bench.ctl.run(&["explain", "a", "--at", "2025-01-01T02:00:00Z"]).good().stdout;
     assert!(told.contains("It was to be made up for; that was given up by "), "{told}");
     let made_up = bench.ctl.run(&["explain", "a", "--at", "2025-01-01T00:00:00Z"]).good().stdout;
     assert!(!made_up.contains("given up"), "{made_up}");
     let nothing = bench.ctl.run(&["cancel", "a", "--backfill"]).good();
-    assert!(nothing.stdout.contains("nothing of a"), "{nothing:?}");
+    assert!(nothing.stdout.contains("a has no backfill runs to cancel"), "{nothing:?}");
     assert_eq!(shown()["next_due"], next);
     let text = bench.ctl.run(&["backfill", "a", "--from", FROM, "--to", TO]).good();
     assert!(text.stdout.contains("4 runs of a planted, one after the other"), "{text:?}");
-    assert!(text.stderr.contains("left out: 1 made up for before"), "{text:?}");
+    assert!(text.stderr.contains("left out: 1 backfilled before"), "{text:?}");
 }
 
 #[test]
@@ -107,11 +107,11 @@ fn a_window_that_is_none_and_a_job_without_one_are_refused() {
     bench.add(&["--name", "m", "--", "x"]);
     let run = |args: &[&str]| bench.ctl.run(&[&["backfill"], args].concat());
     bench.add(&["--name", "d", "--delay", "5m", "--", "x"]);
-    run(&["d", "--from", FROM]).refused(2, &["runs so long after the end of each run", "schedctl run d"]);
+    run(&["d", "--from", FROM]).refused(2, &["runs a delay after the end of each run", "schedctl run d"]);
     run(&["a"]).refused(2, &["--from"]);
     run(&["a", "--from", "soon"]).refused(2, &["--from", "how long ago"]);
-    run(&["a", "--from", FROM, "--to", "2090-01-01"]).refused(2, &["--to", "wanted a time that is past"]);
-    run(&["a", "--from", "2090-01-01"]).refused(2, &["--from", "wanted a time that is past"]);
+    run(&["a", "--from", FROM, "--to", "2090-01-01"]).refused(2, &["--to", "wanted a past time"]);
+    run(&["a", "--from", "2090-01-01"]).refused(2, &["--from", "wanted a past time"]);
     run(&["a", "--from", TO, "--to", FROM]).refused(2, &["is not before --to"]);
     run(&["a", "--from", FROM, "--to", FROM]).refused(2, &["is not before --to"]);
     run(&["a", "--from", FROM, "--max", "0"]).refused(2, &["--max"]);

@@ -378,7 +378,7 @@ fn a_notice_that_cannot_be_signed_is_told_by_its_job_and_by_doctor_while_it_is_t
     }
     // It says what it is and by whom.
     let shown = host.ctl.run(&["show", "a/on_failure"]).good().stdout;
-    assert!(shown.contains("source      what job a says of notices"), "{shown}");
+    assert!(shown.contains("source      the notices of job a"), "{shown}");
     let told = host.ctl.run(&["explain", id]).good().stdout;
     assert!(!told.contains("set with schedctl add"), "{told}");
 }

@@ -56,8 +56,8 @@ fn dead_letters_are_listed_newest_first_by_state_job_time_and_page() {
     }
     bench.ctl.run(&["history", "--dead", "--state", "succeeded"]).refused(2, &["succeeded", "timed_out"]);
     bench.ctl.run(&["history", "--state", "nosuch"]).refused(2, &["nosuch"]);
-    bench.ctl.run(&["history", "--since", "1h", "--until", "2h"]).refused(2, &["--since", "--until", "no run ends between"]);
-    bench.ctl.run(&["history", "--since", "2099-01-01"]).refused(2, &["--since", "wanted a time that is past"]);
+    bench.ctl.run(&["history", "--since", "1h", "--until", "2h"]).refused(2, &["--since", "--until", "no run can match"]);
+    bench.ctl.run(&["history", "--since", "2099-01-01"]).refused(2, &["--since", "wanted a past time"]);
     bench.ctl.run(&["history", "--limit", "-1"]).refused(2, &["-1"]);
     bench.ctl.run(&["history", "--limit", "many"]).refused(2, &["--limit", "many"]);
     bench.ctl.run(&["history", "--since", "whenever"]).refused(2, &["--since", "whenever"]);
@@ -85,7 +85,7 @@ fn those_a_filter_picks_are_retried_oldest_first_and_a_dry_run_changes_nothing()
 fn every_run_named_is_tried_and_what_cannot_be_is_said_with_what_to_do() {
     let (bench, [f, t, l, s]) = scene();
     let several = bench.ctl.run(&["retry", &f, &s, &t]);
-    several.refused(4, &[&s, "succeeded", &format!("schedctl rerun {s} does")]);
+    several.refused(4, &[&s, "succeeded", &format!("schedctl rerun {s} repeats its work")]);
     assert_eq!(several.stdout, format!("{f} is ready again\n{t} is ready again\n"));
     bench.ctl.run(&["retry", "l@1"]).refused(3, &[&format!("begins like {l}")]);
     bench.ctl.run(&["retry", "nosuch@1"]).refused(3, &["nosuch"]);
@@ -132,8 +132,8 @@ fn every_dead_letter_is_forgotten_only_when_that_is_surely_meant() {
     bench.ctl.run(&["purge", "--dead", "--dry-run"]).good();
     for answer in ["", "\n", "y\n", "schedd2\n"] {
         let asked = bench.ctl.answer_on_terminal(&["purge", "--dead"], answer);
-        assert!(asked.code == 2 && asked.stdout.contains("3 dead letters of namespace schedd would be forgotten"), "{asked:?}");
-        assert!(asked.stdout.contains("to go on write schedd: ") && asked.stdout.contains("nothing was forgotten"), "{asked:?}");
+        assert!(asked.code == 2 && asked.stdout.contains("3 dead letters of namespace schedd will be forgotten"), "{asked:?}");
+        assert!(asked.stdout.contains("type schedd to confirm: ") && asked.stdout.contains("nothing was forgotten"), "{asked:?}");
     }
     assert_eq!(bench.ctl.run(&["stats", "--json"]).json()["dead"], 3);
     let asked = bench.ctl.answer_on_terminal(&["purge", "--dead"], "schedd\n");

@@ -99,7 +99,7 @@ fn the_jobs_of_a_file_come_as_if_it_were_applied_now() {
     let times = alone.run(&["next", "--file", "jobs.toml", "-n", "3", "--json", "--long"]).good().json();
     let of = |job: &str| times.as_array().unwrap().iter().filter(|time| time["job"] == job).collect::<Vec<_>>();
     assert_eq!(of("ends").len(), 2, "{times}");
-    assert_eq!(of("waits")[0]["notes"][0], "counted from now; the one after it comes after its end");
+    assert_eq!(of("waits")[0]["notes"][0], "counted from now; the next one comes after the end of this run");
     assert_eq!((of("waits").len(), of("both").len()), (1, 3), "{times}");
     let is_from_now = |time: &&&Value| time["notes"][0].as_str().is_some_and(|note| note.starts_with("counted from now"));
     assert!(of("both").iter().filter(is_from_now).count() >= 2, "of three times within three hours one may be midnight: {times}");
@@ -236,7 +236,7 @@ fn a_job_runs_by_its_own_rule_for_clock_changes_and_its_own_h() {
     bench.add(&["--name", "beat", "--cron", "@every 90s", "--", "x"]);
     assert_eq!(bench.ctl.run(&["show", "beat", "--json"]).json()["schedule"], "every 1m30s");
     bench.add(&["--name", "boot", "--cron", "@reboot", "--", "x"]);
-    bench.ctl.run(&["next", "boot"]).refused(2, &["job boot comes at no time of a clock"]);
+    bench.ctl.run(&["next", "boot"]).refused(2, &["job boot has no times of a clock"]);
     assert_eq!(bench.ctl.run(&["show", "boot", "--json"]).json()["state"], "scheduled");
-    bench.ctl.run(&["next", "@reboot"]).refused(2, &["at no time of a clock"]);
+    bench.ctl.run(&["next", "@reboot"]).refused(2, &["has no times of a clock"]);
 }

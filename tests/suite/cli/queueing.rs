@@ -34,7 +34,7 @@ fn bad_input_changes_nothing_and_says_what_is_wanted() {
         (&["queue", "set", "mail", "rate=100"], 2, "rate: rate \"100\" has no /"),
         (&["queue", "set", "mail", "burst=3"], 2, "burst: burst says how many of a rate"),
         (&["queue", "set", "mial", "limit=3"], 3, "no queue mial in namespace schedd: did you mean mail?"),
-        (&["queue", "pause", "zebra"], 3, "no queue zebra in namespace schedd: schedctl queues lists those there are"),
+        (&["queue", "pause", "zebra"], 3, "no queue zebra in namespace schedd: schedctl queues lists the queues"),
         (&["queue", "pause", "No Such"], 2, "queue name \"No Such\" is not valid"),
     ] {
         let found = ctl.run(words);
@@ -145,10 +145,10 @@ fn a_group_that_jobs_name_and_no_file_has_any_more_is_listed_and_told_by_doctor(
     until("no file has it", LONG, || Some(()).filter(|()| groups()[0]["declared"] == false));
     assert_eq!((&groups()[0]["group"], &groups()[0]["mode"]), (&json!("g"), &json!("exclusive")));
     let table = ctl.run(&["groups"]).good().stdout;
-    assert!(table.contains("exclusive (by default: no file has it)"), "{table}");
+    assert!(table.contains("exclusive (by default: no file declares it)"), "{table}");
     let told = ctl.run(&["doctor"]).stdout;
     assert!(
-        told.contains("no file has it, and 2 jobs have it (a, b): exclusive, by default") && told.contains("[groups.g]"),
+        told.contains("no file declares it, and 2 jobs have it (a, b): exclusive, by default") && told.contains("[groups.g]"),
         "{told}"
     );
     for name in ["a", "b"] {
@@ -170,10 +170,10 @@ fn a_job_nobody_has_in_not_while_is_told_by_check_and_by_doctor() {
     assert!(checked.stderr.contains(wanted) && checked.stderr.matches("not_while").count() == 1, "{checked:?}");
     ctl.run(&["apply", &file]).good();
     let told = ctl.run(&["doctor"]).stdout;
-    assert!(told.contains("no job is called so, and 1 job names it in not_while (a)"), "{told}");
+    assert!(told.contains("no such job exists, but 1 job names it in not_while (a)"), "{told}");
     ctl.run(&["add", "--name", "bakcup", "--shell", "true"]).good();
     let told = ctl.run(&["doctor"]).stdout;
-    assert!(!told.contains("no job is called so"), "{told}");
+    assert!(!told.contains("no such job exists"), "{told}");
 }
 
 #[test]
@@ -184,13 +184,13 @@ fn settings_that_cannot_be_read_are_told_by_doctor() {
     let _: i64 =
         redis::cmd("HSET").arg("{schedd}:queue:default").arg("limit").arg("many").query(&mut redis.connection()).unwrap();
     let doctor = ctl.run(&["doctor"]).stdout;
-    assert!(doctor.contains("what is kept of its limit cannot be read and counts as not set"), "{doctor}");
+    assert!(doctor.contains("its stored limit cannot be read and counts as not set"), "{doctor}");
     for (key, field, value) in [("group:y", "mode", "foo"), ("group:y", "gap_ms", "abc"), ("groups", "y", "alternate")] {
         let _: i64 =
             redis::cmd("HSET").arg(format!("{{schedd}}:{key}")).arg(field).arg(value).query(&mut redis.connection()).unwrap();
     }
     let told = ctl.run(&["doctor"]).stdout;
-    assert!(told.contains("group y") && told.contains("what is kept of its mode, gap cannot be read"), "{told}");
+    assert!(told.contains("group y") && told.contains("its stored mode, gap cannot be read"), "{told}");
     assert_eq!(queue(&ctl, "default")["limit"], Value::Null);
 }
 
@@ -209,13 +209,13 @@ fn a_queue_is_unserved_if_no_node_serves_it_and_of_runs_that_want_labels_nobody_
     add("c", "default", "true");
     until("nobody takes it", LONG, || (queue(&ctl, "mail")["state"] == "unserved").then_some(()));
     let default = queue(&ctl, "default");
-    let why = "requires gpu: no node that runs and serves its queue carries it";
+    let why = "requires gpu: no running node that serves its queue has it";
     assert_eq!(default["state"], "open", "a node serves it: {default}");
     assert_eq!(default["untaken"], json!([{"runs": 2, "requires": ["gpu"], "why": why}]));
-    assert_eq!(queue(&ctl, "mail")["untaken"][0]["why"], "no node that runs serves queue mail");
+    assert_eq!(queue(&ctl, "mail")["untaken"][0]["why"], "no running node serves queue mail");
     let table = ctl.run(&["queues"]).good().stdout;
     let line = table.lines().find(|line| line.starts_with("default")).unwrap();
-    assert!(line.contains(" open ") && line.ends_with(&format!("nobody takes 2 runs: {why}")), "{table}");
+    assert!(line.contains(" open ") && line.ends_with(&format!("no node takes 2 runs: {why}")), "{table}");
     std::fs::write(node.jobs_file(), "[daemon]\nlabels = [\"gpu\"]\n[queues.mail]\n").unwrap();
     node.hup();
     until("all are taken", LONG, || {

@@ -219,7 +219,7 @@ fn history_of_a_name_nobody_knows_is_refused_and_of_a_job_that_never_ran_empty()
     assert_eq!(bench.ctl.run(&["history", "a", "--json"]).good().json(), serde_json::json!([]));
     for (words, wanted) in [
         (&["a"][..], "no runs of a\n"),
-        (&["a", "--state", "failed"], "no runs of a that the filters let through\n"),
+        (&["a", "--state", "failed"], "no runs of a that the filters select\n"),
         (&["--dead"], "no dead letters\n"),
         (&["a/on_failure"], "no runs of a/on_failure\n"),
         (&["a", "--quiet"], ""),
@@ -316,7 +316,7 @@ fn logs_give_each_stream_its_own_way_and_say_what_was_dropped() {
     }
     bench.ctl.run(&["logs", "a@5"]).refused(3, &["no run a@5"]);
     bench.ctl.run(&["logs", &claim.run.to_string(), "--attempt", "2"]).refused(3, &["no attempt 2"]);
-    bench.ctl.run(&["logs", claim.run.job().as_str(), "--attempt", "2"]).refused(3, &["attempt 2", "most of one are 1"]);
+    bench.ctl.run(&["logs", claim.run.job().as_str(), "--attempt", "2"]).refused(3, &["attempt 2", "the highest number is 1"]);
     bench.ctl.run(&["logs", &claim.run.to_string(), "--attempt", "0"]).refused(2, &["--attempt"]);
 }
 

@@ -34,11 +34,11 @@ fn a_node_finds_what_does_not_agree_says_it_once_and_no_more_when_it_is_mended()
     let _: () = redis.connection().del("{schedd}:due:default").unwrap();
     assert_eq!(turn(&redis)["findings"], 1);
     assert_eq!(turn(&redis)["findings"], 1);
-    assert_eq!(node.log().matches("The books do not agree").count(), 1, "{}", node.log());
+    assert_eq!(node.log().matches("Consistency check failed").count(), 1, "{}", node.log());
     node.wait_for_log("rule=not_due");
     Schedctl::on(&redis).run(&["doctor", "--fix"]).good();
     assert_eq!(turn(&redis)["findings"], 0);
-    node.wait_for_log("The books agree again");
+    node.wait_for_log("The consistency check passes again");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_node_also_finds_wrong_counters_spoilt_fields_and_keys_that_no_index_names()
     let _: i64 = connection.del(&["{schedd}:run:a@5", "{schedd}:of_another"][..]).unwrap();
     Schedctl::on(&redis).run(&["doctor", "--fix"]).good();
     assert_eq!(turn(&redis)["findings"], 0);
-    node.wait_for_log("The books agree again");
+    node.wait_for_log("The consistency check passes again");
 }
 
 #[test]

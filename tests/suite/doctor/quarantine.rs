@@ -114,7 +114,7 @@ fn what_is_in_quarantine_is_warned_of_until_a_person_discards_it_and_then_it_is_
     ctl.run(&["doctor", "--discard", "all"]).refused(2, &["every entry in the quarantine of namespace schedd", "--yes"]);
     let asked = ctl.answer_on_terminal(&["doctor", "--discard", "all"], "y\n");
     assert!(
-        asked.code == 2 && asked.stdout.contains("2 entries of quarantine of namespace schedd would be discarded"),
+        asked.code == 2 && asked.stdout.contains("2 entries of quarantine of namespace schedd will be discarded"),
         "{asked:?}"
     );
     assert!(asked.stdout.contains("nothing was discarded"), "{asked:?}");
@@ -123,12 +123,12 @@ fn what_is_in_quarantine_is_warned_of_until_a_person_discards_it_and_then_it_is_
     assert!(asked.code == 0 && asked.stdout.contains("2 entries of quarantine discarded"), "{asked:?}");
     put("d@99");
     let _: i64 = redis.connection().hset("{schedd}:totals", "quarantine_dropped", 4).unwrap();
-    assert!(ctl.run(&["doctor"]).good().stdout.contains("4 entries found no room"));
+    assert!(ctl.run(&["doctor"]).good().stdout.contains("4 entries did not fit"));
     let gone = ctl.run(&["doctor", "--discard", "all", "--yes", "--json"]).good().json();
     assert_eq!((&gone["discarded"][0]["name"], &gone["dropped"]), (&json!("d@99"), &json!(4)));
     let told = ctl.run(&["doctor"]).good().stdout;
     assert!(
-        told.contains("d@99 of {schedd}:due:default at ") && told.contains("; 3 before it") && !told.contains("no room"),
+        told.contains("d@99 of {schedd}:due:default at ") && told.contains("; 3 before it") && !told.contains("did not fit"),
         "{told}"
     );
     let document = ctl.run(&["doctor", "--json"]).good().json();

@@ -150,7 +150,7 @@ fn data_lost_of_late_is_a_warning_that_says_what_and_how_to_see_more_and_after_a
         let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
         texts.into_iter().any(|text| text.contains("\"n\":\"a\"")).then_some(())
     });
-    assert_eq!(row(&ctl), (json!("ok"), json!("none: no node ever missed data")));
+    assert_eq!(row(&ctl), (json!("ok"), json!("none: no node ever found data missing")));
     let () = redis::cmd("FLUSHALL").query(&mut redis.connection()).unwrap();
     let (_, text) = until("the loss is told", LONG, || Some(row(&ctl)).filter(|(level, _)| *level == "warn"));
     let text = text.as_str().unwrap().to_owned();

@@ -1,4 +1,5 @@
-//! The model proves itself: each rule, broken, breaks the promise it is there for, and the way to it is found.
+//! The proof of the model itself: each rule, when broken, breaks the promise it protects, and the
+//! search finds the way.
 
 use schedd::domain::job::Delivery;
 

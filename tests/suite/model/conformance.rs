@@ -1,7 +1,8 @@
-//! Ties the model to the code: random walks through it are replayed against the real scripts in a real Redis, and after every
-//! step both must hold the same and have answered the same.
+//! The comparison of the model with the code, on random walks through the model.
+//! Each walk is replayed against the real scripts in a real Redis.
+//! After every step both must have the same content and have given the same answer.
 //!
-//! `SCHEDD_MODEL_SEED=N` replays the one walk whose seed a failure named.
+//! `SCHEDD_MODEL_SEED=N` replays the single walk whose seed a failure named.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -18,7 +19,7 @@ use crate::support::cases::cases;
 const WALKS: u32 = 300;
 const STEPS: usize = 40;
 
-/// The replies the walks must meet, all together.
+/// The replies that the walks must meet, all together.
 const WORDS: [&str; 21] = [
     "Planted",
     "Claimed",
@@ -43,7 +44,8 @@ const WORDS: [&str; 21] = [
     "Stale",
 ];
 
-/// The configuration of a walk: everything may go wrong, under some overlap rule and delivery.
+/// Returns the configuration of a walk: every fault may happen, under some overlap rule and
+/// delivery.
 fn rules_of(random: &mut fastrand::Rng) -> Rules {
     let overlaps = [Overlap::Skip, Overlap::Queue { max: 1 }, Overlap::Replace, Overlap::Allow];
     let may = Budget {
@@ -69,7 +71,7 @@ fn rules_of(random: &mut fastrand::Rng) -> Rules {
     }
 }
 
-/// One walk; gives the words it met.
+/// Makes one walk and returns the replies it met.
 async fn walk(real: &mut Real, seed: u64) -> BTreeSet<String> {
     let mut random = fastrand::Rng::with_seed(seed);
     let rules = rules_of(&mut random);
@@ -114,7 +116,7 @@ async fn the_scripts_do_what_the_model_does_on_random_walks_through_it() {
     let mut met = BTreeSet::new();
     for seed in first..first + u64::from(cases(WALKS)) {
         met.append(&mut walk(&mut real, seed).await);
-        // Many commands: not after every walk.
+        // The check makes many commands, so it does not follow every walk.
         if seed % 20 == 0 {
             real.assert_sound();
         }

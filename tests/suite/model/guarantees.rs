@@ -1,4 +1,5 @@
-//! The promises hold in every state that can be reached; where one needs a condition, it breaks without it.
+//! The promises, checked in every reachable state. A promise that needs a condition breaks without
+//! it.
 
 use std::time::Instant;
 
@@ -11,7 +12,8 @@ use super::search::{Violation, explore};
 const QUEUE: Overlap = Overlap::Queue { max: 1 };
 const NONE: Budget = Rules::CALM.may;
 
-/// Visits all states and fails with the trace if a promise is broken or the states are fewer than `floor`.
+/// Visits all states. Fails with the trace if a promise is broken, or if there are at most `floor`
+/// states.
 #[track_caller]
 fn assert_holds(what: &str, rules: Rules, properties: &[Property], floor: usize) {
     let start = Instant::now();
@@ -24,7 +26,7 @@ fn assert_holds(what: &str, rules: Rules, properties: &[Property], floor: usize)
     }
 }
 
-/// Fails unless there is a way to break the promise, which is shown.
+/// Fails unless the search finds a way to break the promise, and prints that way.
 #[track_caller]
 pub(super) fn assert_breaks(what: &str, rules: Rules, property: Property) {
     match explore(&rules, &[property]) {
@@ -37,7 +39,7 @@ pub(super) fn assert_breaks(what: &str, rules: Rules, property: Property) {
     }
 }
 
-/// All promises but these.
+/// Returns all promises except these.
 fn all_but(left_out: &[Property]) -> Vec<Property> {
     Property::ALL.into_iter().filter(|property| !left_out.contains(property)).collect()
 }
@@ -105,7 +107,7 @@ fn every_promise_holds_for_dead_runs_that_a_person_retries() {
 #[test]
 fn every_promise_holds_for_a_job_that_is_removed_and_added_again() {
     for overlap in [Overlap::Skip, Overlap::Replace, Overlap::Allow, QUEUE] {
-        // Under `allow` a crash as well makes ten times as many states.
+        // Under `allow` a crash as well gives ten times as many states.
         let crashes = u8::from(overlap != Overlap::Allow);
         for may in [Budget { removals: 1, failures: 1, crashes, ..NONE }, Budget { removals: 1, losses: 1, ..NONE }] {
             assert_holds(&format!("readded, {overlap:?}"), Rules { overlap, may, ..Rules::CALM }, &Property::ALL, 1_000);
@@ -153,8 +155,9 @@ fn a_frozen_host_may_overlap_but_its_end_is_refused_and_nothing_is_lost() {
     assert_breaks("a frozen host", rules, Property::OneOfAJob);
 }
 
-/// What a failover takes with the tail. The rest holds: fences go on rising, so a stale end is refused; the cron job goes on;
-/// every run the new primary knows comes to its end.
+/// The promises that a failover with a lost tail breaks.
+/// The others hold: fences go on rising, so a stale end is refused; the cron job goes on.
+/// Every run that the new primary knows comes to its end.
 const LOST_WITH_THE_TAIL: [Property; 6] = [
     Property::NothingLost,
     Property::OneResult,

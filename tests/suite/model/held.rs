@@ -1,4 +1,5 @@
-//! What a walk's Redis holds, in lines that are the same for the model and for the real one if both hold the same.
+//! The content of a walk's Redis as lines. The lines of the model and of the real Redis are equal
+//! if the contents are.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -12,7 +13,7 @@ use super::redis::{ONCE, Redis, Verdict};
 use super::state::State;
 
 impl Real {
-    /// What the model holds, as lines.
+    /// Returns the content of the model as lines.
     pub(super) fn wanted(&self, redis: &Redis) -> String {
         let mut text = String::new();
         for run in State::runs(&self.rules) {
@@ -36,7 +37,7 @@ impl Real {
         )
     }
 
-    /// The same of what the real Redis holds.
+    /// Returns the content of the real Redis as lines.
     pub(super) fn held(&mut self) -> String {
         let runs: Vec<usize> = State::runs(&self.rules).collect();
         let mut pipeline = redis::pipe();
@@ -86,7 +87,7 @@ fn line(
     )
 }
 
-/// What a run's hash says, in the words of [`line`].
+/// Returns the content of a run's hash, in the form of [`line`].
 fn record_line(record: &HashMap<String, String>) -> String {
     let Some(state) = record.get("state") else { return String::new() };
     let number = |field: &str| record.get(field).and_then(|text| text.parse().ok());
@@ -97,7 +98,7 @@ fn record_line(record: &HashMap<String, String>) -> String {
     line(state.parse().unwrap(), counts, fence("fence"), settled.as_ref(), by.as_deref())
 }
 
-/// A verdict as `finish_run` writes it down.
+/// Returns a verdict as `finish_run` stores it.
 fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Succeeded => "succeeded",

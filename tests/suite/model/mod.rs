@@ -1,18 +1,26 @@
-//! The protocol as a small model, every state of it visited: two nodes, a cron job and a one-shot, and a fault at any step.
+//! The claim protocol as a small model whose every state is visited.
+//! It has two nodes, a cron job and a one-shot, and a fault at any step.
 //!
-//! - [`redis`] is what Redis holds, [`scripts`] what each script does to it; [`state`] adds nodes, keepers and calls on their
-//!   way; [`steps`] is what can happen next, [`taking`] what it does; [`rules`] says which policies, how many faults, and which
-//!   rule is broken if one is.
-//! - [`search`] visits all of it, nearest first; [`properties`] are the promises. A promise that is broken is told with the
-//!   shortest way there, one step a line, each with the word the script answered ([`told`]).
-//! - A person may remove the cron job and add it again under its name, with the same definition or another.
-//! - Left out: what else changes a job or needs its clock (edits, pauses, `max_age`, runs freed because the rule became `allow`), and
-//!   manual runs. The script tests have those.
-//! - A lease may run out at any step. That one step stands for a pause, a stopped process, a skewed clock and a partition.
-//! - [`guarantees`] holds the promises against the rules as they are, [`broken`] shows that the model sees each broken rule, and
-//!   [`conformance`] walks through the model at random and holds the real scripts in a real Redis ([`real`], [`held`]) against it.
+//! - [`redis`] is the content of Redis, and [`scripts`] is what each script does to it.
+//! - [`state`] adds nodes, keepers and calls that are still on their way.
+//! - [`steps`] lists what can happen next, and [`taking`] does it.
+//! - [`rules`] sets the policies, the number of faults, and the rule that is broken, if any.
+//! - [`search`] visits all states, nearest first; [`properties`] are the promises.
+//! - A broken promise is reported with the shortest way to it, one step a line, each with the
+//!   script's reply ([`told`]).
+//! - An operator may remove the cron job and add it again under its name, with the same definition
+//!   or another.
+//! - Not in the model: other changes of a job and whatever needs its clock (edits, pauses,
+//!   `max_age`, runs freed because the rule became `allow`), and manual runs. The script tests
+//!   cover them.
+//! - A lease may run out at any step. This step stands for a pause, a stopped process, a skewed
+//!   clock and a partition.
+//! - [`guarantees`] checks the promises under the real rules; [`broken`] shows that the model
+//!   notices each broken rule.
+//! - [`conformance`] walks through the model at random, and compares the real scripts in a real
+//!   Redis ([`real`], [`held`]) with it.
 //!
-//! `cargo test --test suite model -- --nocapture` shows how many states each configuration has.
+//! `cargo test --test suite model -- --nocapture` prints how many states each configuration has.
 
 mod broken;
 mod conformance;

@@ -1,4 +1,4 @@
-//! What schedd promises, as things that can be said of a state.
+//! The promises of schedd, as properties of a state.
 
 use schedd::domain::job::Overlap;
 
@@ -6,34 +6,34 @@ use super::redis::{ONCE, RUNS};
 use super::rules::Rules;
 use super::state::State;
 
-/// A promise.
+/// A promise of schedd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Property {
-    /// A run that was planted is due, waits, is leased or is over: nothing forgets it.
+    /// No planted run is lost: it is due, waits, has a lease, or is over.
     NothingLost,
-    /// Each final state is final, but for a dead run that a person retries: one end of a run is taken, and one more for each
-    /// such retry.
+    /// A final state is final, except for a dead run that an operator retries.
+    /// One end of a run is accepted, and one more for each such retry.
     OneResult,
-    /// No end is taken under a fence that is not the run's own.
+    /// No end is accepted under a fence other than the run's own.
     NoStaleEnd,
-    /// A dead run comes back only as often as a person asks.
+    /// A dead run comes back only as often as an operator asks.
     RetriedAsAsked,
-    /// An at-most-once run starts once, and once more each time a person retries it.
+    /// An at-most-once run starts once, and once more for each retry by an operator.
     OneStart,
-    /// A run starts again only after something went wrong: as often as things did.
+    /// A run starts again only after a fault: at most once for each fault.
     StartsHaveCauses,
-    /// Two attempts of one run are never executed at once.
+    /// Two attempts of one run never execute at the same time.
     NoOverlap,
-    /// Two runs of a job are never executed at once, unless its overlap rule is `allow`.
+    /// Two runs of a job never execute at the same time, unless its overlap rule is `allow`.
     OneOfAJob,
     /// No run is planted twice.
     PlantedOnce,
-    /// Once a run of a cron job has a record, the one after it is known.
+    /// If a run of a cron job has a record, the next run is known.
     SuccessorPlanted,
-    /// No run is claimed with the definition of another job of its name than the one that planted it, but for one that has begun
-    /// and goes on with the same definition.
+    /// A run is claimed only with the definition of the job that planted it.
+    /// A run that has begun may go on if the definition is the same.
     OwnDefinition,
-    /// If nothing goes wrong any more, every run comes to its end.
+    /// Every run comes to its end if no more faults happen.
     EveryRunEnds,
 }
 
@@ -53,7 +53,7 @@ impl Property {
         Self::EveryRunEnds,
     ];
 
-    /// Whether it holds in `state`; what is said of the future is judged by the search.
+    /// Returns true if the promise holds in `state`. The search judges promises about the future.
     pub(super) fn holds(self, state: &State, rules: &Rules) -> bool {
         let (redis, seen) = (&state.redis, &state.seen);
         let is_taken = |run| state.nodes.iter().any(|node| node.taken.map(usize::from) == Some(run));
@@ -89,7 +89,7 @@ impl Property {
 }
 
 impl State {
-    /// Every run Redis is to know of is over.
+    /// Returns true if every run that Redis must know is over.
     pub(super) fn is_settled(&self, rules: &Rules) -> bool {
         let once = &self.redis.runs[ONCE];
         self.redis.runs[..rules.occurrences].iter().all(super::redis::Run::is_over) && (once.is_over() || !once.is_known())

@@ -1,6 +1,8 @@
-//! The real scripts beside the model: makes the model's calls through the store. What Redis holds then is told by `held`.
+//! The real scripts beside the model: the model's calls, made through the store. The module `held`
+//! compares the content.
 //!
-//! The model counts fences; here each is the one the real claim was answered, and they must rise as the model's do.
+//! The model counts fences from 1. Here each of them stands for the fence that the real claim got.
+//! The real fences must rise as the model's do.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,17 +25,18 @@ use crate::scripts::recovering::recovery;
 use crate::scripts::removing::removal;
 use crate::scripts::world::{LEASE, World, definition, queue, run_of, successor, t, token};
 
-/// A real Redis, and what ties its fences and leases to those of the walk under way.
+/// A real Redis, and the mapping of the model's fences and leases to its own.
 pub(super) struct Real {
     pub(super) world: World,
     pub(super) connection: Connection,
     pub(super) rules: Rules,
-    /// Of each job, by the model's number: a call on its way has it also after the job is gone or added again.
+    /// The revision of each job by the model's number. A late call uses it after the job is removed
+    /// or added again.
     revs: HashMap<(&'static str, u8), Rev>,
     calls: i64,
-    /// The walk's fences, from the model's 1 on.
+    /// The real fences of the walk; the model's fence 1 is the first.
     fences: Vec<Fence>,
-    /// The end each lease had when it was watched, by run, fence and the model's end.
+    /// The end of each lease when it was watched, by run, fence and the model's end.
     watched: HashMap<(usize, u8, u8), String>,
     replica: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -42,7 +45,7 @@ pub(super) fn job_of(run: usize) -> &'static str {
     if run == ONCE { "once" } else { "cron" }
 }
 
-/// When a run is due, in ms from zero.
+/// Returns the due time of a run, in ms from zero.
 fn due_of(run: usize) -> i64 {
     if run == ONCE { 0 } else { i64::try_from(run).unwrap() * 1000 }
 }
@@ -67,7 +70,7 @@ impl Real {
         }
     }
 
-    /// An empty Redis with the cron job's first run planted.
+    /// Empties Redis and plants the cron job's first run.
     pub(super) async fn begin(&mut self, rules: &Rules) {
         self.world.server::<()>(&["FLUSHALL"]);
         self.world.plant("cron", 0).await;
@@ -82,7 +85,7 @@ impl Real {
         self.world.assert_sound();
     }
 
-    /// Notes the end of a lease as one who watches it sees it.
+    /// Records the end of a lease, as a node that watches it sees it.
     pub(super) fn watch(&mut self, redis: &Redis, run: usize) {
         let Some(lease) = redis.runs[run].lease else { return };
         let member = format!("{}#{}", id(run), self.fence(lease.fence));
@@ -100,7 +103,7 @@ impl Real {
         self.replica = keys.into_iter().map(dump).collect();
     }
 
-    /// `redis` is what the model's replica holds.
+    /// Replaces the data by the replica's. `redis` is the content of the model's replica.
     pub(super) fn fail_over(&mut self, redis: &Redis) {
         let mut pipeline = redis::pipe();
         pipeline.cmd("FLUSHALL").ignore();
@@ -108,7 +111,7 @@ impl Real {
             pipeline.cmd("RESTORE").arg(key).arg(0).arg(value).ignore();
         }
         pipeline.query::<()>(&mut self.connection).unwrap();
-        // Renewals in the lost tail moved the ends, which the model does not count.
+        // Renewals in the lost tail moved the ends of leases, which the model does not count.
         State::runs(&self.rules).for_each(|run| self.watch(redis, run));
     }
 
@@ -116,10 +119,12 @@ impl Real {
         self.fences[usize::from(fence) - 1]
     }
 
-    /// Makes the model's `call`, which the model answered `reply` and after which it is `after`; gives the real answer.
+    /// Makes the model's `call` and returns the real answer.
+    /// `reply` is the model's answer, and `after` the model's content after the call.
     pub(super) async fn call(&mut self, call: Call, reply: Reply, after: &Redis) -> Reply {
         self.calls += 1;
-        // Past every due time, and later with each call, so that a renewed lease is seen to have moved.
+        // The time is past every due time and later with each call, so that a renewal changes the
+        // end of a lease.
         let store = self.world.at(20_000 + self.calls);
         match call {
             Call::Add => {
@@ -179,7 +184,7 @@ impl Real {
         }
     }
 
-    /// Adds the cron job again, with the run the model planted.
+    /// Adds the cron job again, with the run that the model planted.
     async fn readd(&mut self, store: &Store, is_same: bool, after: &Redis) -> Reply {
         let former = self.world.job("cron").await;
         let order = ApplyOrder {
@@ -192,7 +197,7 @@ impl Real {
         Reply::Planted
     }
 
-    /// When the one after a run is due, as the engine computes it.
+    /// Returns the due time of the run after `run`, as the engine computes it.
     fn due_after(&self, run: usize) -> Option<i64> {
         (run + 1 < self.rules.occurrences).then(|| due_of(run + 1))
     }
@@ -248,7 +253,8 @@ impl Real {
             claimed_at: t(0),
             places: Vec::new(),
         };
-        // As its claim answered it, for nobody else writes it while the lease is held.
+        // The count in the record is the one its claim answered: nobody else writes it while the
+        // lease is held.
         let unclear: Option<u8> = self.world.raw("HGET", &format!("run:{}", claim.run), &["unclear"]);
         let facts = [("unclear", verdict.unclear_after(unclear.unwrap_or(0)).to_string())];
         let verdict = match verdict {

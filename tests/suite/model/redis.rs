@@ -1,40 +1,41 @@
-//! What Redis holds in the model, the calls made of it and the words it answers.
+//! The content of Redis in the model, the calls of its scripts and their replies.
 //!
-//! Times are left out. A run in `due` is ripe, and that a lease has run out is a mark that a step sets.
+//! The model has no times. A run in `due` is ready, and a step marks a lease as run out.
 
 use schedd::domain::run::RunState;
 
-/// The runs of the model: occurrences of one cron job, and last a one-shot.
+/// The runs of the model: the occurrences of one cron job, and last a one-shot.
 pub(super) const RUNS: usize = 4;
 /// The one-shot's run.
 pub(super) const ONCE: usize = RUNS - 1;
-/// Recoveries in a row after which a run is poison. The daemon's 3 would only make more states.
+/// The recoveries in a row after which a run fails as poison. The daemon's 3 would only give more
+/// states.
 pub(super) const POISON: u8 = 2;
 
-/// All of a namespace that the scripts of the model touch.
+/// The part of a namespace that the model's scripts touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Redis {
     pub(super) runs: [Run; RUNS],
     pub(super) cron: Job,
-    /// The cron job's one planted run.
+    /// The cron job's planned run.
     pub(super) pending: Option<u8>,
-    /// Whether the one-shot's run is planted and not yet claimed.
+    /// True if the one-shot's run is planted and not yet claimed.
     pub(super) is_once_pending: bool,
-    /// Whether the one-shot is over.
+    /// True if the one-shot is over.
     pub(super) is_once_over: bool,
 }
 
-/// The cron job's record. Its revs count from 1.
+/// The cron job's record. Its revisions count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Job {
-    /// The rev it was added at: nothing edits it.
+    /// The revision at which the job was added; nothing edits it.
     pub(super) rev: u8,
-    /// The rev of the first job of this name, of those in a row with this definition.
+    /// The revision of the first job in the unbroken row of jobs with this name and definition.
     pub(super) same_since: u8,
     pub(super) is_removed: bool,
 }
 
-/// One run's place in the indexes, and its record.
+/// The indexes that have one run, and its record.
 #[expect(clippy::struct_excessive_bools, reason = "one for each index there is")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Run {
@@ -50,29 +51,29 @@ pub(super) struct Run {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Lease {
     pub(super) fence: u8,
-    /// Stands for its end: moved by a renewal that matters.
+    /// A number for the lease's end. Only a renewal that matters changes it.
     pub(super) end: u8,
-    /// Somebody has watched it unchanged for its whole length.
+    /// True if a node has watched the lease unchanged for its whole length.
     pub(super) has_run_out: bool,
 }
 
-/// What the hash of a run says.
+/// The content of a run's hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Record {
     pub(super) state: RunState,
     pub(super) attempt: u8,
-    /// 0 = never claimed.
+    /// The last fence; 0 if the run was never claimed.
     pub(super) fence: u8,
     pub(super) claim: Token,
     pub(super) settled: Option<(u8, Verdict)>,
     pub(super) recoveries: u8,
-    /// Answers in a row of its `done_check` that were none.
+    /// The number of unclear answers of its `done_check` in a row.
     pub(super) unclear: u8,
-    /// The rev of its job it was last claimed at; 0 = never, or it is the one-shot's.
+    /// The revision of its job at its last claim; 0 if there was none, or for the one-shot.
     pub(super) rev: u8,
 }
 
-/// Who claimed, and the call it did so by. Number 0 is a call nobody repeats.
+/// The name of a claim: who made it, and by which call. Number 0 is a call that nobody repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Token {
     pub(super) node: u8,
@@ -80,30 +81,30 @@ pub(super) struct Token {
     pub(super) number: u8,
 }
 
-/// How an attempt is said to have ended.
+/// The verdict that a node reports of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Verdict {
     Succeeded,
     Cancelled,
-    /// Dead: no attempt follows.
+    /// The run is dead: no attempt follows.
     Failed,
-    /// At-most-once, stopped with its node.
+    /// An at-most-once run that was stopped with its node.
     Lost,
     Retry,
     Release,
-    /// Its `done_check` gave no clear answer and is asked again; nothing was started.
+    /// The `done_check` gave no clear answer and is asked again; nothing was started.
     AskLater,
 }
 
 /// A call of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Call {
-    /// `apply_job` of the one-shot.
+    /// Adds the one-shot by `apply_job`.
     Add,
     Claim {
         run: u8,
         token: Token,
-        /// Of its job as it was read.
+        /// The revision of its job, as read.
         rev: u8,
     },
     Renew {
@@ -127,26 +128,26 @@ pub(super) enum Call {
     Cancel {
         run: u8,
     },
-    /// `retry_run` of a dead run, under the fence that was read.
+    /// Retries a dead run by `retry_run`, under the fence that was read.
     Retry {
         run: u8,
         fence: u8,
-        /// Of its job as it was read.
+        /// The revision of its job, as read.
         rev: u8,
     },
-    /// `remove_job` of the cron job.
+    /// Removes the cron job by `remove_job`.
     Remove,
-    /// `apply_job` of a cron job under the name of the removed one.
+    /// Adds a cron job by `apply_job` under the name of the removed one.
     Readd {
         is_same: bool,
     },
-    /// Broken claim only: the first of two calls.
+    /// Makes the first of two calls of the broken claim.
     Zrem {
         run: u8,
     },
 }
 
-/// The word a script answers.
+/// The reply of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reply {
     Planted,
@@ -170,42 +171,43 @@ pub(super) enum Reply {
     Already,
     Over,
     Unknown,
-    /// The job has another rev than the call names.
+    /// The job has another revision than the call names.
     Stale,
     Removed,
-    /// Its job was removed.
+    /// The run's job was removed.
     NoJob,
-    /// It is of an earlier job of its name.
+    /// The run belongs to an earlier job of its name.
     Former,
 }
 
-/// What has happened, whatever Redis says by now.
+/// The history of a walk, independent of what Redis has now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Seen {
-    /// Fences issued.
+    /// The number of fences issued.
     pub(super) fences: u8,
-    /// How often each run was planted.
+    /// The number of times each run was planted.
     pub(super) planted: [u8; RUNS],
-    /// How often an end of each run was taken.
+    /// The number of accepted ends of each run.
     pub(super) ended: [u8; RUNS],
-    /// How often each was brought back from the dead.
+    /// The number of times each run was retried after it was dead.
     pub(super) retried: [u8; RUNS],
-    /// Starts of each run's job.
+    /// The number of times the process of each run started.
     pub(super) starts: [u8; RUNS],
-    /// An end was taken under a fence that is not the run's.
+    /// True if an end was accepted under a fence other than the run's.
     pub(super) took_stale_end: bool,
-    /// Revs issued.
+    /// The number of revisions issued.
     pub(super) revs: u8,
-    /// The rev of the cron job that planted each run.
+    /// The revision of the cron job that planted each run.
     pub(super) planted_by: [u8; RUNS],
-    /// The definition each run was first claimed with, by the first rev it had.
+    /// The definition with which each run was first claimed, by the first revision with that
+    /// definition.
     pub(super) begun_as: [u8; RUNS],
-    /// A run was claimed with a definition it is not to execute.
+    /// True if a run was claimed with a definition that it must not execute.
     pub(super) is_wrong: bool,
 }
 
 impl Verdict {
-    /// How many unclear answers in a row there are after it: any clear one ends the row.
+    /// Returns the number of unclear answers in a row after this verdict. A clear answer resets it.
     pub(super) fn unclear_after(self, unclear: u8) -> u8 {
         match self {
             Self::AskLater => unclear + 1,
@@ -216,19 +218,19 @@ impl Verdict {
 }
 
 impl Redis {
-    /// The rev of a run's job; 0 of the one-shot, which is never removed.
+    /// Returns the revision of a run's job; 0 for the one-shot, which is never removed.
     pub(super) fn rev_of(&self, run: usize) -> u8 {
         if run == ONCE { 0 } else { self.cron.rev }
     }
 
-    /// The first of so many occurrences of which nothing is known.
+    /// Returns the first of so many occurrences that Redis does not know.
     pub(super) fn next_unknown(&self, occurrences: usize) -> Option<usize> {
         (0..occurrences).find(|run| !self.runs[*run].is_known())
     }
 }
 
 impl Run {
-    /// Whether Redis knows of it at all.
+    /// Returns true if Redis knows the run at all.
     pub(super) fn is_known(&self) -> bool {
         self.due || self.waiting || self.lease.is_some() || self.record.is_some()
     }
@@ -237,7 +239,7 @@ impl Run {
         self.record.is_some_and(|record| record.state.is_final())
     }
 
-    /// Whether a person may have it tried again.
+    /// Returns true if the run is a dead letter, which an operator may retry.
     pub(super) fn is_dead(&self) -> bool {
         self.record.is_some_and(|record| record.state.is_dead())
     }

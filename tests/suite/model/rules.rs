@@ -1,13 +1,14 @@
-//! One configuration of the model: the job's policies, what can go wrong and how often, and the rule that is broken if one is.
+//! One configuration of the model: the job's policies, the faults and their number, and the broken
+//! rule, if any.
 
 use schedd::domain::job::{Delivery, Overlap};
 
-/// A configuration.
+/// A configuration of the model.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
-    /// Occurrences of the cron job, at most 3.
+    /// The occurrences of the cron job, at most 3.
     pub(super) occurrences: usize,
-    /// Whether a person adds the one-shot.
+    /// True if an operator adds the one-shot.
     pub(super) has_once: bool,
     pub(super) overlap: Overlap,
     pub(super) delivery: Delivery,
@@ -16,63 +17,63 @@ pub(super) struct Rules {
     pub(super) may: Budget,
 }
 
-/// What becomes of a job whose lease runs out on a node that lives.
+/// The fate of a job's process whose lease runs out while its node lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hosts {
-    /// The keeper has stopped it by then, and starts none later.
+    /// The keeper has stopped the process by then, and starts no other.
     Kept,
-    /// The whole host stood still, its keeper too; afterwards all goes on for a while.
+    /// The whole host, with its keeper, stood still; afterwards everything goes on for a while.
     Frozen,
 }
 
-/// A rule that does not hold.
+/// A rule that is broken on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// `finish_run` takes an end from anybody.
+    /// `finish_run` accepts an end from anybody.
     NoTokenCheck,
-    /// The claim takes the run out of the due set in one call and writes the lease in another.
+    /// The claim removes the run from the due set in one call and writes the lease in another.
     ZremFirst,
     /// An at-most-once run whose lease ran out is tried again.
     NoStartMark,
-    /// Nobody renews a lease.
+    /// No node renews a lease.
     RenewNever,
-    /// The next run is planted when one succeeds.
+    /// The next run is planted when a run succeeds, not when it is claimed.
     SuccessorAtCompletion,
     /// A lease is taken over without being watched.
     ReaperTrustsClock,
-    /// `retry_run` brings back whatever is dead, under whichever fence it died.
+    /// `retry_run` accepts any dead run, under whichever fence it died.
     RetryOfAnyFence,
-    /// A claim does not ask which of the jobs of a name a run is of.
+    /// A claim does not check to which of the jobs of a name a run belongs.
     FormerBegins,
 }
 
-/// How often each thing may happen that nobody wants.
+/// The number of times each fault may happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Budget {
-    /// Nodes killed.
+    /// Kills of a node.
     pub(super) crashes: u8,
     /// Leases that run out although their holder lives.
     pub(super) expiries: u8,
-    /// Answers lost, and calls done only after their caller gave up.
+    /// Lost answers, and calls that are done only after their caller gave up.
     pub(super) losses: u8,
     /// Attempts that fail by themselves.
     pub(super) failures: u8,
     /// Attempts handed back because their node stops.
     pub(super) hand_backs: u8,
-    /// Questions whether a run is already done that get no clear answer.
+    /// Answers of a `done_check` that are unclear.
     pub(super) unclear: u8,
-    /// Runs cancelled by a person.
+    /// Runs cancelled by an operator.
     pub(super) cancels: u8,
-    /// Dead runs retried by a person.
+    /// Dead runs retried by an operator.
     pub(super) retries: u8,
     /// Failovers to a replica that lags.
     pub(super) failovers: u8,
-    /// The cron job removed by a person, who adds it again.
+    /// Removals of the cron job by an operator, who adds it again.
     pub(super) removals: u8,
 }
 
 impl Rules {
-    /// Two occurrences that wait for each other; nothing goes wrong.
+    /// Two occurrences under the overlap rule `queue`, and no faults.
     pub(super) const CALM: Self = Self {
         occurrences: 2,
         has_once: false,
@@ -100,7 +101,7 @@ impl Rules {
 }
 
 impl Budget {
-    /// How much of it is left, all kinds together.
+    /// Returns the number of faults that remain, of all kinds together.
     pub(super) fn sum(self) -> u8 {
         let Self { crashes, expiries, losses, failures, hand_backs, unclear, cancels, retries, failovers, removals } = self;
         crashes + expiries + losses + failures + hand_backs + unclear + cancels + retries + failovers + removals

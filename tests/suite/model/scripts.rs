@@ -1,6 +1,7 @@
-//! Each script of `lua/` in the model, in the words of its guards; and what becomes of them where a rule is broken.
+//! The scripts of `lua/` in the model, with the same guards, and their effects if a rule is broken.
 //!
-//! Fences come from a counter beside Redis, because the real ones come from its clock, which a failover does not set back.
+//! Fences come from a counter outside Redis.
+//! The real fences come from Redis' clock, which a failover does not set back.
 
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
@@ -8,14 +9,14 @@ use schedd::domain::run::RunState;
 use super::redis::{Call, Job, Lease, ONCE, RUNS, Redis, Reply, Run, Seen, Token, Verdict};
 use super::rules::{Broken, Rules};
 
-/// One script at work.
+/// One call of a script.
 struct Script<'a> {
     redis: &'a mut Redis,
     seen: &'a mut Seen,
     rules: &'a Rules,
 }
 
-/// Does `call` and gives its answer.
+/// Does `call` and returns its reply.
 pub(super) fn call(redis: &mut Redis, seen: &mut Seen, rules: &Rules, call: Call) -> Reply {
     let mut script = Script { redis, seen, rules };
     match call {
@@ -45,7 +46,7 @@ impl Script<'_> {
         &mut self.redis.runs[run]
     }
 
-    /// The runs of a run's job.
+    /// Returns the runs of a run's job.
     fn job(&self, run: usize) -> std::ops::Range<usize> {
         if run == ONCE { ONCE..RUNS } else { 0..self.rules.occurrences }
     }
@@ -88,7 +89,8 @@ impl Script<'_> {
         self.seen.ended[run] += 1;
     }
 
-    /// What follows every end: the stop wish goes, the first that waits gets its turn, a one-shot may be over.
+    /// Applies the effects of every end: the request to stop goes, the first waiting run becomes
+    /// ready, a one-shot may be over.
     fn after_end(&mut self, run: usize) {
         self.run(run).stop = false;
         self.run(run).open = false;
@@ -103,14 +105,15 @@ impl Script<'_> {
         }
     }
 
-    /// Whether a run is of an earlier job of the cron job's name, or goes on with another definition than it began with.
+    /// Returns true if a run belongs to an earlier job of the cron job's name, or would go on with
+    /// another definition.
     fn is_former(&self, run: usize, is_first: bool) -> bool {
         let Job { rev, same_since, .. } = self.redis.cron;
         let of_run = self.redis.runs[run].record.map_or(0, |record| record.rev);
         run != ONCE && of_run > 0 && of_run < if is_first { rev } else { same_since }
     }
 
-    /// Notes the definition a run is claimed with.
+    /// Records the definition with which a run is claimed.
     fn note_definition(&mut self, run: usize) {
         let Job { rev, same_since, .. } = self.redis.cron;
         if run == ONCE {
@@ -187,7 +190,8 @@ impl Script<'_> {
         }
     }
 
-    /// Under `replace` all that are open or wait are asked to stop; one that waits is claimed at once, and ends there.
+    /// Makes a run wait. Under `replace` all open or waiting runs are asked to stop.
+    /// A waiting run becomes due at once, so that its claim ends it.
     fn wait(&mut self, run: usize) {
         if self.rules.overlap == Overlap::Replace {
             let job = self.job(run);
@@ -204,7 +208,7 @@ impl Script<'_> {
         let stop = self.run(run).stop;
         match &mut self.run(run).lease {
             Some(lease) if lease.fence == fence => {
-                // Only a renewal of one already watched to its end makes a difference to anybody.
+                // A renewal matters only for a lease that was watched to its end.
                 lease.end += u8::from(lease.has_run_out);
                 lease.has_run_out = false;
                 if stop { Reply::Stop } else { Reply::Held }
@@ -325,7 +329,7 @@ impl Script<'_> {
         Reply::Cancelled
     }
 
-    /// What is open goes on; what waits is asked to stop.
+    /// Removes the cron job. Open runs go on; waiting runs are asked to stop.
     fn remove_job(&mut self) -> Reply {
         if let Some(pending) = self.redis.pending.take().map(usize::from) {
             if !self.run(pending).is_over() {
@@ -340,7 +344,7 @@ impl Script<'_> {
         Reply::Removed
     }
 
-    /// The job added again goes on with the first occurrence of which nothing is known.
+    /// Adds the cron job again, with the first unknown occurrence as its planned run.
     fn apply_job(&mut self, is_same: bool) -> Reply {
         self.seen.revs += 1;
         let rev = self.seen.revs;

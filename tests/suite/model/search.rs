@@ -1,4 +1,5 @@
-//! Visits every state that can be reached, nearest first, so that the trace to a broken promise is a shortest one.
+//! The search of all reachable states, nearest first. The trace to a broken promise is therefore a
+//! shortest one.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,10 +11,10 @@ use super::state::State;
 use super::steps::{self, Step};
 use super::taking::take;
 
-/// States past which a configuration is too large to be part of a test.
+/// The number of states beyond which a configuration is too large for a test.
 const MOST: usize = 500_000;
 
-/// How much was visited.
+/// The size of a finished search.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Explored {
     pub(super) states: usize,
@@ -27,14 +28,15 @@ pub(super) struct Violation {
     pub(super) trace: String,
 }
 
-/// Visits all states of `rules` and holds each against `properties`.
+/// Visits all states of `rules` and checks each against `properties`.
 pub(super) fn explore(rules: &Rules, properties: &[Property]) -> Result<Explored, Violation> {
     let first = State::first(rules);
     let mut numbers: HashMap<State, u32> = HashMap::from([(first, 0)]);
     let mut states = vec![first];
-    // From which state, by which step; of the first, itself.
+    // For each state, the state and step from which it was first reached; for the first state,
+    // itself.
     let mut ways: Vec<(u32, Step)> = vec![(0, Step::Add)];
-    // The steps that come by themselves once nothing goes wrong any more, from their ends.
+    // The steps that happen without faults, from their end to their start.
     let mut edges: Vec<(u32, u32)> = Vec::new();
     let mut steps_taken = 0;
     let mut at = 0;
@@ -72,7 +74,7 @@ pub(super) fn explore(rules: &Rules, properties: &[Property]) -> Result<Explored
     Ok(Explored { states: states.len(), steps: steps_taken })
 }
 
-/// The nearest state from which no steps but faults lead to the end of every run.
+/// Returns the nearest state from which only faults lead to the end of every run.
 fn dead_end(rules: &Rules, states: &[State], mut edges: Vec<(u32, u32)>) -> Option<usize> {
     edges.sort_unstable();
     let mut reaches: Vec<bool> = states.iter().map(|state| state.is_settled(rules)).collect();
@@ -88,7 +90,7 @@ fn dead_end(rules: &Rules, states: &[State], mut edges: Vec<(u32, u32)>) -> Opti
     reaches.iter().position(|reaches| !reaches)
 }
 
-/// The steps to the `at`-th state, one a line, each with what Redis answered.
+/// Returns the steps to the `at`-th state, one a line, each with the reply of Redis.
 fn trace(rules: &Rules, states: &[State], ways: &[(u32, Step)], mut at: usize) -> String {
     let mut numbers = Vec::new();
     while at > 0 {

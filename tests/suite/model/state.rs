@@ -1,36 +1,37 @@
-//! The whole at one instant: Redis, the replica it may fail over to, two nodes with their keepers, and calls still on their way.
+//! The state of the whole model: Redis, the replica, two nodes with their keepers, and calls still
+//! on their way.
 
 use super::redis::{Call, Job, ONCE, RUNS, Redis, Seen, Token, Verdict};
 use super::rules::{Budget, Hosts, Rules};
 
 pub(super) const NODES: usize = 2;
-/// Calls that can be on their way after their callers gave up.
+/// The most calls that can be on their way after their callers gave up.
 const LATE: usize = 2;
 
-/// The whole.
+/// The state of the whole model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct State {
     pub(super) redis: Redis,
     pub(super) replica: Option<Redis>,
     pub(super) nodes: [Node; NODES],
-    /// Calls that may still be done although nobody waits for their answers; sorted.
+    /// The calls that may still be done although nobody waits for their answers; sorted.
     pub(super) late: [Option<Call>; LATE],
     pub(super) may: Budget,
     pub(super) seen: Seen,
 }
 
-/// One node name: its daemon, and the processes its keeper has not yet killed.
+/// One node name: its daemon, and the processes that its keeper has not yet killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Node {
-    /// Rises with each start.
+    /// A number that rises with each start.
     pub(super) incarnation: u8,
     pub(super) is_down: bool,
-    /// The claim whose answer it has not got.
+    /// The claim whose answer is still missing.
     pub(super) asking: Option<Asking>,
-    /// Broken claim only: a run taken out of the due set, its lease not yet written.
+    /// The run that a broken claim removed from the due set, before its lease is written.
     pub(super) taken: Option<u8>,
     pub(super) tasks: [Option<Task>; RUNS],
-    /// Processes of an earlier incarnation, by the fence they run under.
+    /// The processes of an earlier incarnation, by the fence under which they run.
     pub(super) orphans: [Option<u8>; RUNS],
 }
 
@@ -39,32 +40,32 @@ pub(super) struct Node {
 pub(super) struct Asking {
     pub(super) run: u8,
     pub(super) token: Token,
-    /// Of the run's job as it was read.
+    /// The revision of the run's job, as read.
     pub(super) rev: u8,
-    /// Its deadline has passed: what it won will not be started.
+    /// True if the claim's deadline has passed: its run will not be started.
     pub(super) is_too_late: bool,
 }
 
-/// A run a node holds.
+/// A run that a node holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Task {
     pub(super) fence: u8,
     pub(super) at: At,
 }
 
-/// How far it is.
+/// The progress of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum At {
     /// The claim was answered.
     Won,
-    /// The job's process is there.
+    /// The job's process runs.
     Running,
-    /// It has ended, and Redis has not said that it knows.
+    /// The process has ended, and Redis has not acknowledged the end.
     Ended(Verdict),
 }
 
 impl State {
-    /// The cron job with its first run planted, and nothing else.
+    /// Returns a state with the cron job and its first run planted.
     pub(super) fn first(rules: &Rules) -> Self {
         let cron = Job { rev: 1, same_since: 1, is_removed: false };
         let mut redis = Redis { cron, pending: Some(0), ..Redis::default() };
@@ -74,12 +75,12 @@ impl State {
         Self { redis, replica: None, nodes: [Node::default(); NODES], late: [None; LATE], may: rules.may, seen }
     }
 
-    /// The runs there are.
+    /// Returns the runs of a configuration.
     pub(super) fn runs(rules: &Rules) -> impl Iterator<Item = usize> + use<> {
         (0..rules.occurrences).chain(rules.has_once.then_some(ONCE))
     }
 
-    /// Processes of `run` there are, on all hosts.
+    /// Returns the number of processes of `run` on all hosts.
     pub(super) fn processes(&self, run: usize) -> usize {
         let on = |node: &Node| {
             let is_running = node.tasks[run].is_some_and(|task| task.at == At::Running);
@@ -88,7 +89,8 @@ impl State {
         self.nodes.iter().map(on).sum()
     }
 
-    /// The node that still renews the lease of `run`, or will once it gets the answer to its claim.
+    /// Returns the node that still renews the lease of `run`, or will do so once it gets the answer
+    /// to its claim.
     pub(super) fn holder(&self, run: usize) -> Option<usize> {
         let (lease, record) = (self.redis.runs[run].lease?, self.redis.runs[run].record?);
         (0..NODES).find(|at| {
@@ -98,8 +100,8 @@ impl State {
         })
     }
 
-    /// The lease of `run` was watched for its whole length without a renewal. Where the keepers live no process of its holder
-    /// is left by then, and none will be started.
+    /// Marks the lease of `run` as watched for its whole length without a renewal.
+    /// Where keepers live, no process of its holder is left by then, and none will be started.
     pub(super) fn let_run_out(&mut self, run: usize, rules: &Rules) {
         let holder = self.holder(run);
         let claim = self.redis.runs[run].record.map(|record| record.claim);
@@ -130,7 +132,7 @@ impl State {
         (node.is_down, node.asking, node.taken) = (true, None, None);
     }
 
-    /// Leaves `call` on its way without anybody who waits for it. False if there are too many.
+    /// Adds `call` to the calls on their way. Returns false if there are too many.
     pub(super) fn leave_late(&mut self, call: Call) -> bool {
         let Some(free) = self.late.iter_mut().find(|late| late.is_none()) else { return false };
         *free = Some(call);

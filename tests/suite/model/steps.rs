@@ -1,23 +1,26 @@
-//! What can happen next: every step of a node, of Redis, of a keeper or of a person, and every fault, one at a time.
+//! The steps that can happen next: each step of a node, of Redis, of a keeper or of an operator,
+//! and each fault.
 //!
-//! A step makes at most one call of a script. A call whose answer comes is one step, because nothing its caller does in between
-//! could be seen; one whose answer is lost, or that is done only after its caller gave up, is a step of its own.
+//! A step makes at most one call of a script. A call with its answer is one step, because nothing
+//! in between could be observed.
+//! A call whose answer is lost is a step of its own. So is a call that is done only after its
+//! caller gave up.
 
 use super::redis::{ONCE, Verdict};
 use super::rules::{Broken, Rules};
 use super::state::{At, NODES, State};
 
-/// One step.
+/// One step of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A person adds the one-shot.
+    /// An operator adds the one-shot.
     Add,
     Claim {
         node: usize,
         run: usize,
         answer: Answer,
     },
-    /// The claim without an answer is asked for again, with its token.
+    /// The node repeats the claim without an answer, with the same token.
     ClaimAgain {
         node: usize,
         answer: Answer,
@@ -25,7 +28,7 @@ pub(super) enum Step {
     GiveUpClaim {
         node: usize,
     },
-    /// Broken claim only: its two calls.
+    /// The broken claim makes the first of its two calls.
     Take {
         node: usize,
         run: usize,
@@ -37,7 +40,7 @@ pub(super) enum Step {
         node: usize,
         run: usize,
     },
-    /// The job's process ends, or is stopped with its node: what is to be told.
+    /// The job's process ends, or is stopped with its node; the verdict is to be reported.
     End {
         node: usize,
         run: usize,
@@ -53,7 +56,7 @@ pub(super) enum Step {
         run: usize,
         answer: Answer,
     },
-    /// The lease has been watched unchanged for its whole length.
+    /// A node has watched the lease unchanged for its whole length.
     RunOut {
         run: usize,
     },
@@ -61,7 +64,7 @@ pub(super) enum Step {
         run: usize,
         answer: Answer,
     },
-    /// A node takes back what its predecessor held, whose keeper has killed everything.
+    /// A node takes back a run of its former incarnation, whose keeper has killed all processes.
     TakeBack {
         node: usize,
         run: usize,
@@ -72,8 +75,8 @@ pub(super) enum Step {
     Cancel {
         run: usize,
     },
-    /// A person retries a dead run. Without an answer it is asked for again, as it was read, while the first call is still on
-    /// its way.
+    /// An operator retries a dead run.
+    /// Without an answer the same call is made again while the first is still on its way.
     Retry {
         run: usize,
         answer: Answer,
@@ -91,36 +94,36 @@ pub(super) enum Step {
     LateCall {
         at: usize,
     },
-    /// The replica gets all there is; what comes later is the tail.
+    /// The replica gets all data so far; later writes are the tail.
     Replicate,
     /// The replica becomes the primary.
     FailOver,
-    /// A person removes the cron job.
+    /// An operator removes the cron job.
     Remove,
-    /// A person adds it again, with the definition it had or another.
+    /// An operator adds the cron job again, with its former definition or another.
     Readd {
         is_same: bool,
     },
 }
 
-/// What becomes of a call and its answer.
+/// The fate of a call and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     Comes,
-    /// The call is done; the caller never hears.
+    /// The call is done; the caller gets no answer.
     IsLost,
-    /// The caller never hears, and the call is done later, or never.
+    /// The caller gets no answer, and the call is done later, or never.
     CallIsLate,
 }
 
 impl Step {
-    /// Whether it is one nobody wants, or that need not ever come.
+    /// Returns true if the step is a fault, or may never come.
     pub(super) fn is_fault(self, before: &State, after: &State) -> bool {
         before.may.sum() != after.may.sum() || matches!(self, Self::LateCall { .. } | Self::FailOver)
     }
 }
 
-/// Every step that can come next.
+/// Returns every step that can come next.
 pub(super) fn possible(state: &State, rules: &Rules) -> Vec<Step> {
     let mut steps = Vec::with_capacity(24);
     for node in 0..NODES {
@@ -153,7 +156,7 @@ pub(super) fn possible(state: &State, rules: &Rules) -> Vec<Step> {
     steps
 }
 
-/// The ways an answer can go.
+/// Returns the possible fates of an answer.
 fn answers(state: &State) -> &'static [Answer] {
     let has_room = state.late.iter().any(Option::is_none);
     match state.may.losses {
@@ -181,7 +184,7 @@ fn steps_of_node(state: &State, rules: &Rules, node: usize, steps: &mut Vec<Step
     }
     for run in State::runs(rules) {
         let found = &state.redis.runs[run];
-        // What a node lost and wins again waits until its earlier attempt is over.
+        // A node that lost a run and could claim it again waits until its earlier attempt is over.
         if found.due && own.tasks[run].is_none() && own.asking.is_none() && own.taken.is_none() {
             if rules.broken == Some(Broken::ZremFirst) {
                 steps.push(Step::Take { node, run });
@@ -209,7 +212,7 @@ fn steps_of_node(state: &State, rules: &Rules, node: usize, steps: &mut Vec<Step
                 if state.may.failures > 0 && !rules.is_at_most_once() {
                     steps.push(Step::End { node, run, verdict: Verdict::Retry });
                 }
-                // It is an end like any other, but where a person may retry it.
+                // `Failed` differs from other ends only where an operator may retry the run.
                 if state.may.failures > 0 && rules.may.retries > 0 {
                     steps.push(Step::End { node, run, verdict: Verdict::Failed });
                 }

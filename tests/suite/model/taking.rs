@@ -1,4 +1,4 @@
-//! What each step does to the whole.
+//! The effect of each step on the state.
 
 use super::redis::{Call, POISON, RUNS, Reply, Token, Verdict};
 use super::rules::{Broken, Rules};
@@ -6,10 +6,10 @@ use super::scripts;
 use super::state::{Asking, At, State, Task};
 use super::steps::{Answer, Step};
 
-/// What a step did in Redis.
+/// The call that a step made, and its reply.
 pub(super) type Did = Option<(Call, Reply)>;
 
-/// The state after `step`, and the call it made.
+/// Returns the state after `step`, and the call it made.
 pub(super) fn take(before: &State, rules: &Rules, step: Step) -> (State, Did) {
     let mut state = *before;
     let did = state.take(rules, step);
@@ -161,7 +161,7 @@ impl State {
         None
     }
 
-    /// What the reaper decides of a run, by its record as it is now.
+    /// Returns the reaper's call for a run, by its record as it is now.
     fn recovery(&self, run: usize) -> Option<Call> {
         let (lease, record) = (self.redis.runs[run].lease?, self.redis.runs[run].record?);
         let is_poison = record.recoveries >= POISON;
@@ -170,7 +170,7 @@ impl State {
 
     fn claim(&mut self, rules: &Rules, node: usize, mut asking: Asking, answer: Answer) -> Did {
         if answer != Answer::Comes && asking.token.number == 0 {
-            // Every claim that is asked for more than once has a token of its own.
+            // A claim that is asked more than once gets a token of its own.
             asking.token.number = self.may.losses;
         }
         let call = Call::Claim { run: asking.run, token: asking.token, rev: asking.rev };

@@ -1,11 +1,11 @@
-//! Steps in words, for the trace of a broken promise.
+//! The steps in words, for the trace of a broken promise.
 
 use std::fmt;
 
 use super::redis::ONCE;
 use super::steps::{Answer, Step};
 
-/// A run by its name.
+/// Returns the name of a run.
 fn name(run: usize) -> String {
     if run == ONCE { "once@0".to_owned() } else { format!("cron@{run}") }
 }

@@ -94,7 +94,7 @@ fn a_flush_under_load_repeats_nothing_that_ended_and_the_jobs_of_the_file_go_on(
     until_journaled(&homes, &last);
     flush(&redis);
     for node in &nodes {
-        node.wait_for_log("not what it was");
+        node.wait_for_log("Redis lost data");
         node.wait_for_log("given back");
     }
     let losses = until("all have reported", LONG, || {
@@ -323,7 +323,7 @@ fn another_server_is_not_given_what_this_one_lost() {
         let journal = home.path().join("schedd/journal-schedd@one");
         let before = fs::read_to_string(&journal).unwrap();
         let mut node = Schedd::on(&second).node("one").env("XDG_STATE_HOME", state).start();
-        node.wait_for_log("taken for another server");
+        node.wait_for_log("counts as another server");
         eye.add(&json!({"name": "theirs", "in": "0s", "shell": "true"}));
         eye.wait_for_history("theirs", 1);
         assert!(eye.history("work").is_empty() && losses(&second).as_array().unwrap().is_empty());
@@ -419,7 +419,7 @@ fn a_spoilt_mark_is_written_back_by_a_node_that_knew_it_and_is_no_loss() {
     let _: () = redis.connection().set("{schedd}:epoch", "garbage").unwrap();
     let read = || redis.connection().get::<_, String>("{schedd}:epoch").ok().filter(|epoch| *epoch == marked);
     until("the mark is what it was", LONG, read);
-    node.wait_for_log("it is written back as this node knew it");
+    node.wait_for_log("wrote the known epoch back");
     eye.add(&json!({"name": "b", "in": "0s", "shell": "true"}));
     assert_eq!(eye.wait_for_history("b", 1)[0].state, RunState::Succeeded);
     assert!(losses(&redis).as_array().unwrap().is_empty());

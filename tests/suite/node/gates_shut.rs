@@ -132,7 +132,7 @@ fn a_free_run_starts_behind_11_000_nobody_serves_and_is_told_of_their_lane() {
     let before = format!("Runs of lane {lane} stand before it there; no node serves that lane, and it passes them.");
     let text = until("it is told what it passes", LONG, || told("free", &before));
     assert!(text.contains("It waits for its place at key k, behind holder@"), "{text}");
-    let unserved = format!("Nobody takes runs of its lane {lane}: requires gpu: no node that runs");
+    let unserved = format!("Nobody takes runs of its lane {lane}: requires gpu: no running node");
     assert!(told("crowd@1700000000007~x", &unserved).is_some(), "{}", explained(&redis, &["crowd@1700000000007~x"]).0);
     let doctor = ctl.run(&["doctor"]).stdout;
     assert!(doctor.contains("gate key k") && doctor.contains(&format!("lane {lane} (requires gpu: no node")), "{doctor}");
@@ -179,7 +179,7 @@ fn whoever_was_let_in_and_cannot_begin_is_told_so_and_what_became_of_its_place()
     let text = until("it gave its place up", LONG, || told("shut", "gave its place up"));
     let next = run_of("next");
     assert!(text.contains(&format!("gave its place up; {next} has it now.")), "{text}");
-    until("its record is shown so", LONG, || shown("shut", "gave its place at group one up"));
+    until("its record is shown so", LONG, || shown("shut", "gave up its place at group one"));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn groups_names_the_run_that_gave_its_place_up_and_keeps_those_of_its_lane_out()
     let group = until("the first gave its place up", LONG, || Some(group_one()).filter(|group| group["gave_up"] != json!([])));
     assert_eq!((&group["gave_up"], &group["first_waiting"]), (&json!([run_of("first")]), &json!([run_of("second")])));
     let rows = ctl.run(&["groups"]).good().stdout;
-    assert!(rows.contains(&format!("{} (gave its place up) {}", run_of("first"), run_of("second"))), "{rows}");
+    assert!(rows.contains(&format!("{} (gave up its place) {}", run_of("first"), run_of("second"))), "{rows}");
     ctl.run(&["queue", "resume", "other"]).good();
     until("the first begins", LONG, || effects.of("first").into_iter().next());
     let group = group_one();

@@ -24,13 +24,13 @@ fn a_group_s_gap_and_patience_are_told_to_those_that_wait_for_them() {
     let told = |job: &str, part: &str| {
         until(part, LONG, || Some(explained(&redis, &[job]).0).filter(|text| text.contains(part)));
     };
-    let gap = "It waits for its place at group turns; its gap of 20m lets the next begin on ";
+    let gap = "It waits for its place at group turns; its gap of 20m ends on ";
     told("two", gap);
-    told("two", "; it is the turn of one, of which none waits: its patience of 10m lasts until ");
+    told("two", "; it is the turn of one, which has no waiting run: its patience of 10m ends on ");
     let run = eye.ask(eye.store().list_open(&"two".parse().unwrap())).unwrap().remove(0).to_string();
     let shown = ctl.run(&["show", &run]).good().stdout;
-    assert!(shown.contains("gate        its gap of 20m lets the next begin on "), "{shown}");
-    assert!(shown.contains("; it is the turn of one, of which none waits"), "{shown}");
+    assert!(shown.contains("gate        its gap of 20m ends on "), "{shown}");
+    assert!(shown.contains("; it is the turn of one, which has no waiting run"), "{shown}");
     let opens = || {
         let group = ctl.run(&["groups", "--json"]).good().json()[0].clone();
         let ms = |field: &Value| field.as_str().unwrap().parse::<chrono::DateTime<chrono::Utc>>().unwrap().timestamp_millis();

@@ -264,7 +264,7 @@ fn a_run_whose_keeper_stands_still_is_stopped_and_runs_again() {
     assert_eq!((run.state, run.attempt), (RunState::Succeeded, 2));
     let effects = effects.of("work");
     assert_eq!((effects.len(), effects[0].ended), (2, None), "{effects:?}");
-    node.wait_for_log("The keeper stands still");
+    node.wait_for_log("The keeper hangs");
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn a_flushed_redis_gets_the_jobs_of_the_file_again_and_the_loss_is_said() {
     let node = Schedd::on(&redis).jobs("[jobs.a]\nevery = \"1s\"\nshell = \"true\"\n").start();
     eye.wait_for_history("a", 1);
     let _: () = redis::cmd("FLUSHALL").query(&mut redis.connection()).unwrap();
-    node.wait_for_log("not what it was");
+    node.wait_for_log("Redis lost data");
     eye.wait_for_history("a", 2);
 }
 

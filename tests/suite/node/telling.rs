@@ -239,7 +239,7 @@ fn what_cannot_be_read_holds_up_no_notice_behind_it_and_a_spoilt_output_is_left_
     assert_eq!((&stats["notices"], &stats["suppressed"], &stats["late"]), (&json!(2 * BAD), &json!(0), &json!(0)));
     assert_eq!(ctl.run(&["show", "newer", "--json"]).json()["suppressed"], json!({"on_failure": 7}));
     let shown = ctl.run(&["show", "newer"]).stdout;
-    assert!(shown.contains("suppressed  7 on_failure (told together when the notices that wait are over)"), "{shown}");
+    assert!(shown.contains("suppressed  7 on_failure (reported together when the waiting notices are over)"), "{shown}");
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn what_made_a_job_fail_does_not_keep_people_from_being_told_of_it() {
         let ended = desk.eye.wait_for_history(&format!("{name}/on_failure"), 1).remove(0);
         assert_eq!((ended.state, ended.attempt), (RunState::Succeeded, 1));
     }
-    node.wait_for_log("The notice went without something of its job.");
+    node.wait_for_log("The notice ran without part of its job.");
     desk.assert_sound();
 }
 

@@ -395,7 +395,7 @@ async fn a_notice_that_failed_for_good_is_told_by_doctor_by_its_job_and_in_the_n
     let world = World::new();
     let run = world.telling("on_failure").await;
     let ctl = crate::support::ctl::Schedctl::on(&world.redis).namespace(world.namespace());
-    assert!(ctl.run(&["doctor"]).stdout.contains("none: no notice that is kept failed for good"));
+    assert!(ctl.run(&["doctor"]).stdout.contains("none: no stored notice failed for good"));
     world.end(0, &run, RunState::Failed).await;
     world.tell_all(2).await;
     let notice = run_of_notice(&world);
@@ -407,7 +407,7 @@ async fn a_notice_that_failed_for_good_is_told_by_doctor_by_its_job_and_in_the_n
     assert_eq!((untold.len(), untold[0].count, &untold[0].last), (1, 1, &(notice.clone(), t(4))));
     assert_eq!(untold[0].job.as_str(), "a/on_failure");
     let told = ctl.run(&["doctor"]).stdout;
-    assert!(told.contains(&format!("1 notice told nobody: the last, {notice}, failed for good")), "{told}");
+    assert!(told.contains(&format!("1 notice not delivered: the last, {notice}, failed for good")), "{told}");
     assert!(told.contains("schedctl retry --dead --job a/on_failure"), "{told}");
     let shown = ctl.run(&["show", "a"]).stdout;
     assert!(shown.contains("untold      1 of a/on_failure failed for good"), "{shown}");

@@ -1,4 +1,5 @@
-//! Executors on a keeper of one's own, and attempts for them. Each attempt has a run id nobody else has.
+//! Executors on a keeper of the test's own, and attempts for them. Each attempt has a unique run
+//! id.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use tokio::sync::watch;
 
 static NEXT: AtomicI64 = AtomicI64::new(1_790_000_000_000);
 
-/// A keeper, executors on it and a directory of their own.
+/// A keeper, executors on it and a directory for both.
 pub(crate) struct Bench {
     pub(crate) keeper: Keeper,
     pub(crate) executors: Executors,
@@ -31,17 +32,17 @@ impl Bench {
         Self::start_with(None, LEASE).await
     }
 
-    /// One whose keeper is started by that program.
+    /// Starts a bench whose keeper is started by that program.
     pub(crate) async fn start_with_keeper(program: &Path) -> Self {
         Self::start_as(program, None, LEASE).await
     }
 
-    /// One whose node's leases last so long.
+    /// Starts a bench whose node has leases of this length.
     pub(crate) async fn start_with_lease(lease: Duration) -> Self {
         Self::start_with(None, lease).await
     }
 
-    /// One whose keeper leaves its mark in that file of the directory.
+    /// Starts a bench whose keeper writes its mark to that file in the directory.
     pub(crate) async fn start_with_mark(name: &str) -> Self {
         Self::start_with(Some(name), LEASE).await
     }
@@ -74,18 +75,18 @@ impl Bench {
         }
     }
 
-    /// Runs it with nobody disturbing it.
+    /// Runs an attempt to its end without interference.
     pub(crate) async fn run(&self, attempt: &Attempt) -> (Outcome, OutputBuffer) {
         let running = self.begin(attempt);
         (running.task.await.unwrap(), running.output)
     }
 
-    /// Starts it, to be disturbed.
+    /// Starts an attempt that the test may interrupt.
     pub(crate) fn begin(&self, attempt: &Attempt) -> Running {
         self.begin_until(BootInstant::now().saturating_add(Duration::from_secs(120)), attempt)
     }
 
-    /// Starts it on a lease that ends then.
+    /// Starts an attempt on a lease that ends at `deadline`.
     pub(crate) fn begin_until(&self, deadline: BootInstant, attempt: &Attempt) -> Running {
         let (deadline, deadline_seen) = watch::channel(deadline);
         let (stop, stop_seen) = watch::channel(None);
@@ -101,7 +102,7 @@ impl Bench {
     }
 }
 
-/// An attempt on its way.
+/// A started attempt.
 pub(crate) struct Running {
     pub(crate) task: tokio::task::JoinHandle<Outcome>,
     pub(crate) deadline: watch::Sender<BootInstant>,
@@ -109,7 +110,7 @@ pub(crate) struct Running {
     pub(crate) output: OutputBuffer,
 }
 
-/// An attempt with short bounds.
+/// Returns an attempt with short time limits.
 pub(crate) fn attempt(action: Action) -> Attempt {
     let due = NEXT.fetch_add(1, Ordering::Relaxed);
     Attempt {

@@ -1,6 +1,7 @@
-//! How many random cases a property is tried with.
+//! The number of random cases of a property test.
 
-/// `usual` in script/test, each time others; `SCHEDD_CASES` times as many where that is set, as script/soak does.
+/// Returns `usual`, or `SCHEDD_CASES` times as many if that is set, as script/soak does. Each run
+/// uses other cases.
 ///
 /// # Panics
 /// If `SCHEDD_CASES` is no whole number.

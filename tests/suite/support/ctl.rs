@@ -1,4 +1,4 @@
-//! Running `schedctl` as a person would, with nothing of the caller's environment.
+//! Calls of `schedctl` as an operator would make them, with nothing of the caller's environment.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,14 +7,14 @@ use tempfile::TempDir;
 
 use super::redis::TestRedis;
 
-/// A way to call `schedctl`.
+/// An environment from which to call `schedctl`.
 pub(crate) struct Schedctl {
     program: PathBuf,
     home: TempDir,
     vars: Vec<(String, String)>,
 }
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) code: i32,
@@ -23,12 +23,12 @@ pub(crate) struct Finished {
 }
 
 impl Schedctl {
-    /// Calls that find `redis` by the environment.
+    /// Calls that find `redis` through the environment.
     pub(crate) fn on(redis: &TestRedis) -> Self {
         Self::alone().env("SCHEDD_REDIS_URL", &redis.url())
     }
 
-    /// Calls that are told of no Redis.
+    /// Calls without any Redis in the environment.
     pub(crate) fn alone() -> Self {
         let home = tempfile::Builder::new().prefix("schedctl-test-").tempdir_in("/tmp").unwrap();
         Self { program: env!("CARGO_BIN_EXE_schedctl").into(), home, vars: Vec::new() }
@@ -43,18 +43,18 @@ impl Schedctl {
         self
     }
 
-    /// Another program in the command line's place.
+    /// Replaces the program that is called.
     pub(crate) fn played_by(mut self, program: &Path) -> Self {
         program.clone_into(&mut self.program);
         self
     }
 
-    /// The directory it is called in, which is its HOME too.
+    /// The directory of the calls, which is their HOME too.
     pub(crate) fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// A call about to be made, with nothing on its standard input.
+    /// Returns a call that is not started yet, with nothing on its standard input.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         self.settle(&mut command);
@@ -62,7 +62,7 @@ impl Schedctl {
         command
     }
 
-    /// Another program, about to be called where this one is and with the same environment.
+    /// Returns a call of another program, in the same directory and environment.
     pub(crate) fn command_of(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         self.settle(&mut command);
@@ -79,12 +79,12 @@ impl Schedctl {
             .stdin(Stdio::null());
     }
 
-    /// Runs it to its end; a death by signal is the code 128 + signal, as a shell has it.
+    /// Runs `schedctl` to its end. A death by signal gives the code 128 + signal, as in a shell.
     pub(crate) fn run(&self, args: &[&str]) -> Finished {
         Finished::of(self.command(args).output().unwrap())
     }
 
-    /// Runs it with this on its standard input.
+    /// Runs `schedctl` with this on its standard input.
     pub(crate) fn run_with_input(&self, args: &[&str], input: &[u8]) -> Finished {
         let file = self.home.path().join("input");
         std::fs::write(&file, input).unwrap();
@@ -92,19 +92,20 @@ impl Schedctl {
         Finished::of(command.stdin(std::fs::File::open(&file).unwrap()).output().unwrap())
     }
 
-    /// Runs it on a terminal: what a person would see is on the standard output, with a terminal's line ends.
+    /// Runs `schedctl` on a terminal. Standard output is what an operator would see, with a
+    /// terminal's line ends.
     pub(crate) fn run_on_terminal(&self, args: &[&str]) -> Finished {
         self.run_after("true", args)
     }
 
-    /// The same with a person who writes this.
+    /// Runs `schedctl` on a terminal where the operator types this answer.
     pub(crate) fn answer_on_terminal(&self, args: &[&str], answer: &str) -> Finished {
         let file = self.home.path().join("answer");
         std::fs::write(&file, answer).unwrap();
         Finished::of(self.on_terminal("true", args).stdin(std::fs::File::open(&file).unwrap()).output().unwrap())
     }
 
-    /// The same on a terminal of so many columns.
+    /// Runs `schedctl` on a terminal of this many columns.
     pub(crate) fn run_on_terminal_of(&self, columns: u32, args: &[&str]) -> Finished {
         self.run_after(&format!("stty cols {columns}"), args)
     }
@@ -133,7 +134,7 @@ impl Finished {
         }
     }
 
-    /// Demands this code and, unless it is 0, one line of an error that holds each of `words`.
+    /// Asserts this code and, unless it is 0, a single error line that contains each of `words`.
     #[track_caller]
     pub(crate) fn refused(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
@@ -144,13 +145,13 @@ impl Finished {
         }
     }
 
-    /// Demands the code 0.
+    /// Asserts the code 0.
     #[track_caller]
     pub(crate) fn good(self) -> Self {
         assert_eq!(self.code, 0, "{self:?}");
         self
     }
-    /// The one JSON document on stdout.
+    /// Returns the JSON document on stdout.
     #[track_caller]
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("no JSON document ({error}): {self:?}"))

@@ -1,5 +1,5 @@
-//! A `schedd` of a test's own: own HOME, state and jobs file, its log in a file, ended and waited for on drop together with
-//! the private redis-server it may have left.
+//! A `schedd` of a test's own, with its own HOME, state and jobs file, and its log in a file.
+//! On drop it is killed and awaited, with the private redis-server it may have left.
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::redis::TestRedis;
 use super::wait::{LONG, until};
 
-/// How a daemon is to be started.
+/// The settings of a daemon to start.
 pub(crate) struct ScheddBuilder {
     program: PathBuf,
     args: Vec<String>,
@@ -35,12 +35,12 @@ impl Schedd {
         Self::at(&redis.url())
     }
 
-    /// A daemon on the Redis this URL leads to.
+    /// A daemon on the Redis at this URL.
     pub(crate) fn at(url: &str) -> ScheddBuilder {
         Self::with_private_redis().arg("--redis", url)
     }
 
-    /// A daemon that is given no Redis, so keeps its own.
+    /// A daemon without a given Redis, which starts its own.
     pub(crate) fn with_private_redis() -> ScheddBuilder {
         ScheddBuilder {
             program: env!("CARGO_BIN_EXE_schedd").into(),
@@ -51,17 +51,17 @@ impl Schedd {
         }
     }
 
-    /// The file its jobs are in, whether it was started with any or not.
+    /// The path of its jobs file, even if it was started without jobs.
     pub(crate) fn jobs_file(&self) -> PathBuf {
         jobs_file(&self.dir)
     }
 
-    /// `$XDG_STATE_HOME` of the daemon; what it keeps is in `schedd` below.
+    /// The daemon's `$XDG_STATE_HOME`; its state is in `schedd` below.
     pub(crate) fn state_home(&self) -> PathBuf {
         self.dir.path().join("state")
     }
 
-    /// All it has logged.
+    /// Returns its whole log.
     pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(log_file(&self.dir)).unwrap()).into_owned()
     }
@@ -80,7 +80,7 @@ impl Schedd {
         self.child.id()
     }
 
-    /// Its keeper.
+    /// Returns the process id of its keeper.
     pub(crate) fn keeper(&self) -> Pid {
         let keepers = keepers_of(self.pid());
         let number = keepers.first().and_then(|dir| dir.strip_prefix("/proc/")?.parse().ok());
@@ -95,13 +95,14 @@ impl Schedd {
         self.signal(Signal::HUP);
     }
 
-    /// Kills it as a crash would and waits for its end.
+    /// Kills the daemon as a crash would and waits for its end.
     pub(crate) fn kill9(&mut self) {
         self.signal(Signal::KILL);
         self.wait_exit();
     }
 
-    /// Starts it again, with the same arguments, files and state; it must have ended. The log goes on.
+    /// Starts the daemon again, with the same arguments, files and state. It must have ended. The
+    /// log continues.
     pub(crate) fn start_again(&mut self) {
         assert!(self.child.try_wait().unwrap().is_some(), "schedd still runs");
         self.child = spawn(&mut self.command, &self.dir);
@@ -111,7 +112,7 @@ impl Schedd {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// The same to one that may have ended.
+    /// Sends a signal to a daemon that may have ended.
     #[allow(dead_code, reason = "the chaos test's")]
     pub(crate) fn signal_if_alive(&mut self, signal: Signal) {
         if self.has_ended().is_none() {
@@ -119,19 +120,19 @@ impl Schedd {
         }
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit status if it has ended.
     #[allow(dead_code, reason = "the chaos test's")]
     pub(crate) fn has_ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
-    /// Its keepers: one, and none for a moment after its death.
+    /// Returns its keepers: one, or none for a moment after a keeper's death.
     #[allow(dead_code, reason = "the chaos test's")]
     pub(crate) fn keepers(&self) -> Vec<Pid> {
         keepers_of(self.pid()).iter().filter_map(|dir| Pid::from_raw(dir.rsplit('/').next()?.parse().ok()?)).collect()
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the daemon.
     #[track_caller]
     pub(crate) fn wait_exit(&mut self) -> ExitStatus {
         until("schedd ends", Duration::from_secs(60), || self.child.try_wait().unwrap())
@@ -147,7 +148,7 @@ impl ScheddBuilder {
         self.arg("--node", node)
     }
 
-    /// The text of its `jobs.toml`.
+    /// Sets the text of its `jobs.toml`.
     pub(crate) fn jobs(mut self, toml: &str) -> Self {
         self.jobs = Some(toml.to_owned());
         self
@@ -158,13 +159,13 @@ impl ScheddBuilder {
         self
     }
 
-    /// Another program in the daemon's place.
+    /// Replaces the program that is started.
     pub(crate) fn played_by(mut self, program: &Path) -> Self {
         program.clone_into(&mut self.program);
         self
     }
 
-    /// Its standard output and error, in the log's place.
+    /// Sends its standard output and error there instead of to the log.
     pub(crate) fn outputs(mut self, to: OwnedFd) -> Self {
         self.outputs = Some(to);
         self
@@ -196,7 +197,7 @@ impl ScheddBuilder {
             Some(to) => {
                 fs::write(log_file(&dir), "").unwrap();
                 let child = command.stdout(to.try_clone().unwrap()).stderr(to).spawn().unwrap();
-                // The command would keep them open.
+                // The command would keep the descriptors open.
                 command.stdout(Stdio::null()).stderr(Stdio::null());
                 child
             }
@@ -214,7 +215,7 @@ impl Drop for Schedd {
         let keepers = keepers_of(self.pid());
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // They leave their word in the directory that is about to go.
+        // Ending keepers write their last report into the directory that is about to be deleted.
         let end = Instant::now() + LONG;
         while keepers.iter().any(|keeper| lives(keeper)) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
@@ -223,16 +224,16 @@ impl Drop for Schedd {
     }
 }
 
-/// The `/proc` directories of a daemon's keepers.
+/// Returns the `/proc` directories of a daemon's keepers.
 fn keepers_of(pid: u32) -> Vec<String> {
-    // A new one is the child of whichever thread started it.
+    // A new keeper is the child of whichever thread started it.
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let children: String = threads.map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default()).collect();
     let is_keeper = |dir: &String| fs::read_to_string(format!("{dir}/comm")).is_ok_and(|name| name.trim() == "schedd-keeper");
     children.split_whitespace().map(|child| format!("/proc/{child}")).filter(is_keeper).collect()
 }
 
-/// Whether that process lives: one that only waits to be reaped, by whoever inherited it, does nothing any more.
+/// Returns true if the process lives. A zombie, whoever inherited it, counts as ended.
 fn lives(dir: &str) -> bool {
     fs::read_to_string(format!("{dir}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
@@ -250,7 +251,8 @@ fn jobs_file(dir: &TempDir) -> PathBuf {
     dir.path().join("jobs.toml")
 }
 
-/// Kills the private server of a state directory, if one runs: the process its pid file names and that works there.
+/// Kills the private server of a state directory, if one runs.
+/// That is the process in its pid file, if the process works in that directory.
 pub(crate) fn end_private_server(state_dir: &Path) {
     let Ok(text) = fs::read_to_string(state_dir.join("redis.pid")) else { return };
     let process = Path::new("/proc").join(text.trim());

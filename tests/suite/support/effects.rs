@@ -1,23 +1,24 @@
-//! What jobs did, by their own word: each attempt appends a line when it begins and when it ends. Tests judge these lines,
-//! not what schedd wrote down.
+//! The effects of jobs, by their own report: each attempt appends a line when it begins and when it
+//! ends.
+//! Tests judge these lines, not the records of schedd.
 
 use std::fs;
 use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-/// A file jobs append to.
+/// A file to which jobs append.
 pub(crate) struct Effects {
     dir: TempDir,
 }
 
-/// One attempt, as its job told it.
+/// One attempt, as its job reported it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Effect {
     pub(crate) run: String,
     pub(crate) attempt: u32,
     pub(crate) fence: u64,
-    /// Nanoseconds since 1970 by the host's clock.
+    /// Nanoseconds since 1970, by the host's clock.
     pub(crate) began: u128,
     pub(crate) ended: Option<u128>,
 }
@@ -31,7 +32,7 @@ impl Effects {
         self.dir.path().join("effects")
     }
 
-    /// A shell line that tells when it begins and ends, and does `work` in between.
+    /// Returns a shell line that reports its begin and its end, and does `work` in between.
     pub(crate) fn shell(&self, work: &str) -> String {
         let file = self.file();
         let tell =
@@ -39,7 +40,7 @@ impl Effects {
         format!("{}; {work}; code=$?; {}; exit $code", tell("B"), tell("E"))
     }
 
-    /// All attempts so far, in the order they began.
+    /// Returns all attempts so far, in the order of their begin.
     pub(crate) fn all(&self) -> Vec<Effect> {
         let text = fs::read_to_string(self.file()).unwrap_or_default();
         let mut effects: Vec<Effect> = Vec::new();
@@ -57,7 +58,7 @@ impl Effects {
         effects
     }
 
-    /// The attempts of runs of `job`.
+    /// Returns the attempts of runs of `job`.
     pub(crate) fn of(&self, job: &str) -> Vec<Effect> {
         let is_its = |effect: &Effect| effect.run.split('@').next() == Some(job);
         self.all().into_iter().filter(is_its).collect()

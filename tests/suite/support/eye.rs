@@ -1,4 +1,4 @@
-//! A look at a namespace, and a hand in it, through the library's own store.
+//! Access to a namespace for tests, through the library's own store.
 
 use std::time::Duration;
 
@@ -38,14 +38,14 @@ impl Eye {
         self.ask(self.store.read_run(&id.parse().unwrap())).unwrap()
     }
 
-    /// Runs of `job` that ended, oldest first.
+    /// Returns the ended runs of `job`, oldest first.
     pub(crate) fn history(&self, job: &str) -> Vec<RunRecord> {
         let mut runs = self.ask(self.store.read_history(Some(&job.parse().unwrap()), 0, 1_000)).unwrap().runs;
         runs.reverse();
         runs
     }
 
-    /// Waits until `count` runs of `job` have ended and gives them.
+    /// Waits until `count` runs of `job` have ended and returns them.
     #[track_caller]
     pub(crate) fn wait_for_history(&self, job: &str, count: usize) -> Vec<RunRecord> {
         until(&format!("{count} runs of {job} have ended"), Duration::from_secs(60), || {
@@ -53,12 +53,12 @@ impl Eye {
         })
     }
 
-    /// Adds a job as `schedctl add` does: `json` holds the keys of `[jobs.X]`, `name` and `in`.
+    /// Adds a job as `schedctl add` does. `json` holds the keys of `[jobs.X]`, `name` and `in`.
     pub(crate) fn add(&self, json: &serde_json::Value) -> Applied {
         self.add_through(&self.store, json)
     }
 
-    /// The same through a store of another time.
+    /// Adds a job through a store with another time.
     pub(crate) fn add_through(&self, store: &Store, json: &serde_json::Value) -> Applied {
         let job = config::job_from_value(json, &Zone::utc()).unwrap();
         let request = Request {

@@ -1,10 +1,11 @@
-//! What a node says of itself.
+//! The facts that a node reports about itself.
 
 use schedd::domain::serving::Serving;
 use schedd::domain::time::UnixMillis;
 use schedd::store::NodeFacts;
 
-/// A node that runs nothing, serves everything, and says nothing of its host.
+/// Returns the facts of a node that runs nothing, serves every queue, and reports little about its
+/// host.
 pub(crate) fn node_facts(started_at: UnixMillis) -> NodeFacts {
     NodeFacts {
         state: "running",

@@ -1,4 +1,4 @@
-//! A small real HTTP server on a port of its own that records what it is asked and answers as it is told.
+//! A small real HTTP server that records its requests and gives the answers it was told to give.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A request as it came.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorded {
     pub(crate) method: String,
     pub(crate) target: String,
-    /// Names in lower case.
+    /// Names are in lower case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
@@ -24,14 +24,14 @@ impl Recorded {
     }
 }
 
-/// What the sink answers.
+/// An answer of the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) delay: Duration,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Vec<u8>,
-    /// The length the header claims, if not the body's.
+    /// The length in the header, if it differs from the body's.
     pub(crate) claimed_length: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ impl Answer {
     }
 }
 
-/// The server; it ends with the value.
+/// The server; it ends when this value is dropped.
 pub(crate) struct HttpSink {
     address: SocketAddr,
     state: Arc<State>,
@@ -68,7 +68,7 @@ struct State {
 }
 
 impl HttpSink {
-    /// A server that gives these answers in turn, and then 200.
+    /// Starts a server that gives these answers in turn, and then 200.
     pub(crate) async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -79,7 +79,7 @@ impl HttpSink {
             while let Ok((stream, _)) = listener.accept().await {
                 let state = Arc::clone(&shared);
                 connections.spawn(async move {
-                    // A client that goes away is not the sink's concern.
+                    // A client may disconnect at any time, which is no error of the server.
                     let _ = serve(stream, &state).await;
                 });
             }
@@ -132,7 +132,8 @@ async fn serve(stream: TcpStream, state: &State) -> std::io::Result<()> {
         stream.write_all(&answer.body).await?;
         stream.flush().await?;
         if answer.claimed_length.is_some() {
-            // It promised more than it has: it breaks off.
+            // The header promised more bytes than the body has, so the server closes the
+            // connection.
             return Ok(());
         }
     }

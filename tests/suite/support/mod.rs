@@ -1,7 +1,8 @@
-//! What the tests share: private servers, daemons and waiting for facts.
+//! The shared tools of the tests: private servers, daemons and waiting for facts.
 //!
-//! Invariant: whatever a test starts through these is ended and waited for when its handle is dropped, also when the test
-//! fails; nothing is shared between tests.
+//! Invariant: whatever a test starts through these tools is ended and awaited when its handle is
+//! dropped.
+//! That also holds when the test fails. Tests share nothing.
 
 pub(crate) mod attempt;
 pub(crate) mod cases;

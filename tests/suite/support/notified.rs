@@ -1,4 +1,5 @@
-//! A service manager of a test's own: a real socket for `NOTIFY_SOCKET`, and what was told on it.
+//! A service manager of a test's own: a real socket for `NOTIFY_SOCKET`, and the messages sent to
+//! it.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
@@ -20,13 +21,13 @@ impl Notified {
         Self { dir, socket }
     }
 
-    /// For `NOTIFY_SOCKET`.
+    /// The value for `NOTIFY_SOCKET`.
     pub(crate) fn address(&self) -> String {
         let path: PathBuf = self.dir.path().join("notify");
         path.to_str().unwrap().to_owned()
     }
 
-    /// The next message, if one comes within `time`.
+    /// Returns the next message, if one comes within `time`.
     pub(crate) fn next_within(&self, time: Duration) -> Option<String> {
         self.socket.set_read_timeout(Some(time.max(Duration::from_millis(1)))).unwrap();
         let mut bytes = [0; 4096];
@@ -34,7 +35,7 @@ impl Notified {
         Some(String::from_utf8(bytes[..count].to_vec()).unwrap())
     }
 
-    /// Waits for a message with this text in it; those before it are passed over.
+    /// Waits for a message that contains this text, and drops the messages before it.
     #[track_caller]
     pub(crate) fn wait_for(&self, text: &str) -> String {
         let mut before = Vec::new();
@@ -48,7 +49,7 @@ impl Notified {
         panic!("waited {LONG:?} in vain for {text:?}; heard {before:?}");
     }
 
-    /// All that is told within `time`.
+    /// Returns all messages within `time`.
     pub(crate) fn all_within(&self, time: Duration) -> Vec<String> {
         let end = Instant::now() + time;
         let mut heard = Vec::new();

@@ -1,4 +1,5 @@
-//! A way to a test's Redis on which an answer can get lost: the command was done, and who asked never hears of it.
+//! A proxy to a test's Redis that can lose an answer: the command is done, but its caller never
+//! learns of it.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -14,16 +15,16 @@ use tempfile::TempDir;
 use super::redis::TestRedis;
 use super::wait::{LONG, until};
 
-/// What becomes of the connection an answer is lost on.
+/// The fate of the connection on which an answer is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
-    /// It breaks.
+    /// The connection breaks.
     Cut,
-    /// It stays, and nothing is heard on it any more.
+    /// The connection stays open and silent.
     Silence,
 }
 
-/// A socket that leads to a Redis.
+/// A socket that forwards to a Redis.
 pub(crate) struct Proxy {
     dir: TempDir,
     shared: Arc<Shared>,
@@ -54,12 +55,12 @@ impl Proxy {
         format!("unix://{}", socket(&self.dir).display())
     }
 
-    /// Has the answer lost to the next command with an argument `word`.
+    /// Drops the answer to the next command with an argument `word`.
     pub(crate) fn lose_answer_to(&self, word: &str, loss: Loss) {
         *self.shared.armed.lock().unwrap() = Some((format!("\r\n{word}\r\n").into_bytes(), loss));
     }
 
-    /// Waits until that has happened.
+    /// Waits until an answer was lost.
     #[track_caller]
     pub(crate) fn wait_lost(&self) {
         until("an answer is lost", LONG, || Some(()).filter(|()| self.shared.lost.load(Ordering::SeqCst) > 0));
@@ -69,7 +70,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::SeqCst);
-        // It ends the connections too.
+        // The listener ends the connections too.
         let _ = self.listener.take().map(JoinHandle::join);
     }
 }
@@ -86,7 +87,7 @@ impl Shared {
                 std::thread::sleep(Duration::from_millis(5));
                 continue;
             };
-            // Without a server the client sees its connection closed.
+            // Without a server the client sees a closed connection.
             let Ok(server) = UnixStream::connect(target) else { continue };
             client.set_nonblocking(false).unwrap();
             let both = [client.try_clone().unwrap(), server.try_clone().unwrap()];

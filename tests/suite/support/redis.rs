@@ -1,4 +1,4 @@
-//! A real Redis of a test's own: on a unix socket in its own directory, killed and waited for on drop.
+//! A real Redis of a test's own, on a unix socket in its own directory; killed and awaited on drop.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,23 +18,25 @@ pub(crate) struct TestRedis {
 }
 
 impl TestRedis {
-    /// A server that forgets everything when it ends.
+    /// A server that loses all data when it ends.
     pub(crate) fn start() -> Self {
         Self::start_as(&["--appendonly", "no"])
     }
 
-    /// A server with an append-only file: what it acknowledged survives [`TestRedis::kill9`], for the kernel has it all. Under
-    /// `everysec` that is not so: Redis keeps what it would write to itself for up to 2 s while the disk is busy.
+    /// A server with an append-only file: acknowledged writes survive [`TestRedis::kill9`], because
+    /// the kernel has them.
+    /// Under `everysec` they may not: Redis buffers its writes for up to 2 s while the disk is
+    /// busy.
     pub(crate) fn durable() -> Self {
         Self::start_as(&["--appendonly", "yes", "--appendfsync", "no"])
     }
 
-    /// A server with an append-only file as most people set it up.
+    /// A server with an append-only file, configured as most operators do.
     pub(crate) fn everysec() -> Self {
         Self::start_as(&["--appendonly", "yes", "--appendfsync", "everysec"])
     }
 
-    /// A durable server with a clock of its own, which is so many seconds ahead of the true time.
+    /// A durable server with its own clock, this many seconds ahead of the true time.
     #[allow(dead_code, reason = "not of every test program")]
     pub(crate) fn with_clock(seconds: i64) -> Self {
         let dir = directory();
@@ -43,7 +45,8 @@ impl TestRedis {
         Self::start_in(dir, &["--appendonly", "yes", "--appendfsync", "no"], Some(clock))
     }
 
-    /// Sets the clock of a server that has one of its own so many seconds ahead of the true time, or behind it.
+    /// Sets the server's own clock this many seconds ahead of the true time, or behind it if
+    /// negative.
     #[allow(dead_code, reason = "not of every test program")]
     pub(crate) fn set_clock(&self, seconds: i64) {
         self.clock.as_ref().unwrap().set(seconds);
@@ -74,7 +77,7 @@ impl TestRedis {
         self.child.wait().unwrap();
     }
 
-    /// Starts the server again on the same socket and files, killing it first if it runs.
+    /// Starts the server again on the same socket and files. A running server is killed first.
     pub(crate) fn restart(&mut self) {
         self.kill9();
         self.child = spawn(&self.dir, self.persistence, self.clock.as_ref());
@@ -86,7 +89,7 @@ impl TestRedis {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// The same to one that may have been killed.
+    /// Sends a signal to a server that may have been killed.
     #[allow(dead_code, reason = "the chaos test's")]
     pub(crate) fn stop_signal_if_alive(&mut self, signal: Signal) {
         if self.child.try_wait().unwrap().is_none() {
@@ -115,7 +118,7 @@ impl Drop for TestRedis {
     }
 }
 
-/// Not below TMPDIR: a socket's path is short.
+/// Returns a directory in /tmp, not below TMPDIR: a socket's path must be short.
 fn directory() -> TempDir {
     tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap()
 }

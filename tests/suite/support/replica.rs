@@ -1,5 +1,6 @@
-//! A replica of a test's Redis, behind a way that can be cut, so that what its primary takes in then is lost with it; and a name
-//! for "the primary" that leads clients from one to the other.
+//! A replica of a test's Redis whose connection can be cut, and a name for "the primary" that can
+//! be moved between servers.
+//! Writes that the primary accepts after the cut are lost with the primary.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,7 +18,7 @@ use tempfile::TempDir;
 use super::redis::TestRedis;
 use super::wait::{LONG, until};
 
-/// A server that follows another.
+/// A server that replicates another.
 pub(crate) struct Replica {
     pub(crate) redis: TestRedis,
     way: Arc<Way>,
@@ -32,7 +33,7 @@ struct Way {
 }
 
 impl Replica {
-    /// One that has all `primary` has.
+    /// Starts a replica that has all data of `primary`.
     pub(crate) fn of(primary: &TestRedis) -> Self {
         let (redis, way) = (TestRedis::start(), Arc::new(Way::default()));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -46,7 +47,7 @@ impl Replica {
         replica
     }
 
-    /// Waits until it has all that `primary` has by now.
+    /// Waits until the replica has all that `primary` has now.
     #[track_caller]
     pub(crate) fn catch_up(&self, primary: &TestRedis) {
         let offset = |info: &str, field: &str| -> Option<u64> {
@@ -57,13 +58,13 @@ impl Replica {
         until("the replica has all", LONG, || offset(&self.info(), "slave_repl_offset").filter(|has| *has >= wanted));
     }
 
-    /// Nothing more reaches it.
+    /// Cuts the connection: nothing more reaches the replica.
     pub(crate) fn cut(&self) {
         self.way.is_cut.store(true, Ordering::SeqCst);
         self.way.end_streams();
     }
 
-    /// Makes a primary of it.
+    /// Makes the replica a primary.
     pub(crate) fn promote(&self) {
         let () = redis::cmd("REPLICAOF").arg("NO").arg("ONE").query(&mut self.redis.connection()).unwrap();
     }
@@ -120,7 +121,7 @@ fn socket_of(redis: &TestRedis) -> PathBuf {
     redis.url().strip_prefix("unix://").unwrap().into()
 }
 
-/// A socket's name that leads to one server, and later to another.
+/// A socket name that leads to one server, and later to another.
 pub(crate) struct Primary {
     dir: TempDir,
 }
@@ -133,7 +134,7 @@ impl Primary {
         primary
     }
 
-    /// Whoever connects from now on comes to this server.
+    /// Leads all new connections to this server.
     pub(crate) fn lead_to(&self, redis: &TestRedis) {
         let new = self.dir.path().join("new.sock");
         symlink(socket_of(redis), &new).unwrap();

@@ -1,4 +1,4 @@
-//! A mount whose server does not answer: FUSE, of which only the greeting is spoken. Only root can make one.
+//! A mount whose server does not answer: FUSE with only its handshake. Only root can create it.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -11,28 +11,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How it is silent.
+/// The kind of silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Silence {
-    /// Questions are not even read: who asks one can be killed.
+    /// The server does not even read requests: a process that waits for one can be killed.
     Deaf,
-    /// They are read and not answered: who asked one waits in the kernel until the mount is gone.
+    /// The server reads requests but does not answer: a waiting process hangs in the kernel until
+    /// the mount is gone.
     Dumb,
 }
 
-/// It answers nobody as long as it lives; then those who wait are told so, and it is taken away.
+/// A mount that answers nothing while this value lives. On drop it is removed, and waiting
+/// processes get an error.
 pub(crate) struct SilentMount {
     dir: tempfile::TempDir,
     is_over: Arc<AtomicBool>,
     server: Option<JoinHandle<()>>,
 }
 
-/// No request is longer unless it writes.
+/// The longest request that is no write.
 const LONGEST: usize = 64 * 1024;
 const LOOK: Duration = Duration::from_millis(5);
 
 impl SilentMount {
-    /// None, said, where such a thing cannot be made.
+    /// Creates the mount. Prints why and returns `None` where the host does not allow it.
     pub(crate) fn new(silence: Silence) -> Option<Self> {
         let not_tested = |why: String| eprintln!("not tested: no mount that does not answer: {why}");
         let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap();
@@ -56,7 +58,7 @@ impl SilentMount {
         Some(Self { dir, is_over, server: Some(server) })
     }
 
-    /// A path in it, of something it will never say whether it is there.
+    /// Returns a path in the mount; a lookup of it never gets an answer.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -65,7 +67,7 @@ impl SilentMount {
 impl Drop for SilentMount {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        // It closes the device, by which all who wait are told that nobody will answer.
+        // The server closes the device, so that all waiting processes get an error.
         let _ = self.server.take().map(JoinHandle::join);
         unmount(self.dir.path());
     }
@@ -95,7 +97,7 @@ fn serve(mut device: File, silence: Silence, is_over: &AtomicBool) {
     }
 }
 
-/// The answer to `FUSE_INIT`, the request of that number: protocol 7.31, no options.
+/// Returns the answer to the `FUSE_INIT` request of that number: protocol 7.31, no options.
 fn greeting(unique: &[u8]) -> Vec<u8> {
     let mut answer = [80_u32.to_ne_bytes(), 0_u32.to_ne_bytes()].concat();
     answer.extend(unique);

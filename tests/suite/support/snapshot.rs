@@ -1,10 +1,11 @@
-//! All that is in a Redis, as readable text: two snapshots are equal if and only if nothing was changed between them.
+//! The whole content of a Redis as readable text. Two snapshots are equal if and only if nothing
+//! changed between them.
 
 use std::collections::BTreeMap;
 
 use redis::Connection;
 
-/// Each key with its type and what it holds.
+/// Returns each key with its type and its content.
 pub(crate) fn snapshot(connection: &mut Connection) -> BTreeMap<String, String> {
     let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query(connection).unwrap();
     keys.into_iter().map(|key| (key.escape_ascii().to_string(), held_by(connection, &key))).collect()

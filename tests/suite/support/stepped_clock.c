@@ -1,6 +1,9 @@
-// Gives the program it is preloaded into another time of day: so many seconds ahead as the file named by STEPPED_CLOCK says, a number
-// of eight bytes that may change at any time. Nothing else of its clocks moves. Only system calls are made, so that an allocator may
-// ask for the time before anything can be looked up.
+// Gives the program that preloads it another time of day.
+// The file named by STEPPED_CLOCK says how many seconds ahead: a number of eight bytes that may
+// change at any time.
+// No other clock of the program changes.
+// Only system calls are made, because an allocator may ask for the time before any symbol can be
+// resolved.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,4 +1,5 @@
-//! A clock of a server's own, which a test sets: a small library preloaded into it reads from a file how far ahead it goes.
+//! A settable clock for one server: a small preloaded library reads from a file how far ahead the
+//! clock is.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -12,7 +13,7 @@ pub(crate) struct SteppedClock {
 }
 
 impl SteppedClock {
-    /// One that goes right, kept in `dir`.
+    /// Creates a clock with the true time, kept in `dir`.
     pub(crate) fn within(dir: &Path) -> Self {
         let path = dir.join("clock");
         let file = OpenOptions::new().create_new(true).write(true).open(&path).unwrap();
@@ -21,18 +22,18 @@ impl SteppedClock {
         clock
     }
 
-    /// Sets it so many seconds ahead of the true time, or behind it.
+    /// Sets the clock this many seconds ahead of the true time, or behind it if negative.
     pub(crate) fn set(&self, seconds: i64) {
         self.file.write_all_at(&seconds.to_ne_bytes(), 0).unwrap();
     }
 
-    /// Has a program go by it.
+    /// Makes a program use this clock.
     pub(crate) fn give_to(&self, command: &mut Command) {
         command.env("LD_PRELOAD", library()).env("STEPPED_CLOCK", &self.path);
     }
 }
 
-/// The library, compiled once for all tests of this process.
+/// Returns the library, compiled once for all tests of this process.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
@@ -43,7 +44,8 @@ fn library() -> &'static Path {
         let status = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&made).arg(&source).status().unwrap();
         assert!(status.success(), "cc cannot compile {}", source.display());
         fs::remove_file(source).unwrap();
-        // Others may have it loaded from there.
+        // Other processes may have the library loaded from its final path, so it is replaced by a
+        // rename.
         let library = dir.join("stepped_clock.so");
         fs::rename(made, &library).unwrap();
         library

@@ -1,12 +1,14 @@
-//! Waiting for a fact instead of sleeping and hoping.
+//! Waiting for a fact, instead of sleeping for a guessed time.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Long enough for anything a test awaits on a busy machine; a failing test is what waits so long.
+/// A time long enough for anything a test awaits on a busy machine. Only a failing test waits this
+/// long.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-/// Asks `probe` each 10 ms until it answers something; panics with `what` was awaited when `deadline` has passed.
+/// Calls `probe` every 10 ms until it returns a value. Panics with `what` when `deadline` has
+/// passed.
 #[track_caller]
 pub(crate) fn until<T>(what: &str, deadline: Duration, mut probe: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
@@ -19,7 +21,7 @@ pub(crate) fn until<T>(what: &str, deadline: Duration, mut probe: impl FnMut() -
     }
 }
 
-/// The same for a test that runs in a runtime, whose other tasks go on meanwhile.
+/// Does the same as [`until`] in an async test, whose other tasks go on meanwhile.
 pub(crate) async fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {

@@ -1,4 +1,5 @@
-//! The walker: every real minute around a clock change, and what cron(8) would start at each.
+//! The walker: visits every real minute around a clock change and decides what cron(8) would start
+//! at each.
 
 use jiff::civil::DateTime;
 use jiff::{Timestamp, ToSpan as _};
@@ -7,19 +8,21 @@ use super::Known;
 use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::zone::Zone;
 
-/// Clock changes of so many minutes are corrections.
+/// A clock change of at least this many minutes is a correction.
 const CORRECTION: i64 = 180;
-/// How much of real time before a clock change, and after it, a window shows, in minutes.
+/// The real time that a window shows before a clock change, and also after it, in minutes.
 const HALF: i64 = 30 * 60;
 
-/// Two and a half days of real minutes around a clock change, each with what the wall clock shows.
+/// Two and a half days of real minutes around a clock change, each with the time the wall clock
+/// shows.
 pub(super) struct Window {
     pub(super) zone: Zone,
     first_minute: i64,
     clock: Vec<Shown>,
 }
 
-/// What the wall clock shows at a minute, by how many minutes it moved there, and whether it shows the same again soon.
+/// The time the wall clock shows at a minute, the minutes it moved to get there, and whether it
+/// shows that time again soon.
 struct Shown {
     now: DateTime,
     step: i64,
@@ -51,12 +54,12 @@ impl Window {
         Self { zone: zone.clone(), first_minute, clock }
     }
 
-    /// Its first second.
+    /// The first second of the window.
     pub(super) fn start(&self) -> i64 {
         self.first_minute * 60
     }
 
-    /// The second after its last.
+    /// The second after the last second of the window.
     pub(super) fn end(&self) -> i64 {
         (self.first_minute + 2 * HALF) * 60
     }
@@ -67,7 +70,8 @@ fn minutes_between(from: DateTime, to: DateTime) -> i64 {
     i64::from(between.get_days()) * 1440 + i64::from(between.get_hours()) * 60 + between.get_minutes()
 }
 
-/// The seconds of `window` at which cron(8), or a cron with this rule, would start the job.
+/// Returns the seconds of `window` at which cron(8) would start the job, with the job's `rule` for
+/// clock changes.
 pub(super) fn walk(window: &Window, [minute, hour, day, month, weekday]: &[Known; 5], rule: ClockChanges) -> Vec<i64> {
     let due = |clock: DateTime| {
         let date = clock.date();

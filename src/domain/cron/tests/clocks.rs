@@ -1,4 +1,5 @@
-//! The table of clock changes: what becomes of each kind of job in a gap and in a fold, and what a job may choose.
+//! Tests of clock changes: the effect of a gap and a fold on each kind of job, and the rules a job
+//! may choose.
 
 use super::{occurrences, occurrences_of};
 use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
@@ -16,7 +17,7 @@ fn a_fixed_job_in_a_gap_runs_once_right_after_it() {
     ] {
         assert_eq!(occurrences(text, "Europe/Berlin", eve, 2), [first, second], "{text}");
     }
-    // At midnight, and by half an hour.
+    // Gaps at midnight and of half an hour.
     assert_eq!(occurrences("5 0 * * *", "America/Santiago", "2026-09-05T12:00:00Z", 1), ["2026-09-06 01:00:00-03:00"]);
     assert_eq!(occurrences("15 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00:00Z", 1), ["2026-10-04 02:30:00+11:00"]);
 }
@@ -44,7 +45,7 @@ fn a_fixed_job_runs_once_in_a_fold() {
         occurrences("0 1-3 * * *", "Europe/Berlin", "2026-10-24T22:30:00Z", 3),
         ["2026-10-25 01:00:00+02:00", "2026-10-25 02:00:00+02:00", "2026-10-25 03:00:00+01:00"]
     );
-    // Asked from within the second pass it is over for today.
+    // A search that starts in the second pass finds no more occurrence on this day.
     assert_eq!(occurrences("30 2 * * *", "Europe/Berlin", "2026-10-25T01:10:00Z", 1), ["2026-10-26 02:30:00+01:00"]);
 }
 
@@ -88,7 +89,7 @@ fn a_job_may_choose_what_a_gap_and_a_fold_do() {
         assert_eq!(fold(text, Fold::Last), [format!("{shown}+01:00")], "{text}");
         assert_eq!(fold(text, Fold::Both), [format!("{shown}+02:00"), format!("{shown}+01:00")], "{text}");
     }
-    // The last of its two showings is still there when asked from between them.
+    // A search that starts between both passes still finds the second pass.
     let last = ClockChanges { gap: None, fold: Some(Fold::Last) };
     let expr = "30 2 * * *".parse::<CronExpr>().unwrap().for_job("a", last);
     assert_eq!(occurrences_of(&expr, "Europe/Berlin", "2026-10-25T00:45:00Z", 1), ["2026-10-25 02:30:00+01:00"]);

@@ -1,4 +1,4 @@
-//! Texts nobody would write: none is a panic, and none takes more than a bounded number of steps.
+//! Tests of malformed expressions: none panics, and none takes more than a bounded number of steps.
 
 use crate::domain::cron::{CronExpr, period_of, work};
 use crate::domain::zone::{Zone, ZoneName};
@@ -25,7 +25,8 @@ fn the_longest_and_the_rarest_expressions_take_bounded_work() {
             hardest = hardest.max(work::steps_of(|| expr.first_from(&zone, 0)).0);
         }
     }
-    // 500 items of 130 years each; a step is a few nanoseconds for those, and at most a microsecond in the search for a date.
+    // The hardest text has 500 items of 130 years each. A step takes a few nanoseconds there, and
+    // at most a microsecond in the search for a date.
     assert!((60_000..70_000).contains(&hardest), "{hardest}");
 }
 

@@ -1,5 +1,5 @@
-//! A table people can read, and two properties: the values told are those the job runs at, and no two expressions that come
-//! at different times are told alike.
+//! Tests of a readable table of examples, and of two properties. A job runs at the described
+//! values. No two expressions with different times have the same description.
 
 mod other_forms;
 
@@ -17,7 +17,7 @@ use crate::domain::shape::Shape;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
-/// `EXPRESSION | words`, a line each.
+/// The examples, in lines of the form `EXPRESSION | words`.
 const EXAMPLES: &str = include_str!("examples.txt");
 
 fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -68,7 +68,7 @@ fn the_other_forms_are_told_too() {
     assert_eq!(told(Schedule::Instants(instants(9))), many);
     assert_eq!(told(Schedule::of_cron("@every 90s").unwrap()), "every 1m30s, counted from the job's first apply");
     assert_eq!(told(Schedule::of_cron("@reboot").unwrap()), "once on each host after each of its boots");
-    // By sha1sum, see `cron::draw`.
+    // Computed with sha1sum, see `cron::draw`.
     let backup: JobName = "backup".parse().unwrap();
     for (text, wanted) in [
         ("H H * * *", "at 08:25 every day (H as drawn for backup)"),
@@ -101,14 +101,15 @@ not after Monday 2027-02-01 at 00:00:00 UTC
 3 runs in all
 only on mon, tue, wed, thu and fri
 never on sun and 2026-12-24 to 2027-01-01
-started later by up to 10m, always as much for one job
-started later by up to 30s, drawn anew for each run
+delayed by up to 10m, the same for all runs of the job
+delayed by up to 30s, drawn anew for each run
 skipped if it would start more than 1h late";
     assert_eq!(super::shape_in_words(&shape, &Zone::utc()).join("\n"), wanted);
     assert!(super::shape_in_words(&Shape::default(), &Zone::utc()).is_empty());
 }
 
-/// What an expression's fields let through, told in the one way that makes equal what comes alike.
+/// Returns a canonical text of the times that the fields select. Expressions with the same times
+/// have the same text.
 fn meaning(fields: &Fields) -> String {
     let Fields { second, minute, hour, day, month, weekday, year } = fields;
     let set = |field: &Field| format!("{:?}{:?}", field.values, field.others);
@@ -123,7 +124,7 @@ fn meaning(fields: &Fields) -> String {
     [second, minute, hour, month, year].map(set).join(" ") + &days
 }
 
-/// One item of a field, drawn from few so that alike ones meet.
+/// A random item of a field, drawn from few values so that equal items occur.
 fn item(random: &mut fastrand::Rng, (min, max): (u16, u16), wraps: bool) -> String {
     let low = random.u16(min..=max);
     let high = random.u16(if wraps { min } else { low }..=max);
@@ -167,7 +168,7 @@ fn no_two_expressions_that_come_at_different_times_are_told_alike() {
     }
 }
 
-/// Whether the values that are told let the second `at` of UTC through.
+/// Returns true if the described values include the second `at` in UTC.
 fn lets_through(fields: &Fields, at: i64) -> bool {
     let clock = jiff::tz::TimeZone::UTC.to_datetime(Timestamp::from_second(at).unwrap());
     let has = |values: &BTreeSet<u16>, value: i8| values.contains(&u16::try_from(value).unwrap());
@@ -196,7 +197,8 @@ fn the_values_told_are_those_the_job_runs_at() {
         for _ in 0..5 {
             let Some(next) = table.next_after(from) else { break };
             assert!(lets_through(&fields, next.as_i64() / 1000), "{text} at {next}");
-            // Between two of them the words let nothing through: looked at where a value might, not second by second.
+            // Between two occurrences the description matches no time. Samples near the values
+            // replace a check of every second.
             for step in [1, 60, 3_600, 86_400] {
                 let at = from.as_i64() / 1000 + random.i64(1..=step);
                 assert!(at >= next.as_i64() / 1000 || !lets_through(&fields, at), "{text} also at {at}");

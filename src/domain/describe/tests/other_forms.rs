@@ -1,4 +1,5 @@
-//! Calendar expressions and iCalendar rules: tables people can read, and that none told alike come at different times.
+//! Tests of calendar expressions and iCalendar rules: readable tables, and that no two with
+//! different times have the same description.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -8,18 +9,18 @@ use crate::domain::schedule::{CalendarExpr, Recurrence, Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
-/// `EXPRESSION | words` and `RULE | words`, a line each.
+/// The examples, in lines of the form `EXPRESSION | words` or `RULE | words`.
 const CALENDARS: &str = include_str!("calendars.txt");
 const RULES: &str = include_str!("rules.txt");
 
-/// The start of every rule in the table: a Monday.
+/// The start of every rule in the table, a Monday.
 const START: &str = "2026-01-05T09:00";
 
 fn rule(text: &str) -> Recurrence {
     Recurrence::new(text, START.parse().unwrap()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Fails with the whole table as it would be right.
+/// Fails with the whole corrected table.
 #[track_caller]
 fn assert_told(table: &str, tell: impl Fn(&str) -> String) {
     let (mut right, mut is_wrong, mut count) = (String::new(), false, 0);
@@ -53,7 +54,7 @@ fn times(schedule: Schedule) -> Vec<UnixMillis> {
     std::iter::successors(next(UnixMillis::new(1_767_225_600_000).unwrap()), |at| next(*at)).take(12).collect()
 }
 
-/// Holds each of so many drawn texts to it that what is told alike comes alike.
+/// Checks that among `count` drawn texts, schedules with the same description have the same times.
 fn assert_apart(count: usize, mut draw: impl FnMut() -> Option<(String, String, Schedule)>) {
     let mut told: HashMap<String, (Vec<UnixMillis>, String)> = HashMap::new();
     let mut read = 0;

@@ -211,7 +211,7 @@ const BECAME: &[Example] = &[
             let gate = AtGate { turn: Some("j".to_owned()), shut, ..gate("group night") };
             about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
         },
-        "It waits for its place at group night; its gap of 5m lets the next begin on Sat 2026-11-21 12:05:00 UTC; it is the turn of j.",
+        "It waits for its place at group night; its gap of 5m ends on Sat 2026-11-21 12:05:00 UTC; it is the turn of j.",
     ),
     (
         "waits_at",
@@ -220,7 +220,7 @@ const BECAME: &[Example] = &[
             let gate = AtGate { turn: Some("b".to_owned()), shut, ..gate("group night") };
             about(RunFacts { place: Place::AtGate, gate: Some(gate), ..fresh() })
         },
-        "It waits for its place at group night; it is the turn of b, of which none waits: its patience of 1m lasts until Sat 2026-11-21 12:01:00 UTC.",
+        "It waits for its place at group night; it is the turn of b, which has no waiting run: its patience of 1m ends on Sat 2026-11-21 12:01:00 UTC.",
     ),
     (
         "waits_at",
@@ -231,7 +231,7 @@ const BECAME: &[Example] = &[
             let gate = AtGate { holder, unserved, ..gate("key k") };
             about(RunFacts { place: Place::AtGate, gate: Some(gate), ..fresh() })
         },
-        "It waits for its place at key k, behind l@6. Nobody takes runs of its lane default+gpu: requires gpu: no node that runs and serves its queue carries it.",
+        "It waits for its place at key k, behind l@6. Nobody takes runs of its lane default+gpu: requires gpu: no running node that serves its queue has it.",
     ),
     (
         "waits_at",

@@ -84,9 +84,9 @@ const TIMING: &[Example] = &[
     (
         "late_unserved",
         || on(vec![serving(None)], requiring("default+gpu")),
-        "Nobody takes it: requires gpu: no node that runs and serves its queue carries it.",
+        "Nobody takes it: requires gpu: no running node that serves its queue has it.",
     ),
-    ("late_unserved", || on(vec![serving(Some("mail"))], fresh()), "Nobody takes it: no node that runs serves queue default."),
+    ("late_unserved", || on(vec![serving(Some("mail"))], fresh()), "Nobody takes it: no running node serves queue default."),
     (
         "queue_now",
         || {

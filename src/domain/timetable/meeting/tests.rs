@@ -1,4 +1,4 @@
-//! The walk over months against a try at each occurrence, and how few tries it leaves.
+//! Tests of the walk over months against a try of each occurrence, and of how few tries remain.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn a_schedule_and_days_that_never_meet_are_told_apart_in_few_tries() {
         (cron("59 23 * 2-12 *"), "2030-01-01..2030-01-31"),
         (calendar("Mon 00:00"), "tue..sun"),
         (calendar("*-*~1 23:59"), "2026-02-01..2026-02-27"),
-        // On Sunday by the clock of Berlin.
+        // This time is on Sunday by the clock of Berlin.
         (calendar("Mon 00:00 Asia/Tokyo"), "mon..sat"),
         (calendar("Fri 23:00 Pacific/Honolulu"), "fri"),
         (rule("FREQ=DAILY;INTERVAL=7"), "tue"),
@@ -47,7 +47,7 @@ fn a_schedule_and_days_that_never_meet_are_told_apart_in_few_tries() {
         (week, "tue"),
     ] {
         let shape = Shape { only_on: Some(days(&[only_on])), ..Shape::default() };
-        // A Monday, at noon in Berlin.
+        // This instant is a Monday at noon in Berlin.
         let anchor = UnixMillis::new(1_514_804_400_000).unwrap();
         let table = Timetable::shaped(schedule.clone(), &shape, zone("Europe/Berlin"), anchor);
         let mut walk = table.from(0);
@@ -98,7 +98,7 @@ fn what_is_found_over_months_is_what_a_try_at_each_time_finds() {
         let meeting = Meeting::new(&table, &filter);
         let mut from = begin;
         for at in &tried {
-            // Nothing that counts is jumped over, from wherever it is asked.
+            // The search skips no occurrence that counts, wherever it begins.
             assert!(meeting.from(from).is_some_and(|found| found <= at.as_i64()), "{round}: {schedule:?} {at}");
             let before = at.as_i64() - random.i64(1..200_000_000);
             assert!(meeting.from(before.max(begin)).is_some_and(|found| found <= at.as_i64()), "{round}: {schedule:?} {at}");

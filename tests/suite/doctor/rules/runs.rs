@@ -242,9 +242,9 @@ async fn an_occurrence_with_an_end_of_its_own_that_a_stretch_tells_as_skipped_to
         desk.break_by("ZADD", "history:a", &[&at, &id]);
     }
     let told = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert!(told.len() == 1 && told[0].contains("tells 5 occurrences") && told[0].contains("only 3 of those"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("counts 5 occurrences") && told[0].contains("only 3 of them"), "{told:?}");
     let mended = desk.mend(Rule::StretchWrong, &run.to_string()).await;
-    assert_eq!(mended[0].done, ["it tells of 3 now"]);
+    assert_eq!(mended[0].done, ["it counts 3 now"]);
     assert_eq!(desk.run(&run).await.skipped, Some((due(3).due(), 3)));
     assert_eq!(desk.total("skipped"), 3);
 }
@@ -276,9 +276,9 @@ async fn an_occurrence_with_a_record_that_the_ledger_tells_of_too_is_taken_out_o
         desk.break_by("ZADD", "history:a", &[&at, &id]);
     }
     let told = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert!(told.len() == 1 && told[0].contains("has a record, and the ledger tells of it too, in 5 skipped from"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("has a record, and the ledger counts it too, in 5 skipped from"), "{told:?}");
     let mended = desk.mend(Rule::LedgerWrong, "a").await;
-    assert_eq!(mended[0].done, ["its ledger tells of 2 less now"]);
+    assert_eq!(mended[0].done, ["its ledger counts 2 less now"]);
     let left = desk.store.read_ledger(run.job()).await.unwrap().ranges;
     assert_eq!((left.len(), left[0].from, left[0].to, left[0].count), (1, run.due(), due(3).due(), 3));
     assert_eq!(desk.total("skipped"), 3);
@@ -305,9 +305,12 @@ async fn an_occurrence_that_two_ranges_tell_of_is_taken_out_of_the_wider() {
     desk.break_by("ZADD", "ledger:a", &[&at, &format!("{at}:1:succeeded:")]);
     desk.break_by("HINCRBY", "totals", &["ledger_ranges", "1"]);
     let told = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert!(told.len() == 1 && told[0].contains("its schedule has 5, and its records and its ledger tell of 6"), "{told:?}");
+    assert!(
+        told.len() == 1 && told[0].contains("its schedule has 5 occurrences, and its records and its ledger count 6"),
+        "{told:?}"
+    );
     let mended = desk.mend(Rule::LedgerWrong, "a").await;
-    assert_eq!(mended[0].done, ["its ledger tells of 1 less now"]);
+    assert_eq!(mended[0].done, ["its ledger counts 1 less now"]);
     let left: Vec<_> =
         desk.store.read_ledger(run.job()).await.unwrap().ranges.iter().map(|range| (range.from, range.to, range.count)).collect();
     assert_eq!(left, [(run.due(), due(4), 4), (due(2), due(2), 1)]);
