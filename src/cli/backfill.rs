@@ -13,13 +13,12 @@ use super::failure::Failure;
 use super::past::parse_past;
 use super::render::{Console, rfc3339, shown};
 use super::switch::not_defined;
-use super::target::{find_job, job_name};
+use super::target::{definition_of, find_job, job_name};
 use crate::domain::duration::parse_duration;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
-use crate::engine::Definition;
 use crate::engine::backfilling::{self, BackfillPlan, Window};
 use crate::store::{BackfillReply, Store};
 
@@ -67,8 +66,7 @@ pub(super) async fn backfill(global: &Global, args: &BackfillArgs, console: &mut
     if !record.is_live() {
         return Err(not_defined(&store, &name).await);
     }
-    let definition =
-        Definition::of(record).map_err(|why| Failure::Failed(format!("job {name}: stored definition cannot be used: {why}")))?;
+    let definition = definition_of(record)?;
     if definition.spec.schedule == Schedule::Manual {
         return Err(Failure::Invalid(format!(
             "job {name} has no schedule, so it has no past occurrences: schedctl run {name} runs it"

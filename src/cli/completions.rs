@@ -2,6 +2,7 @@
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
+use anyhow::Context as _;
 use clap::ValueEnum;
 use clap_complete::env::{EnvCompleter, Zsh};
 
@@ -81,7 +82,7 @@ pub(super) fn completions(args: &CompletionsArgs, console: &mut Console) -> Resu
         Shell::Zsh => {
             let mut script = Vec::new();
             Zsh.write_registration(ASKED_BY, "schedctl", "schedctl", "schedctl", &mut script)
-                .map_err(|error| Failure::Failed(format!("the script of zsh cannot be written: {error}")))?;
+                .context("the script of zsh cannot be written")?;
             String::from_utf8_lossy(&script).into_owned()
         }
     };

@@ -7,12 +7,11 @@ use super::connect::connect;
 use super::failure::Failure;
 use super::next::{is_calendar, job_named, schedule_of, zone_of};
 use super::render::Console;
-use super::target::find_job;
+use super::target::{definition_of, find_job};
 use crate::domain::describe::{Of, in_words, shape_in_words};
 use crate::domain::ids::JobName;
 use crate::domain::shape::Shape;
 use crate::domain::zone::Zone;
-use crate::engine::Definition;
 
 const DESCRIBE_EXAMPLES: &str = "\
 Examples:
@@ -57,8 +56,7 @@ pub(super) async fn describe(global: &Global, args: &DescribeArgs, console: &mut
                     (None, schedule_of(&args.what, None)?, Shape::default(), asked.clone())
                 }
                 found => {
-                    let definition = Definition::of(found?)
-                        .map_err(|why| Failure::Failed(format!("job {name}: stored definition cannot be used: {why}")))?;
+                    let definition = definition_of(found?)?;
                     let zone = definition.timetable.zone().clone();
                     (Some(name), definition.spec.schedule, definition.spec.shape, Some(zone))
                 }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 
 use super::args::Global;
@@ -137,7 +138,7 @@ async fn named_jobs(store: &Store, names: &[JobName], args: &ExportArgs) -> Resu
 
 fn exported(record: JobRecord, now: UnixMillis) -> Result<Exported, Failure> {
     let name = record.name.clone();
-    let definition = Definition::of(record).map_err(|why| Failure::Failed(format!("job {name} cannot be exported: {why}")))?;
+    let definition = Definition::of(record).with_context(|| format!("job {name} cannot be exported"))?;
     let spec = definition.spec;
     let is_once = matches!(spec.schedule, Schedule::At(_) | Schedule::Instants(_));
     let is_over = is_once && definition.timetable.next_after(now).is_none();

@@ -79,6 +79,14 @@ impl Failure {
     }
 }
 
+/// Converts an error of the system with its context, as in `cannot listen for signals: Permission
+/// denied`. An error with an exit code of its own never becomes an [`anyhow::Error`].
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(format!("{error:#}"))
+    }
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         if error.is_passing() { Self::Unreachable(error.to_string()) } else { Self::Failed(error.to_string()) }

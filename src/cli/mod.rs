@@ -53,6 +53,7 @@ mod top;
 
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser};
 use clap_complete::CompleteEnv;
 
@@ -71,9 +72,10 @@ pub fn main() -> ExitCode {
         Err(error) => return failure::tell_usage(&error),
     };
     let mut console = Console::new(&args.global);
-    let answer = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let answer = match runtime.context("cannot start the async runtime") {
         Ok(runtime) => runtime.block_on(dispatch(args, &mut console)),
-        Err(error) => Err(Failure::Failed(format!("cannot start the async runtime: {error}"))),
+        Err(error) => Err(error.into()),
     };
     let code = answer.unwrap_or_else(|failure| console.failure(&failure));
     ExitCode::from(console.close(code))

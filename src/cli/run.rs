@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
@@ -19,12 +20,12 @@ use super::nodes::is_present;
 use super::render::{Console, RunView, Zones, rfc3339, span, view_runs};
 use super::sight::{Look, Sight};
 use super::switch::not_defined;
-use super::target::job_name;
+use super::target::{definition_of, job_name};
 use crate::domain::duration::parse_duration;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::run::RunState;
 use crate::domain::zone::Zone;
-use crate::engine::{Definition, person};
+use crate::engine::person;
 use crate::store::{RunRecord, Store};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -77,8 +78,7 @@ impl WaitArgs {
     pub(super) fn prepare(&self) -> Result<Waiting, Failure> {
         let limit = self.timeout.as_deref().map(parse_duration).transpose();
         let limit = limit.map_err(|error| Failure::Invalid(format!("--timeout: {error}")))?;
-        let interrupts = self.wait.then(|| Signals::new([SIGINT])).transpose();
-        let interrupts = interrupts.map_err(|error| Failure::Failed(format!("cannot listen for signals: {error}")))?;
+        let interrupts = self.wait.then(|| Signals::new([SIGINT])).transpose().context("cannot listen for signals")?;
         Ok(Waiting { limit, interrupts })
     }
 }
@@ -118,11 +118,7 @@ pub(super) async fn follow(store: &Store, run: &RunId, waiting: Waiting, console
 
 /// Refuses a job with an unusable definition, because its run would never start.
 pub(super) async fn refuse_damaged(store: &Store, name: &JobName) -> Result<(), Failure> {
-    let definition = store.read_job(name).await?.map(Definition::of);
-    match definition {
-        Some(Err(why)) => Err(Failure::Failed(format!("job {name}: stored definition cannot be used: {why}"))),
-        Some(Ok(_)) | None => Ok(()),
-    }
+    store.read_job(name).await?.map(definition_of).transpose().map(drop)
 }
 
 /// Waits for the end of a run. Returns the exit code.

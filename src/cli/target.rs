@@ -3,12 +3,15 @@
 //! Invariant: the beginning of an id stands for a run only where a run is read, and only if no
 //! other id begins so.
 
+use anyhow::Context as _;
+
 use super::failure::Failure;
 use super::history::open_runs;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
+use crate::engine::Definition;
 use crate::store::{JobRecord, RunRecord, Store};
 
 /// Names compared to find the nearest ones.
@@ -63,6 +66,12 @@ pub(super) async fn find_job(store: &Store, name: &JobName) -> Result<JobRecord,
         Some(job) => Ok(job),
         None => Err(no_such_job(store, name).await),
     }
+}
+
+/// Returns the definition in the record of a job.
+pub(super) fn definition_of(record: JobRecord) -> Result<Definition, Failure> {
+    let name = record.name.clone();
+    Ok(Definition::of(record).with_context(|| format!("job {name}: stored definition cannot be used"))?)
 }
 
 /// Names the files that declare a job.

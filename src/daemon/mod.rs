@@ -21,6 +21,7 @@ mod systemd;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use tracing::{info, warn};
 
 use args::Args;
@@ -47,9 +48,9 @@ pub fn main() -> ExitCode {
         Ok(args) => args,
         Err(code) => return code,
     };
-    let log = match logging::start(args.log_format, args.log_level) {
+    let log = match logging::start(args.log_format, args.log_level).context("the log cannot be started") {
         Ok(log) => log,
-        Err(error) => return Failure::other(format!("the log cannot be started: {error}")).told(),
+        Err(error) => return Failure::from(error).told(),
     };
     if let Some(concealed) = Concealed::from_args() {
         warn!(
@@ -60,9 +61,10 @@ pub fn main() -> ExitCode {
         let error = concealed.begin_anew();
         warn!("The password is still in the list of processes: schedd cannot restart itself without it: {error}.");
     }
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = match runtime.context("the runtime cannot be started") {
         Ok(runtime) => runtime,
-        Err(error) => return Failure::other(format!("the runtime cannot be started: {error}")).told(),
+        Err(error) => return Failure::from(error).told(),
     };
     let manager = ServiceManager::from_env();
     let ran = runtime.block_on(run(args, &manager, &log));
@@ -80,7 +82,7 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(args: Args, manager: &ServiceManager, log: &Log) -> Result<(), Failure> {
-    let mut signals = Signals::listen().map_err(|error| Failure::other(format!("signals cannot be listened to: {error}")))?;
+    let mut signals = Signals::listen().context("signals cannot be listened to")?;
     let host_zone = Zone::of_host();
     let files = JobsFile::new(args.jobs.clone());
     let (read, watch) = tokio::select! {
@@ -90,9 +92,9 @@ async fn run(args: Args, manager: &ServiceManager, log: &Log) -> Result<(), Fail
     let file = File { files, watch, read };
     let config = match &file.read {
         Some(config) => config.clone(),
-        None => config::compile_text("", "no file", &host_zone).map_err(|error| Failure::config(error.to_string()))?,
+        None => config::compile_text("", "no file", &host_zone).map_err(Failure::config)?,
     };
-    let keys = Keys::new(&args.namespace).map_err(|error| Failure::usage(error.to_string()))?;
+    let keys = Keys::new(&args.namespace).map_err(Failure::usage)?;
     manager.waiting("Looking for Redis".to_owned());
     // The process moves to its cgroup before it starts anything, because children start in the
     // cgroup of their parent.
@@ -102,7 +104,7 @@ async fn run(args: Args, manager: &ServiceManager, log: &Log) -> Result<(), Fail
         // A private server that still reads its data keeps running, for the next daemon to find.
         () = signals.stop() => return Ok(()),
     };
-    let store = Store::new(redis.address(), keys).map_err(|error| Failure::redis(&error))?;
+    let store = Store::new(redis.address(), keys).map_err(Failure::redis)?;
     // Whatever happens from here on, a private server is stopped last.
     let place = Place { rooms, host_zone, log };
     let served = serve(&args, file, config, &store, place, &mut signals, manager).await;
@@ -147,8 +149,7 @@ async fn serve(
     let ended_mark = setup::ended_mark(&node);
     let output = OutputBounds { head: config.output.head, tail: config.output.tail };
     let keeper = Keeper::start(KeeperSettings {
-        program: host::this_program()
-            .map_err(|error| Failure::other(format!("the file of this program cannot be found: {error}")))?,
+        program: host::this_program().context("the file of this program cannot be found")?,
         ended_file: ended_mark.clone(),
         node: node.as_str().to_owned(),
         incarnation: incarnation.clone(),
@@ -157,10 +158,10 @@ async fn serve(
         delegation: rooms.delegation.clone(),
     })
     .await
-    .map_err(|error| Failure::other(error.to_string()))?;
+    .map_err(Failure::other)?;
     let executors =
         Executors::new(keeper.clone(), Credentials::of_this_process(), MayRunAs::of_this_process(config.daemon.users.clone()))
-            .map_err(|error| Failure::other(error.to_string()))?;
+            .map_err(Failure::other)?;
     info!(
         node = %node,
         redis = store.address(),

@@ -1,5 +1,6 @@
 //! The setup before the loops can start: a Redis, and a name in it.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -31,24 +32,24 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    pub(super) fn usage(line: String) -> Self {
-        Self { lines: line, code: 2 }
+    pub(super) fn usage(error: impl Display) -> Self {
+        Self { lines: error.to_string(), code: 2 }
     }
 
-    pub(super) fn conflict(line: String) -> Self {
-        Self { lines: line, code: 4 }
+    pub(super) fn conflict(error: impl Display) -> Self {
+        Self { lines: error.to_string(), code: 4 }
     }
 
-    pub(super) fn redis(error: &StoreError) -> Self {
+    pub(super) fn redis(error: impl Display) -> Self {
         Self { lines: error.to_string(), code: 69 }
     }
 
-    pub(super) fn config(lines: String) -> Self {
-        Self { lines, code: 78 }
+    pub(super) fn config(lines: impl Display) -> Self {
+        Self { lines: lines.to_string(), code: 78 }
     }
 
-    pub(super) fn other(line: String) -> Self {
-        Self { lines: line, code: 1 }
+    pub(super) fn other(error: impl Display) -> Self {
+        Self { lines: error.to_string(), code: 1 }
     }
 
     /// Logs the failure and returns the exit code.
@@ -71,6 +72,14 @@ impl Failure {
     }
 }
 
+/// Converts an error of the system with its context, as in `signals cannot be listened to:
+/// Permission denied`. The exit code is 1.
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::other(format_args!("{error:#}"))
+    }
+}
+
 /// The Redis of this process: its own, or a shared one.
 pub(super) enum Redis {
     /// A private server, stopped together with this process.
@@ -84,10 +93,7 @@ impl Redis {
     /// server.
     pub(super) async fn find(args: &Args, config: &Config) -> Result<Self, Failure> {
         let eviction = if config.redis.allow_eviction { Eviction::Allowed } else { Eviction::Refused };
-        let parse = |url: &str| match Address::parse(url) {
-            Ok(address) => Ok(address.with_eviction(eviction)),
-            Err(error) => Err(Failure::usage(error.to_string())),
-        };
+        let parse = |url: &str| Address::parse(url).map(|address| address.with_eviction(eviction)).map_err(Failure::usage);
         let named = match (&args.redis, &config.redis.url, &config.redis.url_file) {
             (Some(url), _, _) | (None, Some(url), _) => Some(RedisUrl::Text(url.clone())),
             (None, None, Some(file)) => Some(RedisUrl::File(file.clone())),
@@ -95,7 +101,7 @@ impl Redis {
         };
         if let Some(at) = named {
             let credentials = Credentials::of_this_process();
-            let url = at.read(&credentials).map_err(|error| Failure::config(format!("[redis]: {error}")))?;
+            let url = at.read(&credentials).map_err(|error| Failure::config(format_args!("[redis]: {error}")))?;
             if let Some(file) = at.open_file().filter(|_| has_password(&url)) {
                 warn!("redis.url_file {} holds a password and everybody can read it: wanted chmod o-r.", file.display());
             }
@@ -103,8 +109,8 @@ impl Redis {
         }
         let start = async { PrivateServer::start(&state_dir()?, Access::from_env()).await };
         let server = start.await.map_err(|error| match error {
-            PrivateServerError::InUse { .. } => Failure::conflict(error.to_string()),
-            other => Failure { lines: other.to_string(), code: 69 },
+            PrivateServerError::InUse { .. } => Failure::conflict(error),
+            other => Failure::redis(other),
         })?;
         let address = parse(&server.url())?;
         Ok(Self::Private(server, address))
@@ -188,7 +194,7 @@ pub(super) async fn announce(
                 }
                 return Ok(Announced { server: findings.server, ..announced });
             }
-            Err(error @ PresenceError::Taken { .. }) => return Err(Failure::conflict(error.to_string())),
+            Err(error @ PresenceError::Taken { .. }) => return Err(Failure::conflict(error)),
             Err(PresenceError::Store(error @ StoreError::Unavailable { .. })) => {
                 if !is_waiting {
                     info!("{error}; waiting for it.");
@@ -197,7 +203,7 @@ pub(super) async fn announce(
                 }
                 tokio::time::sleep(TRY_AGAIN).await;
             }
-            Err(PresenceError::Store(error)) => return Err(Failure::redis(&error)),
+            Err(PresenceError::Store(error)) => return Err(Failure::redis(error)),
         }
     }
 }

@@ -1,10 +1,17 @@
 //! Durations as users write them: the only parser and the only formatter, for files, flags and
 //! relative times.
 //!
+//! jiff prints durations here, but does not parse them. Its parser refuses `1.5d`, `1.5h30m` and
+//! `P1.5D`, accepts `1h, 5m`, `+5m`, `5m ago`, `01:30:00`, `1mo` and `5us`, and its errors do not
+//! name the unit that was wanted.
+//!
 //! Invariant: a parsed duration is a whole number of milliseconds and at most [`LONGEST`]. The text
 //! that [`format_duration`] makes of it parses back to the same duration.
 
 use std::time::Duration;
+
+use jiff::fmt::friendly::{Designator, Spacing, SpanPrinter};
+use jiff::{Span, SpanRound};
 
 /// The maximum duration: 100 years of 365.25 days.
 pub const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
@@ -25,41 +32,21 @@ pub struct DurationError {
     pub problem: String,
 }
 
-/// A unit of time, ordered from large to small.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Unit {
-    Week,
-    Day,
-    Hour,
-    Minute,
-    Second,
-    Milli,
-}
+const WEEK: u128 = 604_800_000;
+const DAY: u128 = 86_400_000;
+const HOUR: u128 = 3_600_000;
+const MINUTE: u128 = 60_000;
+const SECOND: u128 = 1_000;
 
-impl Unit {
-    fn of_word(word: &str) -> Option<Self> {
-        Some(match word {
-            "w" | "week" | "weeks" => Self::Week,
-            "d" | "day" | "days" => Self::Day,
-            "h" | "hr" | "hrs" | "hour" | "hours" => Self::Hour,
-            "m" | "min" | "mins" | "minute" | "minutes" => Self::Minute,
-            "s" | "sec" | "secs" | "second" | "seconds" => Self::Second,
-            "ms" | "milli" | "millis" | "millisecond" | "milliseconds" => Self::Milli,
-            _ => return None,
-        })
-    }
-
-    fn millis(self) -> u128 {
-        match self {
-            Self::Week => 604_800_000,
-            Self::Day => 86_400_000,
-            Self::Hour => 3_600_000,
-            Self::Minute => 60_000,
-            Self::Second => 1_000,
-            Self::Milli => 1,
-        }
-    }
-}
+/// The units from large to small: the milliseconds and the words of each.
+const UNITS: [(u128, &[&str]); 6] = [
+    (WEEK, &["w", "week", "weeks"]),
+    (DAY, &["d", "day", "days"]),
+    (HOUR, &["h", "hr", "hrs", "hour", "hours"]),
+    (MINUTE, &["m", "min", "mins", "minute", "minutes"]),
+    (SECOND, &["s", "sec", "secs", "second", "seconds"]),
+    (1, &["ms", "milli", "millis", "millisecond", "milliseconds"]),
+];
 
 /// Parses a duration: `90s`, `250ms`, `2h30m`, `1h 30m`, `1.5h`, `1d`, `1w`, `10 minutes`, or
 /// `PT1H30M` (ISO 8601).
@@ -101,29 +88,23 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
 /// Weeks appear only if no other unit is needed (`2w`, but `30d`). Any part below a millisecond is
 /// cut off.
 pub fn format_duration(duration: Duration) -> String {
-    let mut left = duration.as_millis();
-    if left == 0 {
-        return "0s".to_owned();
+    const PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::Compact).spacing(Spacing::None);
+    let millis = duration.as_millis();
+    if millis > 0 && millis.is_multiple_of(WEEK) {
+        return format!("{}w", millis / WEEK);
     }
-    if left.is_multiple_of(Unit::Week.millis()) {
-        return format!("{}w", left / Unit::Week.millis());
-    }
-    let mut text = String::new();
-    for (unit, letters) in [(Unit::Day, "d"), (Unit::Hour, "h"), (Unit::Minute, "m"), (Unit::Second, "s"), (Unit::Milli, "ms")] {
-        let count = left / unit.millis();
-        left %= unit.millis();
-        if count > 0 {
-            text.push_str(&count.to_string());
-            text.push_str(letters);
-        }
-    }
-    text
+    let span = i64::try_from(millis).ok().and_then(|millis| {
+        let days = SpanRound::new().largest(jiff::Unit::Day).days_are_24_hours();
+        Span::new().try_milliseconds(millis).ok()?.round(days).ok()
+    });
+    // A span of jiff has at most 19,998 years.
+    span.map_or_else(|| format!("{}d", millis / DAY), |span| PRINTER.span_to_string(&span))
 }
 
 /// Parses numbers with units. Large units come first, and each unit appears at most once.
 fn unit_nanos(mut rest: &str) -> Result<u128, String> {
     let mut total: u128 = 0;
-    let mut last: Option<Unit> = None;
+    let mut last = None;
     while !rest.is_empty() {
         let (number, after) = split_while(rest, |c| c.is_ascii_digit() || c == '.');
         if number.is_empty() {
@@ -133,12 +114,13 @@ fn unit_nanos(mut rest: &str) -> Result<u128, String> {
         if word.is_empty() {
             return Err(format!("has no unit after {}, {FORMS}", cut(number)));
         }
-        let unit = Unit::of_word(word).ok_or_else(|| format!("has the unknown unit {:?}, {FORMS}", cut(word)))?;
-        if last.is_some_and(|before| before >= unit) {
+        let unit = UNITS.iter().find(|(_, words)| words.contains(&word));
+        let (millis, _) = *unit.ok_or_else(|| format!("has the unknown unit {:?}, {FORMS}", cut(word)))?;
+        if last.is_some_and(|before| before <= millis) {
             return Err(format!("has {word:?} out of order, wanted each unit once, large before small"));
         }
-        last = Some(unit);
-        total = total.saturating_add(nanos_of(number, unit)?);
+        last = Some(millis);
+        total = total.saturating_add(nanos_of(number, millis)?);
         rest = after.trim_start();
     }
     Ok(total)
@@ -155,12 +137,12 @@ fn iso_nanos(text: &str) -> Result<u128, String> {
     if days.contains(['Y', 'M']) {
         return Err(format!("has years or months, which have no fixed length, {ISO_FORMS}"));
     }
-    let total = iso_part(days, &[("W", Unit::Week), ("D", Unit::Day)])?;
-    let time = iso_part(time, &[("H", Unit::Hour), ("M", Unit::Minute), ("S", Unit::Second)])?;
+    let total = iso_part(days, &[("W", WEEK), ("D", DAY)])?;
+    let time = iso_part(time, &[("H", HOUR), ("M", MINUTE), ("S", SECOND)])?;
     Ok(total.saturating_add(time))
 }
 
-fn iso_part(mut rest: &str, letters: &[(&str, Unit)]) -> Result<u128, String> {
+fn iso_part(mut rest: &str, letters: &[(&str, u128)]) -> Result<u128, String> {
     let mut total: u128 = 0;
     let mut letters = letters.iter();
     while !rest.is_empty() {
@@ -175,9 +157,9 @@ fn iso_part(mut rest: &str, letters: &[(&str, Unit)]) -> Result<u128, String> {
     Ok(total)
 }
 
-/// Returns the exact nanoseconds of `number` of `unit`. The result saturates at the largest u128,
-/// which is past every limit.
-fn nanos_of(number: &str, unit: Unit) -> Result<u128, String> {
+/// Returns the exact nanoseconds of `number` of units of `millis` milliseconds. The result
+/// saturates at the largest u128, which is past every limit.
+fn nanos_of(number: &str, millis: u128) -> Result<u128, String> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     if !digits(whole) || !digits(fraction) {
@@ -187,7 +169,7 @@ fn nanos_of(number: &str, unit: Unit) -> Result<u128, String> {
     if fraction.len() > 9 {
         return Err(format!("has the number {:?}, wanted at most 9 decimals", cut(number)));
     }
-    let size = unit.millis() * NANOS_PER_MILLI;
+    let size = millis * NANOS_PER_MILLI;
     let whole = whole.parse::<u128>().unwrap_or(u128::MAX).saturating_mul(size);
     let scale = (0..fraction.len()).fold(1_u128, |scale, _| scale * 10);
     let part = fraction.parse::<u128>().unwrap_or(0) * size;

@@ -131,39 +131,26 @@ impl Engine {
         let ticker = tokio::spawn(go_on("ticker", move || ticker::run(node.clone(), until.clone())));
         // Each step of these loops is one script, done completely or not at all. So a stop need not
         // wait for their rounds.
-        let (node, until) = (shared.clone(), intake.clone());
-        tasks.spawn(go_on("reaper", move || ended_by(until.clone(), reaper::run(node.clone()))));
-        let (node, until) = (shared.clone(), intake.clone());
-        tasks.spawn(go_on("janitor", move || ended_by(until.clone(), janitor::run(node.clone()))));
-        let (node, until) = (shared.clone(), intake.clone());
-        tasks.spawn(go_on("auditor", move || ended_by(until.clone(), auditor::run(node.clone()))));
-        let (node, until) = (shared.clone(), intake.clone());
-        tasks.spawn(go_on("lookout", move || ended_by(until.clone(), lookout::run(node.clone()))));
-        let (node, until) = (shared.clone(), intake.clone());
-        tasks.spawn(go_on("teller", move || ended_by(until.clone(), teller::run(node.clone()))));
-        let (node, until) = (shared.clone(), intake.clone());
-        tasks.spawn(go_on("replanning", move || ended_by(until.clone(), replanning::run(node.clone()))));
-        let (node, until) = (shared.clone(), intake.clone());
-        tasks.spawn(go_on("zone data", move || ended_by(until.clone(), rezoning::run(node.clone()))));
-        let (node, until, wishes) = (shared.clone(), intake.clone(), wish.clone());
-        tasks.spawn(go_on("reboots", move || ended_by(until.clone(), rebooting::run(node.clone(), wishes.clone()))));
-        let (node, until, wishes) = (shared.clone(), intake.clone(), wish.clone());
-        let reconciling = move || reconciler::run(node.clone(), wishes.clone(), host_zone.clone());
-        tasks.spawn(go_on("reconciler", move || ended_by(until.clone(), reconciling())));
-        let (node, until) = (shared.clone(), intake.clone());
-        tasks.spawn(go_on("watch for losses", move || ended_by(until.clone(), loss::run(node.clone()))));
-        let (node, until) = (shared.clone(), intake.clone());
-        tasks.spawn(go_on("catalog", move || ended_by(until.clone(), loss::catalog::run(node.clone()))));
-        let (node, until) = (shared.clone(), upkeep.clone());
-        tasks.spawn(go_on("nudges", move || ended_by(until.clone(), nudges::run(node.clone()))));
-        let (node, until) = (shared.clone(), upkeep.clone());
-        tasks.spawn(go_on("lease keeper", move || ended_by(until.clone(), lease_keeper::run(node.clone()))));
-        let (node, until) = (shared.clone(), upkeep.clone());
-        tasks.spawn(go_on("presence", move || ended_by(until.clone(), presence::run(node.clone()))));
-        let (node, until) = (shared.clone(), upkeep.clone());
-        tasks.spawn(go_on("pulse", move || ended_by(until.clone(), pulse::run(node.clone()))));
-        let (node, until) = (shared.clone(), upkeep.clone());
-        tasks.spawn(go_on("notes", move || ended_by(until.clone(), notes::run(node.clone()))));
+        let until_stop = Loops { shared: &shared, tasks: &tasks, stop: &intake };
+        until_stop.spawn("reaper", reaper::run);
+        until_stop.spawn("janitor", janitor::run);
+        until_stop.spawn("auditor", auditor::run);
+        until_stop.spawn("lookout", lookout::run);
+        until_stop.spawn("teller", teller::run);
+        until_stop.spawn("replanning", replanning::run);
+        until_stop.spawn("zone data", rezoning::run);
+        until_stop.spawn("watch for losses", loss::run);
+        until_stop.spawn("catalog", loss::catalog::run);
+        let wishes = wish.clone();
+        until_stop.spawn("reboots", move |node| rebooting::run(node, wishes.clone()));
+        let wishes = wish.clone();
+        until_stop.spawn("reconciler", move |node| reconciler::run(node, wishes.clone(), host_zone.clone()));
+        let until_last = Loops { stop: &upkeep, ..until_stop };
+        until_last.spawn("nudges", nudges::run);
+        until_last.spawn("lease keeper", lease_keeper::run);
+        until_last.spawn("presence", presence::run);
+        until_last.spawn("pulse", pulse::run);
+        until_last.spawn("notes", notes::run);
         tasks.close();
         Self { shared, wish, intake, upkeep, ticker, tasks }
     }
@@ -293,9 +280,22 @@ fn take_config(shared: &Shared, wish: &Wish, config: &Config, removal: Removal) 
     shared.reconcile_now.notify_one();
 }
 
-/// Runs `work` until `stop` is cancelled.
-async fn ended_by(stop: CancellationToken, work: impl Future<Output = ()>) {
-    stop.run_until_cancelled(work).await;
+/// The starter of those loops of a node that end with the same token.
+struct Loops<'a> {
+    shared: &'a Arc<Shared>,
+    tasks: &'a TaskTracker,
+    stop: &'a CancellationToken,
+}
+
+impl Loops<'_> {
+    /// Starts the loop `run`. It is dropped at its next wait once the token is cancelled.
+    fn spawn<F>(&self, name: &'static str, run: impl Fn(Arc<Shared>) -> F + Send + Sync + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (shared, stop) = (self.shared.clone(), self.stop.clone());
+        self.tasks.spawn(go_on(name, move || stop.clone().run_until_cancelled_owned(run(shared.clone())).map(drop)));
+    }
 }
 
 /// Runs a loop to its end, and starts it again if it panics. A node that lost a loop would look

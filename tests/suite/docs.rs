@@ -1,10 +1,13 @@
-//! README.md and `docs/` hold together: examples, links, and the names of verbs and keys.
+//! README.md, `docs/` and `examples/` hold together: jobs files, links, and the names of verbs and
+//! keys.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use schedd::config::compile_text;
+use schedd::config::{compile_text, job_from_json};
 use schedd::domain::zone::Zone;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -35,6 +38,7 @@ fn pages() -> Vec<Page> {
     let mut paths: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
     paths.sort();
     assert!(paths.len() > 10, "{paths:?}");
+    paths.push(Path::new(ROOT).join("examples/README.md"));
     std::iter::once(readme()).chain(paths.into_iter().map(page)).collect()
 }
 
@@ -114,6 +118,52 @@ fn every_jobs_file_in_the_docs_is_one_that_is_taken() {
         }
     }
     assert!(count >= 9, "only {count} jobs files were found");
+}
+
+/// Returns the files of `examples/` with this extension.
+fn examples(end: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(Path::new(ROOT).join("examples")).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|found| found == end)).collect();
+    assert!(!files.is_empty(), "no example ends in .{end}");
+    files
+}
+
+#[test]
+fn every_example_passes_the_check_without_a_warning() {
+    // A copy, as a user makes one: the permissions of this checkout must not matter.
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("jobs.toml");
+    for file in examples("toml") {
+        fs::write(&copy, fs::read(&file).unwrap()).unwrap();
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o644)).unwrap();
+        let mut check = Command::new(env!("CARGO_BIN_EXE_schedctl"));
+        let checked = check.args(["check", "--json"]).arg(&copy).output().unwrap();
+        let found: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap_or_else(|_| panic!("{checked:?}"));
+        assert_eq!(checked.status.code(), Some(0), "{}: {found}", file.display());
+        assert_eq!(found["warnings"], serde_json::json!([]), "{}", file.display());
+        assert!(found["jobs"].as_u64() >= Some(3), "{found}");
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.starts_with("# ") && text.contains("schedctl check"), "{}: its head says nothing", file.display());
+    }
+}
+
+#[test]
+fn every_line_of_the_examples_for_add_is_a_job() {
+    for file in examples("ndjson") {
+        for line in fs::read_to_string(&file).unwrap().lines() {
+            let job = job_from_json(line, &Zone::utc()).unwrap_or_else(|problems| panic!("{line}: {problems:?}"));
+            assert!(job.warnings.is_empty(), "{line}: {:?}", job.warnings);
+        }
+    }
+}
+
+#[test]
+fn every_example_is_in_the_table_of_examples() {
+    let table = page(Path::new(ROOT).join("examples/README.md"));
+    for file in ["toml", "ndjson"].into_iter().flat_map(examples) {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        assert!(table.links().contains(&name), "examples/README.md does not link to {name}");
+    }
 }
 
 #[test]

@@ -72,6 +72,28 @@ fn only_the_store_speaks_redis_and_only_the_keeper_spawns() {
 }
 
 #[test]
+fn every_dependency_is_named_in_the_code() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest: toml::Table = fs::read_to_string(root.join("Cargo.toml")).unwrap().parse().unwrap();
+    let code = |folders: &[&str]| {
+        let files = folders.iter().flat_map(|folder| files_below(&root.join(folder)));
+        let sources = files.filter(|file| file.extension().is_some_and(|end| end == "rs"));
+        sources.map(|file| fs::read_to_string(file).unwrap()).collect::<String>()
+    };
+    for (section, folders) in [("dependencies", &["src"][..]), ("dev-dependencies", &["src", "tests", "packaging"])] {
+        let code = code(folders);
+        for name in manifest[section].as_table().unwrap().keys() {
+            let path = format!("{}::", name.replace('-', "_"));
+            let is_named = code.match_indices(&path).any(|(at, _)| {
+                let before = code[..at].chars().next_back();
+                before.is_none_or(|sign| !sign.is_alphanumeric() && sign != '_')
+            });
+            assert!(is_named, "{section}: {name} is not used: no {path} in {folders:?}");
+        }
+    }
+}
+
+#[test]
 fn every_file_opens_by_saying_what_it_owns() {
     for file in files_below(&source()) {
         let text = fs::read_to_string(&file).unwrap();

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use futures_util::StreamExt;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
@@ -29,6 +30,8 @@ const SHORTEST: Duration = Duration::from_millis(500);
 const LINES: u16 = 24;
 /// Lines around the jobs: the time, an empty line, the headers, the count.
 const AROUND: usize = 4;
+/// The context of a system error about signals.
+const UNHEARD: &str = "cannot listen for signals";
 
 /// Parses the interval between two tables.
 pub(super) fn interval(text: &str) -> Result<Duration, Failure> {
@@ -44,11 +47,10 @@ pub(super) async fn watch(global: &Global, args: &List, interval: Duration, cons
     let wanted = Wanted::of(args)?;
     // Before the screen is opened, signals have their default effect.
     let store = connect(global, console).await?;
-    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]);
-    let mut signals = signals.map_err(|error| unheard(&error))?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context(UNHEARD)?;
     let mut screen = console.can_be_drawn_on().then(|| Screen::open(console));
     if screen.is_some() {
-        signals.handle().add_signal(SIGTSTP).map_err(|error| unheard(&error))?;
+        signals.handle().add_signal(SIGTSTP).context(UNHEARD)?;
     }
     let mut sight = Sight::default();
     loop {
@@ -77,17 +79,13 @@ pub(super) async fn watch(global: &Global, args: &List, interval: Duration, cons
             screen.close(console);
             if signal == SIGTSTP {
                 // The process stops here until SIGCONT continues it.
-                emulate_default_handler(SIGTSTP).map_err(|error| unheard(&error))?;
+                emulate_default_handler(SIGTSTP).context(UNHEARD)?;
                 *screen = Screen::open(console);
                 continue;
             }
         }
         return Ok(u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX));
     }
-}
-
-fn unheard(error: &std::io::Error) -> Failure {
-    Failure::Failed(format!("cannot listen for signals: {error}"))
 }
 
 /// Prints a table below the previous ones.

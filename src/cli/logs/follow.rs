@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use anyhow::Context as _;
 use futures_util::StreamExt;
 use signal_hook::consts::SIGINT;
 use signal_hook_tokio::Signals;
@@ -86,9 +87,7 @@ struct Clock {
 
 impl Clock {
     fn new() -> Result<Self, Failure> {
-        let interrupts = Signals::new([SIGINT]);
-        let interrupts = interrupts.map_err(|error| Failure::Failed(format!("cannot listen for signals: {error}")))?;
-        Ok(Self { interrupts })
+        Ok(Self { interrupts: Signals::new([SIGINT]).context("cannot listen for signals")? })
     }
 
     async fn pause(&mut self, pause: Duration, console: &mut Console) -> Result<(), Stop> {

@@ -9,7 +9,7 @@ use super::args::Global;
 use super::connect::connect;
 use super::failure::Failure;
 use super::render::{Console, day_rules, one_line, rfc3339, shown};
-use super::target::find_job;
+use super::target::{definition_of, find_job};
 use crate::config::{self, FilePlace, Rendering, start_of_rule};
 use crate::domain::clock_changes::ClockChanges;
 use crate::domain::duration::format_duration;
@@ -18,7 +18,6 @@ use crate::domain::ids::JobName;
 use crate::domain::schedule::{CalendarExpr, Recurrence, Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneName};
-use crate::engine::Definition;
 
 pub(super) use flags::NextArgs;
 use rows::{Coming, Style, comings, tell};
@@ -194,8 +193,7 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
     let store = connect(global, console).await?;
     let record = find_job(&store, name).await?;
     let now = store.now().await?;
-    let definition =
-        Definition::of(record).map_err(|why| Failure::Failed(format!("job {name}: stored definition cannot be used: {why}")))?;
+    let definition = definition_of(record)?;
     if definition.spec.schedule == Schedule::Manual {
         return Err(Failure::Invalid(format!("job {name} has no schedule: it runs only when asked, by schedctl run {name}")));
     }

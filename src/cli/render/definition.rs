@@ -48,12 +48,7 @@ pub(in crate::cli) fn day_rules(schedule: &Schedule) -> Vec<String> {
         _ => return Vec::new(),
     };
     let rule = |expression: &CronExpr| {
-        let fields: Vec<&str> = expression.as_str().split_ascii_whitespace().collect();
-        let seconds = usize::from(fields.len() > 5);
-        let (day, weekday) = (fields.get(seconds + 2)?, fields.get(seconds + 4)?);
-        let is_free = |field: &str| field.starts_with('*') || field == "?";
-        let is_either = !is_free(day) && !is_free(weekday);
-        is_either.then(|| {
+        expression.either_day().map(|(day, weekday)| {
             format!("{expression} comes on day of month {day} and also on weekday {weekday}: as in crontab, either is enough")
         })
     };

@@ -20,6 +20,7 @@ mod wishes;
 use std::io::{ErrorKind, IsTerminal};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use futures_util::StreamExt;
 use ratatui::crossterm::event::{self, Event};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -144,8 +145,7 @@ fn is_unicode() -> bool {
 
 /// Turns signals into events.
 fn listen(sender: &mpsc::Sender<News>) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])
-        .map_err(|error| Failure::Failed(format!("cannot listen for signals: {error}")))?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot listen for signals")?;
     let sender = sender.clone();
     tokio::spawn(async move {
         while let Some(signal) = signals.next().await {

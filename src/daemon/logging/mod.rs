@@ -1,6 +1,23 @@
 //! The log of the daemon: sentences for a person on a terminal, key=value lines otherwise, JSON by choice, structured entries for
 //! the journal under systemd.
 //!
+//! schedd does not use `tracing-journald` 0.3 or the formats of `tracing-subscriber` 0.3. Each reason
+//! was measured or read in their source:
+//!
+//! - `tracing-journald` writes on the thread that logs, and its socket blocks. When the journal read
+//!   nothing, that thread stopped at the 11th entry (`net.unix.max_dgram_qlen` = 10) until the
+//!   journal went on. So a stopped journald would stop schedd. The layer accepts no other writer.
+//! - `tracing-journald` fixes the fields of every entry when the layer is made, but the name of the
+//!   node is known later. It writes a field of both an event and its span twice. It cannot rename a
+//!   field, so a run would be `RUN`, not `RUN_ID`.
+//! - The JSON format has `timestamp`, `WARN` and a nested `span`. docs/operations.md promises `ts`,
+//!   `warn` and the fields of a run at the top level.
+//! - The text formats have no `key=value` line. They leave line breaks and characters such as U+202E
+//!   in a message unchanged.
+//!
+//! So `tracing-subscriber` provides the registry, the filter by level and the layer. This module
+//! writes the entries.
+//!
 //! What is logged anywhere, and what jobs write where `log_output` says so, comes here as events of `tracing`; an `entry` gathers one
 //! with the facts of its run, `limit` holds back what repeats itself, `form` writes it out, `writer` carries it away. Invariant: whoever logs
 //! never waits; a closed standard error is harmless, and so is one nobody reads: lines are lost and counted, nothing else.

@@ -11,7 +11,7 @@ use crate::domain::civil::{Date, days_in_month, weekday};
 
 /// A day named by its place in the month. Weekdays count from Sunday = 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Letter {
+pub(in crate::domain) enum Letter {
     /// `L` or `L-3`: the day that is `before` days before the last.
     Last { before: u8 },
     /// `LW`: the last day from Monday to Friday.
@@ -94,6 +94,11 @@ impl DayRule {
         !self.day.letters.is_empty() || !self.weekday.letters.is_empty()
     }
 
+    /// Returns true if both fields are restricted. A day must then match either.
+    pub(super) fn is_either(&self) -> bool {
+        !self.day.starred && !self.weekday.starred
+    }
+
     /// The matching days of the month of `date`. Bit 1 is day 1. If both fields are restricted, a
     /// day must match either; otherwise both.
     pub(super) fn days_around(&self, date: NaiveDate) -> u32 {
@@ -112,6 +117,6 @@ impl DayRule {
         };
         let by_day = marked(&self.day, |_, day| day);
         let by_weekday = marked(&self.weekday, Month::weekday);
-        if self.day.starred || self.weekday.starred { by_day & by_weekday } else { by_day | by_weekday }
+        if self.is_either() { by_day | by_weekday } else { by_day & by_weekday }
     }
 }

@@ -12,6 +12,8 @@ pub(super) enum Draw<'a> {
     Of(&'a str),
     /// Every number that could be drawn. It serves to check whether such a date exists at all.
     Each,
+    /// No numbers. The values then contain nothing for an `H`.
+    Left,
 }
 
 /// Returns the number drawn for `field` of the job `name`. The caller takes it modulo the number of

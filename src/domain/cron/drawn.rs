@@ -1,16 +1,14 @@
 //! The text of an expression with numbers in place of each `H`, for display.
 
 use super::draw::Draw;
-use super::field::{DAY, Field, HOUR, MINUTE, MONTH, SECOND, WEEKDAY, YEAR};
+use super::field::Field;
 use super::piece::Piece;
+use super::plan::Fields;
 
 /// Returns `text`, a checked expression, with the numbers of the job `name` in place of each `H`.
 pub(super) fn text_drawn_of(text: &str, name: &str) -> String {
-    const FIELDS: [&Field; 7] = [&SECOND, &MINUTE, &HOUR, &DAY, &MONTH, &WEEKDAY, &YEAR];
     let words = Piece { text, offset: 0 }.words();
-    // An expression of five fields begins with the minute.
-    let fields = FIELDS.iter().skip(usize::from(words.len() < 6));
-    let told: Vec<String> = words.iter().zip(fields).map(|(word, field)| drawn(*word, field, name)).collect();
+    let told: Vec<String> = words.iter().zip(Fields::rules(words.len())).map(|(word, field)| drawn(*word, field, name)).collect();
     told.join(" ")
 }
 

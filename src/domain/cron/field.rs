@@ -1,6 +1,7 @@
 //! A field of a cron expression: parses its text into values, by the rules of crontab(5) and its
 //! common additions.
 //!
+//! No other code parses fields: plans, descriptions and `schedctl` all take the values from here.
 //! Invariant: a parsed field means what crontab(5) says. Any other text is refused with its name
 //! and position; nothing is guessed.
 
@@ -10,9 +11,11 @@ use super::piece::{Fault, Piece};
 use super::set::Set;
 
 /// The rules of a field.
-#[derive(Debug)]
-pub(super) struct Field {
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::domain) struct Field {
     pub(super) name: &'static str,
+    /// The unit of a value, such as `minute`.
+    pub(in crate::domain) unit: &'static str,
     pub(super) min: u16,
     pub(super) max: u16,
     /// The number of values after which the field starts again. `None` means that a range may not
@@ -33,16 +36,25 @@ enum Kind {
 
 /// The values that a field selects.
 #[derive(Debug, Default)]
-pub(super) struct Values {
+pub(in crate::domain) struct Values {
     /// The numbers. Years are counted from 1970.
     pub(super) set: Set,
     /// The days named by their place in a month.
-    pub(super) letters: Vec<Letter>,
+    pub(in crate::domain) letters: Vec<Letter>,
     /// True if the text begins with `*` or is `?`. Debian's cron uses this flag for the day rule
     /// and for jobs that follow real time.
-    pub(super) starred: bool,
-    /// True if the text has an `H`.
-    pub(super) is_drawn: bool,
+    pub(in crate::domain) starred: bool,
+    /// Each `H` of the text, including one whose number is in the set.
+    pub(in crate::domain) drawn: Vec<Drawn>,
+}
+
+/// An `H` of a field.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::domain) struct Drawn {
+    /// The range that the text names, as in `H(0-29)`.
+    pub(in crate::domain) range: Option<(u16, u16)>,
+    /// The step, as in `H/15`.
+    pub(in crate::domain) step: Option<u16>,
 }
 
 const NO_NAMES: &[&str] = &[];
@@ -50,19 +62,20 @@ const MONTHS: &[&str] = &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG"
 const WEEKDAYS: &[&str] = &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 const FIRST_YEAR: u16 = 1970;
 
-pub(super) const SECOND: Field = plain("second", 0, 59);
-pub(super) const MINUTE: Field = plain("minute", 0, 59);
-pub(super) const HOUR: Field = Field { wraps_after: Some(24), ..plain("hour", 0, 23) };
+pub(in crate::domain) static SECOND: Field = plain("second", 0, 59);
+pub(in crate::domain) static MINUTE: Field = plain("minute", 0, 59);
+pub(in crate::domain) static HOUR: Field = Field { wraps_after: Some(24), ..plain("hour", 0, 23) };
 /// The day of month. `H` is drawn only from the days that every month has.
-pub(super) const DAY: Field = Field { drawn: Some((1, 28)), kind: Kind::Day, ..plain("day of month", 1, 31) };
-pub(super) const MONTH: Field = Field { wraps_after: Some(12), names: MONTHS, ..plain("month", 1, 12) };
+pub(in crate::domain) static DAY: Field =
+    Field { drawn: Some((1, 28)), kind: Kind::Day, unit: "day", ..plain("day of month", 1, 31) };
+pub(in crate::domain) static MONTH: Field = Field { wraps_after: Some(12), names: MONTHS, ..plain("month", 1, 12) };
 /// The weekday. 0 and 7 are both Sunday; the set contains 0 to 6.
-pub(super) const WEEKDAY: Field =
+pub(in crate::domain) static WEEKDAY: Field =
     Field { wraps_after: Some(7), drawn: Some((0, 6)), names: WEEKDAYS, kind: Kind::Weekday, ..plain("weekday", 0, 7) };
-pub(super) const YEAR: Field = Field { drawn: None, ..plain("year", FIRST_YEAR, 2099) };
+pub(in crate::domain) static YEAR: Field = Field { drawn: None, ..plain("year", FIRST_YEAR, 2099) };
 
 const fn plain(name: &'static str, min: u16, max: u16) -> Field {
-    Field { name, min, max, wraps_after: None, drawn: Some((min, max)), names: NO_NAMES, kind: Kind::Plain }
+    Field { name, unit: name, min, max, wraps_after: None, drawn: Some((min, max)), names: NO_NAMES, kind: Kind::Plain }
 }
 
 impl Field {
@@ -78,11 +91,31 @@ impl Field {
         Ok(values)
     }
 
-    /// Every value of the field.
-    pub(super) fn whole(&self) -> Values {
+    /// Returns every value of the field.
+    pub(in crate::domain) fn whole(&self) -> Values {
         let mut values = Values { starred: true, ..Values::default() };
         self.put(&mut values.set, (self.min, self.max), 1);
         values
+    }
+
+    /// Returns the number of values of the field.
+    pub(in crate::domain) fn count(&self) -> u16 {
+        self.wraps_after.unwrap_or(self.max - self.min + 1)
+    }
+
+    /// Returns the numbers among `values`, in rising order.
+    pub(in crate::domain) fn numbers(&self, values: &Values) -> impl Iterator<Item = u16> {
+        values.set.iter().map(|value| value + self.base())
+    }
+
+    /// Returns `value` folded into the field. The last value of a range may be past the field's end.
+    pub(in crate::domain) fn folded(&self, value: u16) -> u16 {
+        self.wraps_after.map_or(value, |period| (value - self.min) % period + self.min)
+    }
+
+    /// Returns the number from which the numbers of a set are counted.
+    fn base(&self) -> u16 {
+        if self.min == FIRST_YEAR { FIRST_YEAR } else { 0 }
     }
 
     fn read_item(&self, item: Piece<'_>, draw: Draw<'_>, values: &mut Values) -> Result<(), Fault> {
@@ -100,9 +133,10 @@ impl Field {
         }
         let width = step.map(|step| self.read_step(step)).transpose()?;
         if let Some((first, last)) = self.read_drawn(base)? {
-            values.is_drawn = true;
+            values.drawn.push(Drawn { range: (base.text.len() > 1).then_some((first, last)), step: width });
             let places = (last - first + 1).min(width.unwrap_or(u16::MAX));
             match draw {
+                Draw::Left => {}
                 Draw::Each => self.put(&mut values.set, (first, last), 1),
                 Draw::Of(job) => {
                     let drawn = u16::try_from(draw::number(job, name) % u64::from(places)).unwrap_or(0);
@@ -119,9 +153,8 @@ impl Field {
 
     /// Inserts each `step`-th value of a range. The range may run past the field's end.
     fn put(&self, set: &mut Set, (first, last): (u16, u16), step: u16) {
-        let base = if self.min == FIRST_YEAR { FIRST_YEAR } else { 0 };
         for value in (first..=last).step_by(usize::from(step)) {
-            set.insert(self.wraps_after.map_or(value, |period| (value - self.min) % period + self.min) - base);
+            set.insert(self.folded(value) - self.base());
         }
     }
 

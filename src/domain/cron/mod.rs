@@ -30,6 +30,9 @@ use self::plan::Plan;
 use super::clock_changes::ClockChanges;
 use super::zone::Zone;
 
+pub(in crate::domain) use self::days::Letter;
+pub(in crate::domain) use self::field::{DAY, Drawn, Field, HOUR, MINUTE, MONTH, SECOND, Values, WEEKDAY, YEAR};
+pub(in crate::domain) use self::read::fields_of;
 pub use self::read::{LONGEST_EXPRESSION, period_of};
 pub(in crate::domain) use self::search::{Wall, first_from};
 #[cfg(test)]
@@ -81,6 +84,12 @@ impl CronExpr {
     /// The text with the numbers of the job `name` in place of each `H`.
     pub fn text_for(&self, name: &str) -> String {
         if self.is_drawn() { drawn::text_drawn_of(&self.text, name) } else { self.text.to_string() }
+    }
+
+    /// Returns the texts of the day of month and the weekday if both are restricted. A day must
+    /// then match either, which surprises many people.
+    pub fn either_day(&self) -> Option<(&str, &str)> {
+        read::day_texts(&self.text).filter(|_| self.plan.is_either_day())
     }
 
     /// Returns true for `@reboot`: no time of any clock, but once after each boot of a host.

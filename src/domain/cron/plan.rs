@@ -15,7 +15,7 @@ use chrono::{DateTime, Datelike as _, NaiveDate, NaiveTime, Utc};
 
 use super::days::{DayRule, Month};
 use super::draw::Draw;
-use super::field::{DAY, HOUR, MINUTE, MONTH, SECOND, Values, WEEKDAY, YEAR};
+use super::field::{DAY, Field, HOUR, MINUTE, MONTH, SECOND, Values, WEEKDAY, YEAR};
 use super::piece::{Fault, Piece};
 use super::search::Wall;
 use super::set::Set;
@@ -41,10 +41,8 @@ impl Plan {
         Self { is_at_boot: true, ..Self::default() }
     }
 
-    /// Parses five fields, six (leading seconds) or seven (trailing years). The resulting plan may
-    /// have no occurrence.
-    pub(super) fn read(fields: &[Piece<'_>], draw: Draw<'_>) -> Result<Self, Fault> {
-        let values = Fields::read(fields, draw)?;
+    /// Makes the plan of these fields. The resulting plan may have no occurrence.
+    pub(super) fn of(values: Fields) -> Result<Self, Fault> {
         let Fields { second, minute, hour, day, month, weekday, year } = &values;
         let clock = format!("{} {} {}", listed(second, 60, 0), listed(minute, 60, 0), listed(hour, 24, 0));
         let (months, years) = (listed(month, 12, 0), listed(year, 130, YEAR.min));
@@ -57,14 +55,13 @@ impl Plan {
         } else {
             vec![format!("{clock} {days} {months} * {years}"), format!("{clock} * {months} {weekdays} {years}")]
         };
-        let offset = fields.first().map_or(0, |piece| piece.offset);
         let either = texts
             .iter()
             .map(|text| ::cron::Schedule::from_str(text))
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|_| Fault { offset, problem: "cannot be planned".to_owned() })?;
+            .map_err(|_| Fault { offset: 0, problem: "cannot be planned".to_owned() })?;
         let wild = minute.starred || hour.starred;
-        let is_drawn = [second, minute, hour, day, month, weekday].iter().any(|values| values.is_drawn);
+        let is_drawn = [second, minute, hour, day, month, weekday].iter().any(|values| !values.drawn.is_empty());
         let (months, years) = (month.set, year.set);
         let days = DayRule { day: values.day, weekday: values.weekday };
         Ok(Self { either, days, months, years, wild, is_drawn, is_at_boot: false })
@@ -112,6 +109,11 @@ impl Plan {
         self.is_drawn
     }
 
+    /// Returns true if both day fields are restricted. A day must then match either.
+    pub(super) fn is_either_day(&self) -> bool {
+        self.days.is_either()
+    }
+
     /// Returns true for `@reboot`.
     pub(super) fn is_at_boot(&self) -> bool {
         self.is_at_boot
@@ -149,17 +151,24 @@ impl Plan {
 }
 
 /// The values of each field.
-pub(super) struct Fields {
-    pub(super) second: Values,
-    pub(super) minute: Values,
-    pub(super) hour: Values,
-    pub(super) day: Values,
-    pub(super) month: Values,
-    pub(super) weekday: Values,
-    pub(super) year: Values,
+pub(in crate::domain) struct Fields {
+    pub(in crate::domain) second: Values,
+    pub(in crate::domain) minute: Values,
+    pub(in crate::domain) hour: Values,
+    pub(in crate::domain) day: Values,
+    pub(in crate::domain) month: Values,
+    pub(in crate::domain) weekday: Values,
+    pub(in crate::domain) year: Values,
 }
 
 impl Fields {
+    /// Returns the rules of `count` fields in their order. An expression of five fields begins with
+    /// the minute.
+    pub(super) fn rules(count: usize) -> impl Iterator<Item = &'static Field> {
+        [&SECOND, &MINUTE, &HOUR, &DAY, &MONTH, &WEEKDAY, &YEAR].into_iter().skip(usize::from(count < 6))
+    }
+
+    /// Parses five fields, six (leading seconds) or seven (trailing years).
     pub(super) fn read(fields: &[Piece<'_>], draw: Draw<'_>) -> Result<Self, Fault> {
         let (second, rest) = match fields {
             [second, rest @ ..] if matches!(rest.len(), 5 | 6) => (SECOND.read(*second, draw)?, rest),

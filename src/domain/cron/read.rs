@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::CronError;
 use super::draw::Draw;
 use super::piece::{Fault, Piece};
-use super::plan::Plan;
+use super::plan::{Fields, Plan};
 use super::search::Wall as _;
 use crate::domain::duration::{format_duration, parse_duration};
 use crate::domain::wording::end_within;
@@ -34,7 +34,7 @@ pub(super) fn read(text: &str) -> Result<Plan, Fault> {
 /// Returns the fault for an expression without an occurrence. The fault names the day of month if
 /// `*` in its place would help, else the weekday.
 fn never(words: &[Piece<'_>]) -> Fault {
-    let day = if words.len() > 5 { 3 } else { 2 };
+    let day = place_of_day(words);
     let any_day: Vec<Piece<'_>> =
         words.iter().enumerate().map(|(at, piece)| if at == day { Piece { text: "*", ..*piece } } else { *piece }).collect();
     let is_by_day = plan_of(&any_day, Draw::Each).is_ok_and(|plan| plan.first_local_from(0).is_some());
@@ -42,6 +42,24 @@ fn never(words: &[Piece<'_>]) -> Fault {
     let Piece { text, offset } = words.get(place).copied().unwrap_or(Piece { text: "", offset: 0 });
     let at = offset + 1;
     Fault { offset, problem: format!("{name} {text} at character {at} never comes before 2100, wanted a day that exists") }
+}
+
+/// Returns the index of the day of month among the words. The weekday is two words further.
+fn place_of_day(words: &[Piece<'_>]) -> usize {
+    if words.len() > 5 { 3 } else { 2 }
+}
+
+/// Returns the texts of the day of month and the weekday of a checked expression, or `None` for a
+/// macro.
+pub(super) fn day_texts(text: &str) -> Option<(&str, &str)> {
+    let words = words_of(text).ok()?;
+    let day = place_of_day(&words);
+    Some((words.get(day)?.text, words.get(day + 2)?.text))
+}
+
+/// Returns the fields of a checked expression without the numbers of `H`, or `None` for `@reboot`.
+pub(in crate::domain) fn fields_of(text: &str) -> Option<Fields> {
+    read_fields(&words_of(text).ok()?, Draw::Left).ok().flatten()
 }
 
 /// Returns the plan of an expression for the job `name`, or `None` if the text cannot be parsed.
@@ -82,14 +100,19 @@ fn words_of(text: &str) -> Result<Vec<Piece<'_>>, Fault> {
 }
 
 fn plan_of(words: &[Piece<'_>], draw: Draw<'_>) -> Result<Plan, Fault> {
+    read_fields(words, draw)?.map_or_else(|| Ok(Plan::at_boot()), Plan::of)
+}
+
+/// Returns the fields that the words select, or `None` for `@reboot`.
+fn read_fields(words: &[Piece<'_>], draw: Draw<'_>) -> Result<Option<Fields>, Fault> {
     match words {
         [] => Err(Fault { offset: 0, problem: "is empty, wanted 5 fields as in \"30 2 * * *\"".to_owned() }),
         [word, rest @ ..] if word.text.starts_with('@') => read_macro(*word, rest),
-        fields => Plan::read(fields, draw),
+        fields => Fields::read(fields, draw).map(Some),
     }
 }
 
-fn read_macro(word: Piece<'_>, rest: &[Piece<'_>]) -> Result<Plan, Fault> {
+fn read_macro(word: Piece<'_>, rest: &[Piece<'_>]) -> Result<Option<Fields>, Fault> {
     const KNOWN: &str = "wanted @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually, @reboot or @every 90s";
     let at = word.position();
     let expansion = match word.text.to_ascii_lowercase().as_str() {
@@ -107,7 +130,7 @@ fn read_macro(word: Piece<'_>, rest: &[Piece<'_>]) -> Result<Plan, Fault> {
         return Err(extra.fault(format!("{text:?} at character {at} follows {}, wanted nothing after it", word.text)));
     }
     if expansion.is_empty() {
-        return Ok(Plan::at_boot());
+        return Ok(None);
     }
-    Plan::read(&Piece { text: expansion, offset: 0 }.words(), Draw::Each)
+    Fields::read(&Piece { text: expansion, offset: 0 }.words(), Draw::Each).map(Some)
 }

@@ -128,7 +128,7 @@ fn the_plan_and_its_twin_agree(text: &str, local: i64, name: &str) -> Result<(),
     /// bounded.
     const FAR: i64 = 12 * 366 * DAY;
     let words = Piece { text, offset: 0 }.words();
-    let read = (Plan::read(&words, Draw::Of(name)), Fields::read(&words, Draw::Of(name)));
+    let read = (Fields::read(&words, Draw::Of(name)).and_then(Plan::of), Fields::read(&words, Draw::Of(name)));
     let (Ok(plan), Ok(fields)) = read else { return Err(TestCaseError::fail(format!("{text} is not read"))) };
     let mut at = local;
     for _ in 0..4 {

@@ -19,31 +19,31 @@ pub(super) fn words(expression: &CalendarExpr) -> String {
 pub(super) fn fields_of(expression: &CalendarExpr) -> Fields {
     let plan = expression.plan();
     let year = match &plan.years {
-        None => Field::whole(YEAR),
-        Some(years) => Field::of(YEAR, years.iter().filter(|year| **year <= LAST_YEAR).filter_map(|it| u16::try_from(*it).ok())),
+        None => Field::whole(&YEAR),
+        Some(years) => Field::of(&YEAR, years.iter().filter(|year| **year <= LAST_YEAR).filter_map(|it| u16::try_from(*it).ok())),
     };
     // In a calendar expression Monday is bit 0; in cron Sunday is 0.
     let weekdays = bits(plan.weekdays.into()).map(|day| (day + 1) % 7);
     Fields {
-        second: of_bits(SECOND, plan.seconds),
-        minute: of_bits(MINUTE, plan.minutes),
-        hour: of_bits(HOUR, plan.hours),
+        second: of_bits(&SECOND, plan.seconds),
+        minute: of_bits(&MINUTE, plan.minutes),
+        hour: of_bits(&HOUR, plan.hours),
         day: days(plan.days),
-        month: of_bits(MONTH, plan.months),
-        weekday: Field::of(WEEKDAY, weekdays),
+        month: of_bits(&MONTH, plan.months),
+        weekday: Field::of(&WEEKDAY, weekdays),
         year,
     }
 }
 
 fn days(days: Days) -> Field {
     match days {
-        Days::FromStart(mask) => of_bits(DAY, mask.into()),
+        Days::FromStart(mask) => of_bits(&DAY, mask.into()),
         Days::FromEnd(mask) => {
             let values: Vec<u16> = bits(mask.into()).collect();
             if values.len() == 31 {
-                return Field::whole(DAY);
+                return Field::whole(&DAY);
             }
-            Field { others: days_from_end(&values), ..Field::of(DAY, []) }
+            Field { others: days_from_end(&values), ..Field::of(&DAY, []) }
         }
     }
 }

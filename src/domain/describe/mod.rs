@@ -88,25 +88,14 @@ fn instants_in_words(instants: &[UnixMillis], zone: &Zone) -> String {
 /// Describes a cron expression, for example
 /// `every 15 minutes from 09:00 to 17:59, Monday to Friday`.
 fn expression_in_words(expression: &CronExpr, job: Option<&JobName>) -> String {
-    match job.filter(|_| expression.is_drawn()) {
-        Some(job) => format!("{} (H as drawn for {job})", text_in_words(&expression.text_for(job.as_str()))),
-        None => text_in_words(expression.as_str()),
+    if expression.is_at_boot() {
+        return "once on each host after each of its boots".to_owned();
     }
-}
-
-/// Describes the text of a checked expression.
-fn text_in_words(text: &str) -> String {
-    let first = text.split_ascii_whitespace().next().unwrap_or_default();
-    let fields = match first.to_ascii_lowercase().as_str() {
-        "@reboot" => return "once on each host after each of its boots".to_owned(),
-        "@hourly" => Fields::of("0 * * * *"),
-        "@daily" | "@midnight" => Fields::of("0 0 * * *"),
-        "@weekly" => Fields::of("0 0 * * 0"),
-        "@monthly" => Fields::of("0 0 1 * *"),
-        "@yearly" | "@annually" => Fields::of("0 0 1 1 *"),
-        _ => Fields::of(text),
-    };
-    fields.map_or_else(|| format!("as {text:?} says"), |fields| fields_in_words(&fields))
+    let words = |text: &str| Fields::of(text).map_or_else(|| format!("as {text:?} says"), |fields| fields_in_words(&fields));
+    match job.filter(|_| expression.is_drawn()) {
+        Some(job) => format!("{} (H as drawn for {job})", words(&expression.text_for(job.as_str()))),
+        None => words(expression.as_str()),
+    }
 }
 
 fn fields_in_words(fields: &Fields) -> String {

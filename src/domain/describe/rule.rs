@@ -28,7 +28,7 @@ fn numbers(values: &[i64]) -> Vec<u16> {
 
 /// Describes a rule of days: its times of day, its interval, and the days in each period.
 fn by_day(rule: &Rule) -> String {
-    let [second, minute, hour] = [(SECOND, &rule.seconds), (MINUTE, &rule.minutes), (HOUR, &rule.hours)]
+    let [second, minute, hour] = [(&SECOND, &rule.seconds), (&MINUTE, &rule.minutes), (&HOUR, &rule.hours)]
         .map(|(kind, values)| Field::of(kind, numbers(values)));
     let mut words = time_of_day::words(&second, &minute, &hour);
     let days = which_days(rule);
@@ -88,10 +88,10 @@ fn which_days(rule: &Rule) -> Option<String> {
 
 fn month_days(rule: &Rule) -> Field {
     if rule.month_days.is_empty() {
-        return Field::whole(DAY);
+        return Field::whole(&DAY);
     }
     let others = from_end(&rule.month_days).map(|day| day_from_end(day - 1)).collect();
-    Field { others, ..Field::of(DAY, numbers(&rule.month_days)) }
+    Field { others, ..Field::of(&DAY, numbers(&rule.month_days)) }
 }
 
 /// Returns the negative values as positive numbers counted from the end. 1 is the last and comes
@@ -102,7 +102,7 @@ fn from_end(values: &[i64]) -> impl Iterator<Item = u16> {
 
 fn weekdays(rule: &Rule) -> Field {
     if rule.weekdays.is_empty() {
-        return Field::whole(WEEKDAY);
+        return Field::whole(&WEEKDAY);
     }
     // In a rule Monday is 0; in cron Sunday is 0.
     let from_sunday = |day: i64| u16::try_from((day + 1).rem_euclid(7)).unwrap_or(0);
@@ -112,11 +112,11 @@ fn weekdays(rule: &Rule) -> Field {
         format!("the {} {name}", place(*nth))
     });
     let of = if rule.freq == Freq::Yearly && rule.months.is_empty() { "year" } else { "month" };
-    Field { others: numbered.collect(), of, ..Field::of(WEEKDAY, every) }
+    Field { others: numbered.collect(), of, ..Field::of(&WEEKDAY, every) }
 }
 
 fn months(rule: &Rule) -> Field {
-    if rule.months.is_empty() { Field::whole(MONTH) } else { Field::of(MONTH, numbers(&rule.months)) }
+    if rule.months.is_empty() { Field::whole(&MONTH) } else { Field::of(&MONTH, numbers(&rule.months)) }
 }
 
 /// Returns for example `on days 1 and 100 and the last day of the year`.

@@ -46,7 +46,7 @@ fn a_window_is_made_up_for_once_and_the_schedule_is_left_alone() {
     let made_up = bench.ctl.run(&["explain", "a", "--at", "2025-01-01T00:00:00Z"]).good().stdout;
     assert!(!made_up.contains("Its backfill was cancelled"), "{made_up}");
     let nothing = bench.ctl.run(&["cancel", "a", "--backfill"]).good();
-    assert!(nothing.stdout.contains("nothing of a"), "{nothing:?}");
+    assert!(nothing.stdout.contains("a has no backfill runs to cancel"), "{nothing:?}");
     assert_eq!(shown()["next_due"], next);
     let text = bench.ctl.run(&["backfill", "a", "--from", FROM, "--to", TO]).good();
     assert!(text.stdout.contains("4 runs of a planted, one after the other"), "{text:?}");

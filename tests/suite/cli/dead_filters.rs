@@ -85,7 +85,7 @@ fn those_a_filter_picks_are_retried_oldest_first_and_a_dry_run_changes_nothing()
 fn every_run_named_is_tried_and_what_cannot_be_is_said_with_what_to_do() {
     let (bench, [f, t, l, s]) = scene();
     let several = bench.ctl.run(&["retry", &f, &s, &t]);
-    several.refused(4, &[&s, "succeeded", &format!("schedctl rerun {s} does")]);
+    several.refused(4, &[&s, "succeeded", &format!("schedctl rerun {s} repeats its work")]);
     assert_eq!(several.stdout, format!("{f} is ready again\n{t} is ready again\n"));
     bench.ctl.run(&["retry", "l@1"]).refused(3, &[&format!("begins like {l}")]);
     bench.ctl.run(&["retry", "nosuch@1"]).refused(3, &["nosuch"]);

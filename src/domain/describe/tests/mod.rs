@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::fields::{Field, Fields};
-use super::{Of, fields_in_words, in_words, text_in_words};
+use super::{Of, expression_in_words, fields_in_words, in_words};
 use crate::domain::days::Days;
 use crate::domain::ids::JobName;
 use crate::domain::schedule::{CronExpr, Schedule, Timetable};
@@ -28,7 +28,7 @@ fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {
 #[test]
 fn every_example_is_told_as_the_table_says() {
     let wrong: Vec<String> = examples()
-        .map(|(text, wanted)| (text, wanted, text_in_words(text)))
+        .map(|(text, wanted)| (text, wanted, expression_in_words(&text.parse().unwrap(), None)))
         .filter(|(_, wanted, found)| wanted != found)
         .map(|(text, _, found)| format!("{text:<30} | {found}"))
         .collect();
