@@ -114,8 +114,8 @@ end
 -- Returns the settings of a group. `order` is set only if its members take turns.
 -- A group with unreadable settings is exclusive.
 local function group_rules(gate)
-  local set = redis.call('HMGET', gate.rules, 'mode', 'order', 'gap_ms', 'patience_ms')
-  local rules = {gap = whole(set[3], PARKED), patience = whole(set[4], PARKED)}
+  local set = redis.call('HMGET', gate.rules, 'mode', 'order', 'gap_ms', 'turn_timeout_ms')
+  local rules = {gap = whole(set[3], PARKED), turn_timeout = whole(set[4], PARKED)}
   if set[1] == 'alternate' then
     local order = {}
     for name in string.gmatch(set[2] or '', '%S+') do order[#order + 1] = name end

@@ -200,23 +200,23 @@ local function sort_anew()
 end
 
 -- Returns true if a member without a waiting run is worth waiting for.
--- Its planned run is due within the group's patience, or a run of it that has begun becomes ready
+-- Its planned run is due within the group's turn timeout, or a run of it that has begun becomes ready
 -- in time.
 local function is_awaited(member)
   if member == '' then return false end
   local job = redis.call('HMGET', places.job[member], 'rev', 'ended', 'paused', 'queue')
   local due = redis.call('ZSCORE', jobs, member)
-  if job[1] and not job[2] and not job[3] and due and tonumber(due) <= now + rules.patience then return true end
+  if job[1] and not job[2] and not job[3] and due and tonumber(due) <= now + rules.turn_timeout then return true end
   for _, id in ipairs(redis.call('ZRANGE', places.open[member], 0, 9)) do
     if not has_lane(job[4] or '') then return true end
     local ready = redis.call('ZSCORE', places.lane[job[4] or ''], id)
-    if ready and tonumber(ready) <= now + rules.patience then return true end
+    if ready and tonumber(ready) <= now + rules.turn_timeout then return true end
   end
   return false
 end
 
 -- Returns the first run of the member whose turn it is, and its lane.
--- Without such a run, also returns when the patience with the member ends.
+-- Without such a run, also returns when the turn timeout with the member ends.
 local function judge_turn()
   local state = redis.call('HMGET', gate.state, 'turn', 'since', 'ended', 'last_ended')
   local turn, since = state[1] or rules.order[1], whole(state[2], PARKED)
@@ -245,8 +245,8 @@ local function judge_turn()
     for _ = 1, #members + 1 do
       first, lane = first_of(turn)
       if first or is_cut then break end
-      if is_awaited(turn) and now < since + rules.patience then
-        opens = since + rules.patience
+      if is_awaited(turn) and now < since + rules.turn_timeout then
+        opens = since + rules.turn_timeout
         break
       end
       pass()

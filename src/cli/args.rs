@@ -137,16 +137,16 @@ pub(super) enum Verb {
     Nodes,
     /// List the groups: whose turn it is, which runs run and which wait
     #[command(
-        after_help = "Example:\n  schedctl groups\n\nTURN and SINCE: only for a group whose members take turns. RUNNING: the run that holds the group,\nfrom its claim on. NEXT: the time at which the group opens by itself, because its gap is over or its\npatience with a member without a due run ends."
+        after_help = "Example:\n  schedctl groups\n\nTURN and SINCE: only for a group whose members take turns. RUNNING: the run that holds the group,\nfrom its claim on. NEXT: the time at which the group opens by itself, because its gap is over or its\nturn_timeout with a member without a due run ends."
     )]
     Groups,
     /// Check Redis, the nodes, their files and all stored data, and repair what is safe
     Doctor(DoctorArgs),
     /// List each data loss of Redis and what was restored
     #[command(
-        after_help = "Example:\n  schedctl losses\n\nRESTORED: ended runs restored from the journals of nodes. LOST: at-most-once runs whose end is not\nknown. JOBS GONE: jobs added by schedctl, which no file restores."
+        after_help = "Example:\n  schedctl data-loss\n\nRESTORED: ended runs restored from the journals of nodes. LOST: at-most-once runs whose end is not\nknown. JOBS GONE: jobs added by schedctl, which no file restores."
     )]
-    Losses,
+    DataLoss,
     /// Print a shell completion script
     Completions(CompletionsArgs),
 }
@@ -194,7 +194,7 @@ Examples:
   schedctl show backup/on_failure
 
 JOB/on_failure (on_success, on_late, on_recovered, ping) is the hidden job whose runs deliver the
-notices of JOB. It is shown as JOB defines it now. The lines untold under a job are its notices that
+notices of JOB. It is shown as JOB defines it now. The lines failed_notices under a job are its notices that
 failed for good, or are being retried.";
 
 const HISTORY_EXAMPLES: &str = "\

@@ -151,7 +151,7 @@ fn group_json(name: &GroupName, settings: &GroupSettings, standing: &GroupStandi
         "declared": is_declared,
         "order": turns.map(|turns| turns.order.iter().map(ToString::to_string).collect::<Vec<_>>()),
         "gap_ms": turns.map(|turns| millis(turns.gap)),
-        "patience_ms": turns.map(|turns| millis(turns.patience)),
+        "turn_timeout_ms": turns.map(|turns| millis(turns.turn_timeout)),
         "turn": turn.map(|(job, _)| job),
         "since": turn.map(|(_, since)| since.to_string()),
         "last_ended_at": standing.last_ended.map(|at| at.to_string()),

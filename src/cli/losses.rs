@@ -1,4 +1,4 @@
-//! `losses`: each data loss of Redis that the nodes noticed, with what was restored and which jobs
+//! `data-loss`: each data loss of Redis that the nodes noticed, with what was restored and which jobs
 //! are gone.
 
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@
 //! - `ended`: the filters for ended runs; `past`: time texts that look back; `sight`: polling a run
 //! - one file a verb: `add` `list` `show` `history` `explain` `logs` `next` `describe` `run`
 //!   `rerun` `backfill` `cancel` `dead` `switch` `queue` `check` `declared` `export` `stats` `top`
-//!   `nodes` `groups` `losses` `doctor` `completions`
+//!   `nodes` `groups` `data-loss` `doctor` `completions`
 //! - `asking`: a confirmation before all data of a kind is deleted; `complete`: words for shell
 //!   completion
 //! - `render`: output on the terminal and as JSON; `failure`: errors and their exit codes
@@ -117,7 +117,7 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::Nodes => nodes::nodes(global, console).await,
         Verb::Groups => groups::groups(global, console).await,
         Verb::Doctor(args) => doctor::doctor(global, &args, console).await,
-        Verb::Losses => losses::losses(global, console).await,
+        Verb::DataLoss => losses::losses(global, console).await,
         Verb::Completions(args) => completions::completions(&args, console),
     }
 }

@@ -41,7 +41,7 @@ pub(super) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, 
     let losses = store.read_losses().await?;
     if let Some(at) = losses.first().and_then(|last| last.at) {
         let times = if losses.len() == 1 { "once,".to_owned() } else { format!("{} times, the last", losses.len()) };
-        console.note(&format!("Redis has lost data {times} {}; see schedctl losses", shown(at, &local)));
+        console.note(&format!("Redis has lost data {times} {}; see schedctl data-loss", shown(at, &local)));
     }
     Ok(0)
 }

@@ -9,21 +9,21 @@ use crate::domain::ids::{JobName, RunId};
 use crate::domain::notice::{Deadline, NoticeKind, notice_id};
 use crate::domain::zone::Zone;
 use crate::engine::said_now;
-use crate::store::{RunRecord, Store, Untold};
+use crate::store::{FailedNotice, RunRecord, Store};
 
 /// The notices of a job that were not delivered.
 pub(super) struct OfJob {
     /// Notices that failed for good, with the reason of the last one of each kind.
-    failed: Vec<(Untold, Option<String>)>,
+    failed: Vec<(FailedNotice, Option<String>)>,
     /// Notices that failed and will be retried, the next attempt first.
     retried: Vec<RunRecord>,
 }
 
 /// Reads the notices of a job that were not delivered.
-pub(super) async fn untold(store: &Store, name: &JobName) -> Result<OfJob, Failure> {
+pub(super) async fn failed_notices(store: &Store, name: &JobName) -> Result<OfJob, Failure> {
     let telling = NoticeKind::ALL.map(|kind| JobName::of_notice(name, kind));
-    let failed = store.read_untold(&telling).await?;
-    let last: Vec<RunId> = failed.iter().map(|untold| untold.last.0.clone()).collect();
+    let failed = store.read_failed_notices(&telling).await?;
+    let last: Vec<RunId> = failed.iter().map(|notice| notice.last.0.clone()).collect();
     let records = store.read_runs(&last).await?.into_iter().map(|record| record.ok().flatten());
     let why = records.map(|record| record.and_then(|record| record.reason.clone().or_else(|| facts_in_words(&record))));
     Ok(OfJob { failed: failed.into_iter().zip(why).collect(), retried: store.read_retried_notices(&telling).await? })
@@ -34,7 +34,7 @@ impl OfJob {
     pub(super) fn lines(&self, when: Relative) -> Vec<String> {
         let mut lines: Vec<String> =
             self.retried.first().map(|next| retried_words(next, self.retried.len(), when)).into_iter().collect();
-        lines.extend(self.failed.iter().map(|(Untold { job, count, last: (run, at) }, why)| {
+        lines.extend(self.failed.iter().map(|(FailedNotice { job, count, last: (run, at) }, why)| {
             let at = shown(*at, &Zone::of_host());
             let why = why.as_ref().map(|why| format!(", with {why}")).unwrap_or_default();
             format!("{count} of {job} failed for good, the last at {at}{why}: schedctl retry {run} tries it again")
@@ -44,15 +44,15 @@ impl OfJob {
 
     /// Returns the fields for `show JOB --json`.
     pub(super) fn json(&self) -> Map<String, Value> {
-        let failed = self.failed.iter().map(untold_json).collect();
+        let failed = self.failed.iter().map(failed_notice_json).collect();
         let retried = self.retried.iter().map(retried_json).collect();
-        [("untold".to_owned(), failed), ("notices_retried".to_owned(), retried)].into_iter().collect()
+        [("failed_notices".to_owned(), failed), ("notices_retried".to_owned(), retried)].into_iter().collect()
     }
 }
 
-fn untold_json((untold, why): &(Untold, Option<String>)) -> Value {
-    let (run, at) = &untold.last;
-    json!({"job": untold.job.as_str(), "count": untold.count, "last": run.to_string(), "at": at.to_string(), "reason": why})
+fn failed_notice_json((notice, why): &(FailedNotice, Option<String>)) -> Value {
+    let (run, at) = &notice.last;
+    json!({"job": notice.job.as_str(), "count": notice.count, "last": run.to_string(), "at": at.to_string(), "reason": why})
 }
 
 /// Describes the next of `count` notices to be retried: its time, and why the last attempt failed.

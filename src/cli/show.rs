@@ -65,19 +65,19 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
     let runs = view_runs(store, &mut Zones::default(), records).await?;
     let upcoming = upcoming(&job, now);
     let backfill = store.list_backfill(name, BACKFILL).await?.len();
-    let untold = notices::untold(store, name).await?;
+    let failed_notices = notices::failed_notices(store, name).await?;
     if console.is_json() {
         let mut fields = job_json(&job, &upcoming, backfill, &runs);
-        fields.extend(untold.json());
+        fields.extend(failed_notices.json());
         console.json(&Value::Object(fields));
     } else {
         job_text(&job, &upcoming, &runs, Relative { now }, console);
-        let lines = untold.lines(Relative { now });
+        let lines = failed_notices.lines(Relative { now });
         if !lines.is_empty() {
             console.line("");
         }
         for line in &lines {
-            field("untold", line, console);
+            field("failed_notices", line, console);
         }
         if backfill > 0 {
             console.line("");
@@ -264,7 +264,7 @@ async fn opens(store: &Store, record: &RunRecord, now: UnixMillis) -> Result<Opt
     let Some(group) = gate.and_then(|gate| gate.group()) else { return Ok(None) };
     let Some(standing) = store.read_group_standings(std::slice::from_ref(&group)).await?.pop() else { return Ok(None) };
     let (shut, local) = (shut(store, &group, &standing, now).await?, Zone::of_host());
-    let turn = standing.turn.filter(|_| shut.patience.is_some()).map(|(turn, _)| shut.turn_words(turn.as_str(), &local));
+    let turn = standing.turn.filter(|_| shut.turn_timeout.is_some()).map(|(turn, _)| shut.turn_words(turn.as_str(), &local));
     let words: Vec<String> = shut.gap_words(&local).into_iter().chain(turn).collect();
     Ok(Some(words.join("; ")).filter(|words| !words.is_empty()))
 }

@@ -11,7 +11,7 @@ use super::render::Console;
 pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, Failure> {
     let store = connect(global, console).await?;
     let stats = store.read_stats().await?;
-    let untold = store.list_untold().await?.iter().map(|untold| untold.count).sum();
+    let failed_notices = store.list_failed_notices().await?.iter().map(|notice| notice.count).sum();
     let total = |word: &str| stats.totals.get(word).copied().unwrap_or(0);
     let numbers = [
         ("jobs", stats.jobs, "jobs defined"),
@@ -29,7 +29,7 @@ pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
         ("late", total("late"), "times a run had not started or ended in time"),
         ("notices", stats.notices, "notices waiting to be sent"),
         ("suppressed", total("suppressed"), "notices only counted, because too many waited"),
-        ("untold", untold, "dead letters kept that are notices"),
+        ("failed_notices", failed_notices, "dead letters kept that are notices"),
         ("history", stats.history, "runs kept"),
         ("dead", stats.dead, "dead letters kept (schedctl history --dead)"),
         ("output_bytes", stats.output_bytes, "bytes of output kept"),

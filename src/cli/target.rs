@@ -96,7 +96,7 @@ pub(super) async fn no_such_job(store: &Store, name: &JobName) -> Failure {
     if let Some(at) = lost_with(store, name).await {
         let at = super::render::shown(at, &Zone::of_host());
         return Failure::NotFound(format!(
-            "no job {name} in namespace {namespace}: it was lost when Redis lost data, noticed {at}; see schedctl losses, and add \
+            "no job {name} in namespace {namespace}: it was lost when Redis lost data, noticed {at}; see schedctl data-loss, and add \
              it again if it is wanted"
         ));
     }

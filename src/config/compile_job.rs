@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::compile_action::{compile_action, refuse_oversize};
 use super::compile_clock_changes::refuse_idle_clock_changes;
 use super::compile_gates::refuse_itself;
-use super::compile_notices::{refuse_oversize_notices, refuse_untold};
+use super::compile_notices::{refuse_late_without_notice, refuse_oversize_notices};
 use super::compile_process::refuse_idle_rules;
 use super::compile_references::refuse_faulty_references;
 use super::compile_retry::refuse_impossible_codes;
@@ -92,7 +92,7 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
         if let Some(schedule) = &schedule {
             refuse_idle_clock_changes(table, schedule, problems);
         }
-        refuse_untold(table, &merged.notices, &merged.slips, problems);
+        refuse_late_without_notice(table, &merged.notices, &merged.slips, problems);
         refuse_faulty_references(table, problems);
     }
     if let (Origin::File { .. } | Origin::Line, Some(action)) = (context.origin, &action) {

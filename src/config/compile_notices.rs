@@ -146,10 +146,10 @@ fn compile_secrets(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<Signi
 
 /// Notes a deadline of a job that has no `on_late`. `slips` are unknown keys; one of them may be
 /// meant as `on_late`.
-pub(super) fn refuse_untold(table: &Table<'_>, notices: &Notices, slips: &Slips, problems: &mut Problems) {
+pub(super) fn refuse_late_without_notice(table: &Table<'_>, notices: &Notices, slips: &Slips, problems: &mut Problems) {
     let spot = table.get("must_start_within").or_else(|| table.get("must_finish_within"));
-    let is_untold = matches!(notices.actions.get(&NoticeKind::Late), None | Some(Notice::Nobody));
-    if let Some(spot) = spot.filter(|_| is_untold && !slips.are_of(&[NoticeKind::Late.as_str()])) {
+    let is_reported_to_nobody = matches!(notices.actions.get(&NoticeKind::Late), None | Some(Notice::Nobody));
+    if let Some(spot) = spot.filter(|_| is_reported_to_nobody && !slips.are_of(&[NoticeKind::Late.as_str()])) {
         spot.fault(problems, "nobody would be told, wanted it together with on_late = { shell = \"mail -s late me\" }");
     }
 }

@@ -14,7 +14,7 @@ use crate::domain::queue::{QueueSettings, Share};
 use crate::domain::rate::{MOST_RUNS, Rate};
 
 const GAP: DurationBounds = DurationBounds::secs(0, 86_400, "0s to 1 day", "5s");
-const PATIENCE: DurationBounds = DurationBounds::secs(0, 86_400, "0s to 1 day", "1m");
+const TURN_TIMEOUT: DurationBounds = DurationBounds::secs(0, 86_400, "0s to 1 day", "1m");
 
 /// Compiles `[queues]`. A queue with a fault inside is included, so that jobs may name it.
 pub(super) fn compile_queues(root: &Table<'_>, problems: &mut Problems) -> BTreeMap<QueueName, QueueSettings> {
@@ -99,7 +99,7 @@ fn compile_group(table: &Table<'_>, problems: &mut Problems) -> GroupSettings {
     }
     let mode = mode.and_then(|spot| spot.choice(&modes, problems));
     if let Some(Mode::Exclusive) = mode {
-        for key in ["order", "gap", "patience"] {
+        for key in ["order", "gap", "turn_timeout"] {
             if let Some(spot) = table.get(key) {
                 spot.fault(problems, format!("{key} is of members that take turns, wanted it with mode = \"alternate\""));
             }
@@ -109,7 +109,7 @@ fn compile_group(table: &Table<'_>, problems: &mut Problems) -> GroupSettings {
     let mut ask = |key: &str, bounds: &DurationBounds, or: Duration| {
         table.get(key).and_then(|spot| spot.duration(bounds, problems)).unwrap_or(or)
     };
-    let (gap, patience) = (ask("gap", &GAP, Turns::GAP), ask("patience", &PATIENCE, Turns::PATIENCE));
+    let (gap, turn_timeout) = (ask("gap", &GAP, Turns::GAP), ask("turn_timeout", &TURN_TIMEOUT, Turns::TURN_TIMEOUT));
     let Some(order) = table.get("order") else {
         // If the mode cannot be read, an order may not be needed.
         if mode.is_none() || slips.are_of(&["order"]) {
@@ -119,7 +119,7 @@ fn compile_group(table: &Table<'_>, problems: &mut Problems) -> GroupSettings {
         return GroupSettings::Exclusive;
     };
     let order = compile_order(&order, problems);
-    GroupSettings::Alternate(Turns { order, gap, patience })
+    GroupSettings::Alternate(Turns { order, gap, turn_timeout })
 }
 
 fn compile_order(spot: &Spot<'_>, problems: &mut Problems) -> Vec<JobName> {

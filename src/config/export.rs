@@ -119,11 +119,11 @@ pub fn group_table(name: &GroupName, settings: &GroupSettings) -> String {
 /// Returns the keys of `[groups.X]`.
 pub fn group_keys(settings: &GroupSettings) -> Map<String, Value> {
     let mut keys = Map::from_iter([("mode".to_owned(), settings.mode().into())]);
-    if let GroupSettings::Alternate(Turns { order, gap, patience }) = settings {
+    if let GroupSettings::Alternate(Turns { order, gap, turn_timeout }) = settings {
         let time = |time: &Duration| Value::from(format_duration(*time));
         keys.insert("order".to_owned(), order.iter().map(JobName::as_str).collect::<Vec<_>>().into());
         keys.insert("gap".to_owned(), time(gap));
-        keys.insert("patience".to_owned(), time(patience));
+        keys.insert("turn_timeout".to_owned(), time(turn_timeout));
     }
     keys
 }

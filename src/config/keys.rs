@@ -22,7 +22,7 @@ pub(super) const QUEUE: &[&str] = &["concurrency", "limit", "rate", "burst", "we
 /// The keys of queues in later versions.
 pub(super) const LATER_QUEUE: &[&str] = &["limits", "priority", "per_key"];
 /// `[groups.X]`
-pub(super) const GROUP: &[&str] = &["mode", "order", "gap", "patience"];
+pub(super) const GROUP: &[&str] = &["mode", "order", "gap", "turn_timeout"];
 
 /// The keys that give a job its schedule.
 pub(super) const SCHEDULE: &[&str] = &["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];

@@ -26,7 +26,7 @@ pub struct Turns {
     /// The minimum time between the end of a run and the start of the next. 0 to 1 day.
     pub gap: Duration,
     /// The time that a turn waits for a member with nothing due. 0 to 1 day.
-    pub patience: Duration,
+    pub turn_timeout: Duration,
 }
 
 /// The times until which a group without a holder stays closed.
@@ -36,7 +36,7 @@ pub struct Shut {
     pub gap: Option<(Duration, UnixMillis)>,
     /// The time the group waits for the member whose turn it is and which has no waiting run, and
     /// when that wait ends.
-    pub patience: Option<(Duration, UnixMillis)>,
+    pub turn_timeout: Option<(Duration, UnixMillis)>,
 }
 
 impl Shut {
@@ -48,11 +48,11 @@ impl Shut {
 
     /// Describes whose turn it is, and how long the group waits for that member.
     pub fn turn_words(&self, turn: &str, zone: &Zone) -> String {
-        let patience = self.patience.map_or_else(String::new, |(patience, over)| {
-            let (patience, over) = (format_duration(patience), shown(over, zone));
-            format!(", which has no waiting run: its patience of {patience} ends on {over}")
+        let turn_timeout = self.turn_timeout.map_or_else(String::new, |(turn_timeout, over)| {
+            let (turn_timeout, over) = (format_duration(turn_timeout), shown(over, zone));
+            format!(", which has no waiting run: its turn timeout of {turn_timeout} ends on {over}")
         });
-        format!("it is the turn of {turn}{patience}")
+        format!("it is the turn of {turn}{turn_timeout}")
     }
 }
 
@@ -70,7 +70,7 @@ impl Turns {
     /// The default gap.
     pub const GAP: Duration = Duration::ZERO;
     /// The default time a turn waits for a member.
-    pub const PATIENCE: Duration = Duration::from_secs(60);
+    pub const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 }
 
 impl GroupSettings {

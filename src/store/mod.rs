@@ -21,6 +21,7 @@ mod discarding;
 mod eras;
 mod error;
 mod events;
+mod failed_notices;
 mod fields;
 mod forgetting;
 mod gate_books;
@@ -66,7 +67,6 @@ mod stretches;
 mod switching;
 mod takers;
 mod uniques;
-mod untold;
 
 pub use accounts::Standing;
 pub use address::{Address, AddressError, Eviction, Reread};
@@ -82,6 +82,7 @@ pub use discarding::Discarded;
 pub use eras::KeptEra;
 pub use error::StoreError;
 pub use events::{EventNote, NodeEvents};
+pub use failed_notices::FailedNotice;
 pub use gated::{Gated, Planned};
 pub use gates::{GroupStanding, LetIn, Opened};
 pub use history::{Ended, HistoryPage, Letters, Notices, PastAttempt, RunRecord};
@@ -114,7 +115,6 @@ pub use stretches::{CountedBy, KeptStretch, ToldAt};
 pub use switching::{PauseReply, ResumeOrder, ResumeReply};
 pub use takers::Takers;
 pub use uniques::UniqueHolder;
-pub use untold::Untold;
 
 use std::sync::Arc;
 

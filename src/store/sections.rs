@@ -118,7 +118,7 @@ fn group_fields(group: &GroupSettings) -> Vec<(&'static str, String)> {
         ("mode", group.mode().to_owned()),
         ("order", or_nothing(order)),
         ("gap_ms", or_nothing(turns.map(|turns| millis(turns.gap)))),
-        ("patience_ms", or_nothing(turns.map(|turns| millis(turns.patience)))),
+        ("turn_timeout_ms", or_nothing(turns.map(|turns| millis(turns.turn_timeout)))),
     ]
 }
 
@@ -343,8 +343,8 @@ fn group_settings(fields: &BTreeMap<String, String>) -> GroupSettings {
     let order = fields.get("order").map(|order| order.split(' ').map(str::parse).collect::<Result<Vec<_>, _>>());
     match (fields.get("mode").map(String::as_str), order) {
         (Some("alternate"), Some(Ok(order))) if (2..=Turns::MOST_MEMBERS).contains(&order.len()) => {
-            let (gap, patience) = (time("gap_ms", Turns::GAP), time("patience_ms", Turns::PATIENCE));
-            GroupSettings::Alternate(Turns { order, gap, patience })
+            let (gap, turn_timeout) = (time("gap_ms", Turns::GAP), time("turn_timeout_ms", Turns::TURN_TIMEOUT));
+            GroupSettings::Alternate(Turns { order, gap, turn_timeout })
         }
         _ => GroupSettings::Exclusive,
     }
@@ -364,7 +364,11 @@ fn spoilt_in_group(fields: &BTreeMap<String, String>) -> Vec<&'static str> {
         spoilt.push("order");
     }
     spoilt.extend(
-        ["gap_ms", "patience_ms"].into_iter().zip(["gap", "patience"]).filter(|(field, _)| !is_time(field)).map(|(_, word)| word),
+        ["gap_ms", "turn_timeout_ms"]
+            .into_iter()
+            .zip(["gap", "turn_timeout"])
+            .filter(|(field, _)| !is_time(field))
+            .map(|(_, word)| word),
     );
     spoilt
 }
@@ -387,7 +391,7 @@ mod tests {
             assert_eq!((record.settings, record.spoilt), (queue, Vec::new()));
         }
         let order = vec!["a".parse().unwrap(), "b".parse().unwrap()];
-        let turns = Turns { order, gap: Duration::from_secs(5), patience: Duration::from_millis(1_500) };
+        let turns = Turns { order, gap: Duration::from_secs(5), turn_timeout: Duration::from_millis(1_500) };
         for group in [GroupSettings::Exclusive, GroupSettings::Alternate(turns)] {
             let kept = kept(&SectionText::Group(group.clone()));
             assert_eq!((group_settings(&kept), spoilt_in_group(&kept)), (group, Vec::new()));
@@ -400,7 +404,7 @@ mod tests {
             spoilt_in_group(&fields.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect())
         };
         assert_eq!(spoilt(&[("mode", "foo"), ("order", "a b"), ("gap_ms", "abc")]), ["mode", "gap"]);
-        assert_eq!(spoilt(&[("mode", "alternate"), ("order", "a"), ("patience_ms", "-1")]), ["order", "patience"]);
+        assert_eq!(spoilt(&[("mode", "alternate"), ("order", "a"), ("turn_timeout_ms", "-1")]), ["order", "turn_timeout"]);
         assert_eq!(spoilt(&[]), ["mode"]);
     }
 

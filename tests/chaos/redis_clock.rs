@@ -104,7 +104,7 @@ pub(crate) fn run(seed: u64, length: Duration, interrupted: Arc<AtomicBool>) -> 
 
 fn toml(dir: &Path) -> String {
     let mut text = head(dir, LEASE);
-    text += "[queues.clocks]\nrate = \"2/1s\"\n[groups.clocks]\nmode = \"alternate\"\norder = [\"turna\", \"turnb\"]\npatience = \"5s\"\n";
+    text += "[queues.clocks]\nrate = \"2/1s\"\n[groups.clocks]\nmode = \"alternate\"\norder = [\"turna\", \"turnb\"]\nturn_timeout = \"5s\"\n";
     for (name, _, section) in JOBS {
         let command = json!(["bash", dir.join("job.bash"), dir, "work", "30"]);
         writeln!(text, "[jobs.{name}]\n{section}\ncommand = {command}").unwrap();

@@ -156,7 +156,7 @@ pub(crate) fn head() -> String {
     format!(
         "[queues.aside]\n[queues.narrow]\nlimit = {NARROW}\n[queues.paced]\nrate = \"{count}/{seconds}s\"\nburst = {burst}\n\
          [groups.alone]\nmode = \"exclusive\"\n[groups.{READDING}]\nmode = \"exclusive\"\n[groups.turns]\nmode = \"alternate\"\norder = {ORDER:?}\ngap = \"{}ms\"\n\
-         patience = \"{}ms\"\n{}",
+         turn_timeout = \"{}ms\"\n{}",
         GAP / 1000,
         PATIENCE / 1000,
         small::queues()

@@ -111,7 +111,7 @@ pub(super) fn stranger_words(name: &JobName) -> String {
 pub(super) struct LineDoubts {
     host: Host,
     told: usize,
-    untold: u64,
+    failed_notices: u64,
     /// Jobs named in `not_while`, each with the first line that names it. A later line may add that
     /// job.
     others: BTreeMap<JobName, usize>,
@@ -144,7 +144,7 @@ impl LineDoubts {
         for (line, name) in missing {
             self.say(line, &format!("not_while: {}", stranger_words(&name)), console);
         }
-        match self.untold {
+        match self.failed_notices {
             0 => {}
             1 => console.warn("one more warning about a line is not shown"),
             more => console.warn(&format!("{more} more warnings about lines are not shown")),
@@ -157,7 +157,7 @@ impl LineDoubts {
             self.told += 1;
             console.warn(&format!("line {line}: {doubt}"));
         } else {
-            self.untold += 1;
+            self.failed_notices += 1;
         }
     }
 }

@@ -6,15 +6,15 @@ use super::surroundings::{RECENT, SHOWN};
 use crate::cli::render::facts_in_words;
 use crate::domain::ids::JobName;
 use crate::domain::time::UnixMillis;
-use crate::store::{Check, Level, RunRecord, Store, StoreError, Untold};
+use crate::store::{Check, FailedNotice, Level, RunRecord, Store, StoreError};
 
 /// Returns a line for each of the first jobs with undelivered notices. A line is a warning as long
 /// as somebody may not have seen it.
 pub(super) async fn notices(store: &Store, now: UnixMillis) -> Result<Vec<Check>, StoreError> {
-    let mut untold = store.list_untold().await?;
-    untold.sort_by_key(|untold| std::cmp::Reverse(untold.last.1));
+    let mut failed_notices = store.list_failed_notices().await?;
+    failed_notices.sort_by_key(|failed_notices| std::cmp::Reverse(failed_notices.last.1));
     let mut checks = Vec::new();
-    for Untold { job, count, last: (run, at) } in untold.iter().take(SHOWN) {
+    for FailedNotice { job, count, last: (run, at) } in failed_notices.iter().take(SHOWN) {
         let why = match store.read_run(run).await {
             Ok(record) => record.and_then(|record| record.reason.clone().or_else(|| facts_in_words(&record))),
             Err(error) if error.is_passing() => return Err(error),
@@ -28,12 +28,12 @@ pub(super) async fn notices(store: &Store, now: UnixMillis) -> Result<Vec<Check>
         let level = if now.since(*at) < RECENT { Level::Warn } else { Level::Note };
         checks.push(Check::new(job.as_str(), level, text));
     }
-    if untold.len() > SHOWN {
-        let text = format!("and those of {} more jobs: schedctl history --dead", untold.len() - SHOWN);
+    if failed_notices.len() > SHOWN {
+        let text = format!("and those of {} more jobs: schedctl history --dead", failed_notices.len() - SHOWN);
         checks.push(Check::new("others", Level::Warn, text));
     }
     if checks.is_empty() {
-        checks.push(Check::new("untold", Level::Ok, "none: no stored notice failed for good"));
+        checks.push(Check::new("failed notices", Level::Ok, "none: no stored notice failed for good"));
     }
     checks.extend(retried(store).await?);
     Ok(checks)

@@ -57,23 +57,23 @@ pub(super) fn spoilt(error: StoreError) -> Result<Vec<Check>, StoreError> {
 pub(super) async fn losses(store: &Store) -> Check {
     let losses = match store.read_losses().await {
         Ok(losses) => losses,
-        Err(error) => return Check::new("losses", Level::Warn, error.to_string()),
+        Err(error) => return Check::new("data loss", Level::Warn, error.to_string()),
     };
-    let Some(last) = losses.first() else { return Check::new("losses", Level::Ok, "none: no node ever found data missing") };
+    let Some(last) = losses.first() else { return Check::new("data loss", Level::Ok, "none: no node ever found data missing") };
     let is_recent = match (last.at, store.now().await) {
         (Some(at), Ok(now)) => now.since(at) < RECENT,
         _ => true,
     };
     let at = last.at.map_or_else(|| "?".to_owned(), |at| at.to_string());
     let text = format!(
-        "data was lost at {at} ({}): {}, {} restored, {} lost; {} in all: schedctl losses",
+        "data was lost at {at} ({}): {}, {} restored, {} lost; {} in all: schedctl data-loss",
         word(last.loss.kind),
         counted(gone(last), "job gone", "jobs gone"),
         counted(sum(last, |report| report.restored), "run", "runs"),
         sum(last, |report| report.lost),
         counted(losses.len() as u64, "loss", "losses"),
     );
-    Check::new("losses", if is_recent { Level::Warn } else { Level::Note }, text)
+    Check::new("data loss", if is_recent { Level::Warn } else { Level::Note }, text)
 }
 
 fn counted(count: u64, one: &str, many: &str) -> String {

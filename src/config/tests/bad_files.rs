@@ -142,7 +142,7 @@ fn a_group_says_how_it_is_shared_and_who_has_turns() {
             "mode = 'alternate'\norder = ['a', 'x']",
             "jobs.b.group: group g takes turns and b has none, wanted it in order of [groups.g]",
         ),
-        ("mode = 'exclusive'\nsize = 3", "groups.g.size: unknown key, wanted mode, order, gap or patience"),
+        ("mode = 'exclusive'\nsize = 3", "groups.g.size: unknown key, wanted mode, order, gap or turn_timeout"),
     ] {
         let fault = fault(&format!("[groups.g]\n{text}\n{members}"));
         assert!(fault.contains(wanted), "{fault}\n{wanted}");

@@ -86,7 +86,7 @@ fn queues_and_groups_read_back() {
         assert_eq!(good(&queue_table(&name, &settings)).queues[&name], settings);
     }
     let order = vec!["a".parse().unwrap(), "b".parse().unwrap()];
-    let turns = Turns { order, gap: std::time::Duration::from_secs(5), patience: std::time::Duration::from_millis(1_500) };
+    let turns = Turns { order, gap: std::time::Duration::from_secs(5), turn_timeout: std::time::Duration::from_millis(1_500) };
     for settings in [GroupSettings::Exclusive, GroupSettings::Alternate(turns)] {
         let name = "night".parse().unwrap();
         assert_eq!(good(&group_table(&name, &settings)).groups[&name], settings);

@@ -106,7 +106,7 @@ fn what_jobs_share_is_read_as_it_is_written() {
     assert_eq!(config.queues[&queue("a")], a);
     assert_eq!(config.queues[&queue("b")], QueueSettings { rate: Some(rate), share: Share::Strict, ..plain });
     let order = vec!["j".parse().unwrap(), "elsewhere".parse().unwrap()];
-    let turns = GroupSettings::Alternate(Turns { order, gap: secs(5), patience: secs(60) });
+    let turns = GroupSettings::Alternate(Turns { order, gap: secs(5), turn_timeout: secs(60) });
     assert_eq!(config.groups.into_values().collect::<Vec<_>>(), [GroupSettings::Exclusive, turns]);
     assert_eq!(config.jobs.into_values().next().unwrap().group, Some("y".parse().unwrap()));
 }

@@ -86,7 +86,7 @@ fn judge_group(field: &str, value: &str) -> Option<&'static str> {
     let is_sound = match field {
         "mode" => matches!(value, "exclusive" | "alternate"),
         "order" => value.split(' ').all(|name| name.parse::<JobName>().is_ok()),
-        "gap_ms" | "patience_ms" => value.parse::<u32>().is_ok(),
+        "gap_ms" | "turn_timeout_ms" => value.parse::<u32>().is_ok(),
         _ if field.starts_with("src:") => is_hash(value) && !value.is_empty(),
         _ => true,
     };

@@ -11,7 +11,7 @@ use crate::domain::serving::{Serving, Unserved};
 use crate::domain::time::UnixMillis;
 use crate::store::{GroupStanding, LetIn, RunRecord, Store, StoreError};
 
-/// How long the gap or the patience of a group keeps it shut, from its standing.
+/// How long the gap or the turn timeout of a group keeps it shut, from its standing.
 pub async fn shut(store: &Store, group: &GroupName, standing: &GroupStanding, now: UnixMillis) -> Result<Shut, StoreError> {
     let is_free = standing.held.is_empty() && standing.let_in.is_empty();
     let GroupSettings::Alternate(turns) = store.read_group(group).await? else { return Ok(Shut::default()) };
@@ -19,13 +19,13 @@ pub async fn shut(store: &Store, group: &GroupName, standing: &GroupStanding, no
         return Ok(Shut::default());
     }
     let gap = turns.gap_over(standing.last_ended, now).map(|over| (turns.gap, over));
-    let patience = match &standing.turn {
+    let turn_timeout = match &standing.turn {
         Some((turn, since)) if is_awaited(store, group, &turns, turn, now).await? => {
-            Some((turns.patience, since.saturating_add(turns.patience))).filter(|(_, over)| *over > now)
+            Some((turns.turn_timeout, since.saturating_add(turns.turn_timeout))).filter(|(_, over)| *over > now)
         }
         _ => None,
     };
-    Ok(Shut { gap, patience })
+    Ok(Shut { gap, turn_timeout })
 }
 
 /// True if the turn waits for a member: no run of it waits, and a run is open or comes in time.
@@ -41,7 +41,7 @@ async fn is_awaited(
         return Ok(false);
     }
     let Ok(Some(job)) = store.read_job(member).await else { return Ok(false) };
-    let in_time = |run: &RunId| run.due() <= now.saturating_add(turns.patience);
+    let in_time = |run: &RunId| run.due() <= now.saturating_add(turns.turn_timeout);
     let is_planned = job.is_live() && job.paused_at.is_none() && job.pending.as_ref().is_some_and(in_time);
     Ok(is_planned || store.list_open(member).await?.iter().any(in_time))
 }

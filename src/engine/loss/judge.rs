@@ -37,7 +37,7 @@ pub(super) enum Finding {
     Another,
 }
 
-/// Judges the data at `address`. `losses` are the losses recorded in it, needed if the epochs
+/// Judges the data at `address`. `data-loss` are the losses recorded in it, needed if the epochs
 /// differ.
 pub(super) fn judge(known: &Remembered, found: &Marks, address: &str, losses: &[LossRecord]) -> Finding {
     if found.is_spoilt {

@@ -321,6 +321,6 @@ fn tell(given: &Given, gone: &[super::journal::ApiJob]) {
         jobs = gone.len(),
         "Jobs added by schedctl are gone from Redis; add them again if they are wanted: {}{}",
         named.join(", "),
-        if gone.len() > NAMED_IN_LOG { ", ... (schedctl losses names more)" } else { "" }
+        if gone.len() > NAMED_IN_LOG { ", ... (schedctl data-loss names more)" } else { "" }
     );
 }

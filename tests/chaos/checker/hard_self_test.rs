@@ -130,12 +130,12 @@ fn hurt(expect: Expect<'_>) {
     expect("taken back 12 s after, when each of the others had died and begun to watch anew", &watched(24).evidence, &[]);
     expect("the same, and one of the others had watched all the time", &watched(45).evidence, &[Verdict::Late]);
     let frozen = |from, to| World::calm().work(10, 7_000).fault(from, to, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
-    let untold = |from, to| {
+    let failed_notices = |from, to| {
         let w = frozen(from, to).begin(20, 3_000).job(|job| job.overlap = Overlap::Replace);
         w.recorded(10, |run| (run.state, run.reason, run.finished) = ("cancelled".into(), "replaced".into(), Some(at(23))))
     };
-    expect("begun 3 s after, behind one whose node stood still as it ended", &untold(15, 30).evidence, &[]);
-    expect("the same, and it stood still only before", &untold(10, 12).evidence, &[Verdict::Late, Verdict::Drift]);
+    expect("begun 3 s after, behind one whose node stood still as it ended", &failed_notices(15, 30).evidence, &[]);
+    expect("the same, and it stood still only before", &failed_notices(10, 12).evidence, &[Verdict::Late, Verdict::Drift]);
 
     let remains = |ms| World::calm().sign(20, ms).job(|job| job.overlap = Overlap::Allow);
     expect("a process that lived 2.9 s after its job", &remains(3_400).evidence, &[]);

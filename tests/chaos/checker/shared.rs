@@ -293,7 +293,7 @@ fn overtaken(view: &View<'_>, thing: Thing, attempts: &[&Attempt], findings: &mu
 ///
 /// It waits while runs move that share something with it, or with those runs in turn.
 /// That is until the last of them that began before was over, or was found lost.
-/// Then comes a rate's interval; for members of an alternating group the gap, and the patience with
+/// Then comes a rate's interval; for members of an alternating group the gap, and the turn timeout with
 /// each other member.
 /// After that it may be as late as any other run, and any fault may delay it.
 /// The fault may have hit a run that had been given the place and never began.
@@ -320,6 +320,6 @@ pub(super) fn begins_by(view: &View<'_>, job: &Job, ready: Micros, until: Micros
     };
     free = view.recorded.values().filter(shares).filter_map(|other| lost_unseen(view, other, until)).fold(free, Micros::max);
     let others = Micros::try_from(ORDER.len() - 1).unwrap_or(0);
-    let patience = if things.contains(&Thing::Group("turns")) { PATIENCE * others } else { 0 };
-    Some(view.put_off(ready, free + patience + view.timing.clean))
+    let turn_timeout = if things.contains(&Thing::Group("turns")) { PATIENCE * others } else { 0 };
+    Some(view.put_off(ready, free + turn_timeout + view.timing.clean))
 }

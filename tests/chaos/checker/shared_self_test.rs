@@ -245,8 +245,8 @@ fn late(expect: Expect<'_>) {
         let w = ran(World::calm(), ORDER[0], group("turns"), 10_000, (10_050, 10_400));
         ran(w, ORDER[2], group("turns"), 10_000, (began, began + 100))
     };
-    expect("late by the gap and the patience with two others", &patient(15_800).evidence, &[]);
-    expect("later than any patience", &patient(16_000).evidence, &[Verdict::Late]);
+    expect("late by the gap and the turn_timeout with two others", &patient(15_800).evidence, &[]);
+    expect("later than any turn_timeout", &patient(16_000).evidence, &[Verdict::Late]);
     let unbegun = |number: u32, name: &'static str| {
         let mut w = ran(World::calm(), "a1", group("alone"), 10_000, (17_300, 17_800));
         w.evidence.attempts.last_mut().unwrap().number = number;

@@ -173,7 +173,7 @@ fn no_verb_minds_a_reader_that_has_gone() {
         &["nodes"],
         &["queues"],
         &["groups"],
-        &["losses"],
+        &["data-loss"],
         &["doctor"],
         &["pause", "a"],
         &["resume", "a"],

@@ -32,7 +32,7 @@ fn keys(redis: &TestRedis) -> Vec<String> {
 fn assert_answers(redis: &TestRedis, what: &str) {
     let ctl = Schedctl::on(redis);
     for words in
-        [&["explain", "beat", "--last"][..], &["stats"], &["list"], &["nodes"], &["history"], &["losses"], &["show", "beat"]]
+        [&["explain", "beat", "--last"][..], &["stats"], &["list"], &["nodes"], &["history"], &["data-loss"], &["show", "beat"]]
     {
         let told = ctl.run(words);
         assert!(told.code < 70, "{words:?} beside {what}: {told:?}");

@@ -140,7 +140,7 @@ fn data_lost_of_late_is_a_warning_that_says_what_and_how_to_see_more_and_after_a
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     let row = |ctl: &Schedctl| -> (Value, Value) {
         let told = ctl.run(&["doctor", "--json"]).json();
-        let row = told["redis"].as_array().unwrap().iter().find(|row| row["name"] == "losses").unwrap().clone();
+        let row = told["redis"].as_array().unwrap().iter().find(|row| row["name"] == "data loss").unwrap().clone();
         (row["level"].clone(), row["text"].clone())
     };
     let node = Schedd::on(&redis).start();
@@ -154,7 +154,7 @@ fn data_lost_of_late_is_a_warning_that_says_what_and_how_to_see_more_and_after_a
     let () = redis::cmd("FLUSHALL").query(&mut redis.connection()).unwrap();
     let (_, text) = until("the loss is told", LONG, || Some(row(&ctl)).filter(|(level, _)| *level == "warn"));
     let text = text.as_str().unwrap().to_owned();
-    for word in ["(flushed)", "1 loss in all: schedctl losses"] {
+    for word in ["(flushed)", "1 loss in all: schedctl data-loss"] {
         assert!(text.contains(word), "{text}");
     }
     until("what is gone is told", LONG, || row(&ctl).1.as_str().filter(|text| text.contains("1 job gone")).map(|_| ()));

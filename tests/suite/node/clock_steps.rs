@@ -25,7 +25,7 @@ const RECURRING: [&str; 11] =
 
 fn file(effects: &Effects) -> String {
     let sections = "[daemon]\nlease = \"2s\"\n[queues.slow]\nrate = \"2/1s\"\n[groups.turns]\nmode = \"alternate\"\n\
-                    order = [\"turna\", \"turnb\"]\ngap = \"100ms\"\npatience = \"3s\"\n";
+                    order = [\"turna\", \"turnb\"]\ngap = \"100ms\"\nturn_timeout = \"3s\"\n";
     let keys = [
         ("cron", "cron = \"* * * * * *\""),
         ("every", "every = \"2s\""),

@@ -25,7 +25,7 @@ fn met(redis: &TestRedis) -> HashMap<String, i64> {
 }
 
 fn losses(redis: &TestRedis) -> Value {
-    Schedctl::on(redis).run(&["losses", "--json"]).good().json()
+    Schedctl::on(redis).run(&["data-loss", "--json"]).good().json()
 }
 
 /// Two nodes, one of which does the last work before the primary dies, which its replica has not got: the other was stopped.

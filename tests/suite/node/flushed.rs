@@ -49,7 +49,7 @@ fn until_marked(redis: &TestRedis) {
 }
 
 fn losses(redis: &TestRedis) -> Value {
-    Schedctl::on(redis).run(&["losses", "--json"]).good().json()
+    Schedctl::on(redis).run(&["data-loss", "--json"]).good().json()
 }
 
 /// The names of the jobs gone at the newest loss.
@@ -178,7 +178,7 @@ fn an_old_snapshot_put_back_repeats_nothing_that_ended() {
     let losses = losses(&redis);
     assert_eq!((losses.as_array().unwrap().len(), losses[0]["what"].as_str()), (1, Some("older_state")), "{losses}");
     assert!(losses[0]["restored"].as_u64().unwrap() >= 11, "{losses}");
-    let shown = Schedctl::on(&redis).run(&["losses"]).good().stdout;
+    let shown = Schedctl::on(&redis).run(&["data-loss"]).good().stdout;
     assert!(shown.contains("older state"), "{shown}");
 }
 

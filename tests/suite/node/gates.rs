@@ -15,7 +15,7 @@ use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 
 const GROUPS: &str = "[daemon]\nlease = \"2s\"\n[groups.one]\nmode = \"exclusive\"\n\
-    [groups.turns]\nmode = \"alternate\"\norder = [\"ta\", \"tb\"]\ngap = \"300ms\"\npatience = \"3s\"\n";
+    [groups.turns]\nmode = \"alternate\"\norder = [\"ta\", \"tb\"]\ngap = \"300ms\"\nturn_timeout = \"3s\"\n";
 
 /// Attempts that lie in each other's time, by their own word; of one that never told its end none is known.
 fn together(effects: &[Effect], are_apart: impl Fn(&str, &str) -> bool) -> Option<(&Effect, &Effect)> {

@@ -13,7 +13,7 @@ use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 
 const SECTIONS: &str = "[queues.other]\nconcurrency = 4\n[groups.one]\nmode = \"exclusive\"\n\
-    [groups.turns]\nmode = \"alternate\"\norder = [\"c\", \"d\"]\npatience = \"1s\"\n";
+    [groups.turns]\nmode = \"alternate\"\norder = [\"c\", \"d\"]\nturn_timeout = \"1s\"\n";
 
 #[test]
 fn whoever_cannot_begin_keeps_nobody_out_of_a_group_a_key_or_a_job() {

@@ -10,7 +10,7 @@ use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 
 const GROUPS: &str =
-    "[groups.turns]\nmode = \"alternate\"\norder = [\"hold\", \"one\", \"two\"]\ngap = \"20m\"\npatience = \"10m\"\n";
+    "[groups.turns]\nmode = \"alternate\"\norder = [\"hold\", \"one\", \"two\"]\ngap = \"20m\"\nturn_timeout = \"10m\"\n";
 
 #[test]
 fn a_group_s_gap_and_patience_are_told_to_those_that_wait_for_them() {
@@ -26,7 +26,7 @@ fn a_group_s_gap_and_patience_are_told_to_those_that_wait_for_them() {
     };
     let gap = "It waits for its place at group turns; its gap of 20m ends on ";
     told("two", gap);
-    told("two", "; it is the turn of one, which has no waiting run: its patience of 10m ends on ");
+    told("two", "; it is the turn of one, which has no waiting run: its turn timeout of 10m ends on ");
     let run = eye.ask(eye.store().list_open(&"two".parse().unwrap())).unwrap().remove(0).to_string();
     let shown = ctl.run(&["show", &run]).good().stdout;
     assert!(shown.contains("gate        its gap of 20m ends on "), "{shown}");

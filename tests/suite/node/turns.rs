@@ -17,10 +17,10 @@ const GAP_MS: i64 = 300;
 const MEMBERS: [&str; 3] = ["ta", "tb", "tc"];
 
 /// Three members; a turn waits that long for one that has nothing due.
-fn alternate(patience: &str) -> String {
+fn alternate(turn_timeout: &str) -> String {
     format!(
         "[daemon]\nlease = \"2s\"\n[groups.turns]\nmode = \"alternate\"\norder = [\"ta\", \"tb\", \"tc\"]\n\
-         gap = \"{GAP_MS}ms\"\npatience = \"{patience}\"\n"
+         gap = \"{GAP_MS}ms\"\nturn_timeout = \"{turn_timeout}\"\n"
     )
 }
 
@@ -73,7 +73,7 @@ impl Scene {
         assert!(self.effects.of("tc").is_empty(), "out of its turn");
     }
 
-    /// `tc` runs, though `tb` has the turn and its patience lasts.
+    /// `tc` runs, though `tb` has the turn and its turn timeout lasts.
     #[track_caller]
     fn assert_turn_passes_to_tc(&self) {
         assert_eq!(self.eye.wait_for_history("tc", 1)[0].state, RunState::Succeeded);

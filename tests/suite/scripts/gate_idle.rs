@@ -214,7 +214,7 @@ async fn an_owner_of_a_job_s_gate_and_its_guests_keep_nobody_out_if_they_do_not_
 #[tokio::test]
 async fn a_turn_passes_when_the_patience_with_a_member_whose_queue_takes_nothing_is_over() {
     let world = World::new();
-    let settings = ["mode", "alternate", "order", "c d", "gap_ms", "100", "patience_ms", "3000"];
+    let settings = ["mode", "alternate", "order", "c d", "gap_ms", "100", "turn_timeout_ms", "3000"];
     let _: i64 = world.raw("HSET", "group:g", &settings);
     world.plant("c", 0).await;
     world.plant_as(ApplyOrder { lane: "shut".parse().unwrap(), ..definition("d", 0) }).await;

@@ -1,4 +1,4 @@
-//! Groups whose members take turns: whose turn it is, the gap, patience, and who is passed over.
+//! Groups whose members take turns: whose turn it is, the gap, turn timeout, and who is passed over.
 
 use std::time::Duration;
 
@@ -10,9 +10,10 @@ use super::recovering::{expired, recovery};
 use super::world::{World, gate, name, run_of};
 
 /// Jobs a and b (and others) that take turns, each first due at 0 and then every 1,000 ms.
-async fn turns(order: &str, gap_ms: i64, patience_ms: i64) -> World {
+async fn turns(order: &str, gap_ms: i64, turn_timeout_ms: i64) -> World {
     let world = World::new();
-    let settings = ["mode", "alternate", "order", order, "gap_ms", &gap_ms.to_string(), "patience_ms", &patience_ms.to_string()];
+    let settings =
+        ["mode", "alternate", "order", order, "gap_ms", &gap_ms.to_string(), "turn_timeout_ms", &turn_timeout_ms.to_string()];
     let _: i64 = world.raw("HSET", "group:g", &settings);
     for job in order.split(' ') {
         world.plant(job, 0).await;
@@ -105,13 +106,13 @@ async fn a_member_with_nothing_due_in_time_is_passed_over_at_once_and_one_late_a
     assert_eq!((turn(&world).as_str(), is_due(&world, &run_of("b", 7_000))), ("b", Some(7_000)));
     let b = win(&world, 7_001, &run_of("b", 7_000), 494_990).await;
     end(&world, 7_002, &b).await;
-    // Its patience with a is long over.
+    // Its turn timeout with a is long over.
     wait(&world, 494_990, &run_of("b", 494_990), 900_000).await;
     let b = win(&world, 494_991, &run_of("b", 494_990), 900_000).await;
     end(&world, 494_999, &b).await;
     let hand = world.by_hand("b", 495_000).await;
     wait(&world, 495_000, &hand, 900_000).await;
-    assert_eq!((turn(&world).as_str(), wake(&world)), ("a", Some(504_999)), "a is due within its patience");
+    assert_eq!((turn(&world).as_str(), wake(&world)), ("a", Some(504_999)), "a is due within its turn timeout");
     world.open_all(504_998).await;
     assert_eq!(is_due(&world, &hand), None);
     world.open_all(504_999).await;

@@ -145,7 +145,7 @@ async fn a_free_run_behind_many_that_do_not_begin_is_let_in_a_moment_later() {
 #[tokio::test]
 async fn of_members_that_take_turns_and_of_others_the_first_that_is_served_comes_in() {
     let world = World::new();
-    let settings = ["mode", "alternate", "order", "crowd0 c", "gap_ms", "0", "patience_ms", "1000"];
+    let settings = ["mode", "alternate", "order", "crowd0 c", "gap_ms", "0", "turn_timeout_ms", "1000"];
     let _: i64 = world.raw("HSET", "group:g", &settings);
     let gates = ["group:g"];
     world.plant_once("holder", 0).await;
@@ -173,7 +173,7 @@ async fn of_members_that_take_turns_and_of_others_the_first_that_is_served_comes
 async fn a_run_that_is_no_member_is_found_behind_many_that_are() {
     let world = World::new();
     let members: Vec<String> = (0..MANY / 1_000).map(|number| format!("crowd{number}")).collect();
-    let settings = ["mode", "alternate", "order", &members.join(" "), "gap_ms", "0", "patience_ms", "1000"];
+    let settings = ["mode", "alternate", "order", &members.join(" "), "gap_ms", "0", "turn_timeout_ms", "1000"];
     let _: i64 = world.raw("HSET", "group:g", &settings);
     let gates = ["group:g"];
     world.plant_once("holder", 0).await;

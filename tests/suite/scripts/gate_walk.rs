@@ -63,7 +63,7 @@ impl Walk {
     async fn begin(seed: u64) -> Self {
         let world = World::new();
         let gap = GAP.to_string();
-        let settings = ["mode", "alternate", "order", "c d e", "gap_ms", &gap, "patience_ms", "150"];
+        let settings = ["mode", "alternate", "order", "c d e", "gap_ms", &gap, "turn_timeout_ms", "150"];
         let _: i64 = world.raw("HSET", "group:turns", &settings);
         let _: i64 = world.raw("HSET", "group:one", &["mode", "exclusive"]);
         let mut walk = Self {

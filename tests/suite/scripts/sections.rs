@@ -53,7 +53,7 @@ async fn a_section_goes_with_the_last_file_that_has_it() {
     let world = World::new();
     let queue_section = Section::Queue("q".parse().unwrap());
     let group = Section::Group("g".parse().unwrap());
-    let turns = Turns { order: vec![name("a"), name("b")], gap: Turns::GAP, patience: Turns::PATIENCE };
+    let turns = Turns { order: vec![name("a"), name("b")], gap: Turns::GAP, turn_timeout: Turns::TURN_TIMEOUT };
     let alternate = GroupSettings::Alternate(turns);
     for node_name in ["n1", "n2"] {
         world.at(0).declare_section(&node(node_name), &queue_section, Some(&limited(3))).await.unwrap();

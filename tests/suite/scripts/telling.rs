@@ -403,19 +403,19 @@ async fn a_notice_that_failed_for_good_is_told_by_doctor_by_its_job_and_in_the_n
     let replies = world.at(3).claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order]).await.unwrap();
     let claim = World::won(replies.into_iter().next().unwrap());
     world.finish(4, &claim, Verdict::Final(RunState::Failed)).await;
-    let untold = world.store.list_untold().await.unwrap();
-    assert_eq!((untold.len(), untold[0].count, &untold[0].last), (1, 1, &(notice.clone(), t(4))));
-    assert_eq!(untold[0].job.as_str(), "a/on_failure");
+    let failed_notices = world.store.list_failed_notices().await.unwrap();
+    assert_eq!((failed_notices.len(), failed_notices[0].count, &failed_notices[0].last), (1, 1, &(notice.clone(), t(4))));
+    assert_eq!(failed_notices[0].job.as_str(), "a/on_failure");
     let told = ctl.run(&["doctor"]).stdout;
     assert!(told.contains(&format!("1 notice not delivered: the last, {notice}, failed for good")), "{told}");
     assert!(told.contains("schedctl retry --dead --job a/on_failure"), "{told}");
     let shown = ctl.run(&["show", "a"]).stdout;
-    assert!(shown.contains("untold      1 of a/on_failure failed for good"), "{shown}");
+    assert!(shown.contains("failed_notices      1 of a/on_failure failed for good"), "{shown}");
     assert!(shown.contains(", with exit code 0: schedctl retry "), "{shown}");
-    assert_eq!(ctl.run(&["show", "a", "--json"]).json()["untold"][0]["last"], notice.to_string());
-    assert_eq!(ctl.run(&["stats", "--json"]).json()["untold"], 1);
+    assert_eq!(ctl.run(&["show", "a", "--json"]).json()["failed_notices"][0]["last"], notice.to_string());
+    assert_eq!(ctl.run(&["stats", "--json"]).json()["failed_notices"], 1);
     ctl.run(&["purge", "--dead", "--job", "a/on_failure"]).good();
-    assert!(world.store.list_untold().await.unwrap().is_empty());
+    assert!(world.store.list_failed_notices().await.unwrap().is_empty());
 }
 
 /// The one notice that is planned.

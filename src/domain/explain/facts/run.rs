@@ -96,7 +96,7 @@ pub struct AtGate {
     pub gate: String,
     /// The member whose turn it is now.
     pub turn: Option<String>,
-    /// How long the gap or the patience of the group keeps it shut.
+    /// How long the gap or the turn timeout of the group keeps it shut.
     pub shut: Shut,
     /// A run that has a place there now, and whether it has begun.
     pub holder: Option<(RunId, bool)>,

@@ -64,13 +64,13 @@ fn a_run_at_a_gate_says_when_time_opens_it() {
     let text = "It waits for its place at group night; its gap of 5m ends on 12:05:00; it is the turn of j.";
     waits_at_night(|gate| {
         gate.turn = Some("j".to_owned());
-        gate.shut = Shut { gap: Some((Duration::from_secs(300), s(300))), patience: None };
+        gate.shut = Shut { gap: Some((Duration::from_secs(300), s(300))), turn_timeout: None };
     })
     .says("waits_at", text);
-    let text = "It waits for its place at group night; it is the turn of b, which has no waiting run: its patience of 1m ends on 12:01:00.";
+    let text = "It waits for its place at group night; it is the turn of b, which has no waiting run: its turn timeout of 1m ends on 12:01:00.";
     waits_at_night(|gate| {
         gate.turn = Some("b".to_owned());
-        gate.shut = Shut { gap: None, patience: Some((Duration::from_secs(60), s(60))) };
+        gate.shut = Shut { gap: None, turn_timeout: Some((Duration::from_secs(60), s(60))) };
     })
     .says("waits_at", text);
 }

@@ -25,7 +25,7 @@ const WAITING: usize = 1_000;
 
 /// The kept notices of one job and kind that failed for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Untold {
+pub struct FailedNotice {
     /// The hidden job of these notices.
     pub job: JobName,
     /// The number of notices.
@@ -37,7 +37,7 @@ pub struct Untold {
 impl Store {
     /// Returns the notices that failed for good of these hidden jobs. Jobs without such notices are
     /// left out.
-    pub async fn read_untold(&self, jobs: &[JobName]) -> Result<Vec<Untold>, StoreError> {
+    pub async fn read_failed_notices(&self, jobs: &[JobName]) -> Result<Vec<FailedNotice>, StoreError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
@@ -52,7 +52,7 @@ impl Store {
             let [Some(count), Some(Value::Array(last))] = answers else { return None };
             let run = text_of(last.first()?)?.parse().ok()?;
             let at = number_of(last.get(1)?).and_then(UnixMillis::new)?;
-            Some(Untold { job: job.clone(), count: u64::try_from(number_of(count)?).ok()?, last: (run, at) })
+            Some(FailedNotice { job: job.clone(), count: u64::try_from(number_of(count)?).ok()?, last: (run, at) })
         };
         Ok(jobs.iter().zip(answers.chunks_exact(2)).filter_map(read).collect())
     }
@@ -83,7 +83,7 @@ impl Store {
     }
 
     /// Lists the notices of all jobs that failed for good, among the newest 100,000 dead letters.
-    pub async fn list_untold(&self) -> Result<Vec<Untold>, StoreError> {
+    pub async fn list_failed_notices(&self) -> Result<Vec<FailedNotice>, StoreError> {
         let mut jobs = BTreeSet::new();
         for from in (0..LOOKED_AT).step_by(PAGE) {
             let mut pipeline = redis::pipe();
@@ -96,6 +96,6 @@ impl Store {
                 break;
             }
         }
-        self.read_untold(&jobs.into_iter().collect::<Vec<_>>()).await
+        self.read_failed_notices(&jobs.into_iter().collect::<Vec<_>>()).await
     }
 }
