@@ -77,7 +77,7 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
             console.line("");
         }
         for line in &lines {
-            field("failed_notices", line, console);
+            field("notices", line, console);
         }
         if backfill > 0 {
             console.line("");

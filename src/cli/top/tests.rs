@@ -124,7 +124,7 @@ fn what_is_chosen_stays_chosen_while_the_list_moves() {
     assert_eq!(press(&mut model, "r"), Some(Wish::Run(name("y"))));
     model.take_data(data(&[]));
     assert_eq!(press(&mut model, "r"), None);
-    assert!(matches!(&model.message, Some(Err(why)) if why.contains("nothing here")));
+    assert!(matches!(&model.message, Some(Err(why)) if why.contains("no rows")));
 }
 
 #[test]

@@ -184,10 +184,10 @@ fn refuse_misfits(rule: &Rule, body: Piece<'_>, day_part: Option<Piece<'_>>) -> 
     let is_numbered = rule.weekdays.iter().any(|(nth, _)| *nth != 0);
     let at = day_part.unwrap_or(body);
     if is_numbered && (rule.freq > Freq::Monthly || !rule.weeks.is_empty()) {
-        return Err(at.fault("numbers a weekday, which is allowed only with FREQ=MONTHLY, or YEARLY without BYWEEKNO"));
+        return Err(at.fault("numbers a weekday, wanted only with FREQ=MONTHLY, or YEARLY without BYWEEKNO"));
     }
     if !rule.weeks.is_empty() && rule.freq != Freq::Yearly {
-        return Err(at.fault("names weeks of a year, which is allowed only with FREQ=YEARLY"));
+        return Err(at.fault("names weeks of a year, wanted only with FREQ=YEARLY"));
     }
     if !rule.year_days.is_empty() && matches!(rule.freq, Freq::Monthly | Freq::Weekly | Freq::Daily) {
         return Err(body.fault("has BYYEARDAY, which is not allowed with FREQ=MONTHLY, WEEKLY or DAILY"));

@@ -70,7 +70,7 @@ fn what_is_refused_is_told_with_its_character() {
         ("FREQ=WEEKLY;BYDAY=XX", "\"XX\" at character 19 is no weekday"),
         ("FREQ=WEEKLY;BYDAY=MO,WE\u{52b}H", "\"\u{52b}H\" at character 24 is no weekday"),
         ("FREQ=WEEKLY;BYDAY=1MO", "\"1MO\" at character 19 numbers a weekday"),
-        ("FREQ=MONTHLY;BYWEEKNO=3", "is allowed only with FREQ=YEARLY"),
+        ("FREQ=MONTHLY;BYWEEKNO=3", "wanted only with FREQ=YEARLY"),
         ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "never comes before 2100"),
         ("FREQ=DAILY;UNTIL=20171224T000000Z", "never comes before its UNTIL"),
         ("FREQ=DAILY;UNTIL=20171224", "never comes before its UNTIL"),

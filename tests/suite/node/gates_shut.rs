@@ -135,7 +135,7 @@ fn a_free_run_starts_behind_11_000_nobody_serves_and_is_told_of_their_lane() {
     let unserved = format!("No node takes runs of its lane {lane}: requires gpu: no running node");
     assert!(told("crowd@1700000000007~x", &unserved).is_some(), "{}", explained(&redis, &["crowd@1700000000007~x"]).0);
     let doctor = ctl.run(&["doctor"]).stdout;
-    assert!(doctor.contains("gate key k") && doctor.contains(&format!("lane {lane} (requires gpu: no node")), "{doctor}");
+    assert!(doctor.contains("gate key k") && doctor.contains(&format!("lane {lane} (requires gpu: no running node")), "{doctor}");
     ctl.run(&["cancel", "holder", "--stop"]).good();
     eye.wait_for_history("free", 1);
     assert_eq!((effects.of("free").len(), effects.of("crowd").len()), (1, 0));

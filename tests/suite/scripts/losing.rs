@@ -405,7 +405,7 @@ async fn a_skipped_run_that_no_stretch_tells_of_is_known_and_one_that_reads_othe
     let given = giving_back::give_back(&world.at(7000), &orders, failed).await.unwrap();
     assert_eq!(given, Given { failed: 1, ..Given::default() });
     let named = named.into_inner().unwrap();
-    assert!(named.len() == 1 && named[0].0 == orders[0].run && named[0].1.contains("each time"), "{named:?}");
+    assert!(named.len() == 1 && named[0].0 == orders[0].run && named[0].1.contains("at every reading"), "{named:?}");
 }
 
 #[tokio::test]

@@ -410,7 +410,7 @@ async fn a_notice_that_failed_for_good_is_told_by_doctor_by_its_job_and_in_the_n
     assert!(told.contains(&format!("1 notice not delivered: the last, {notice}, failed for good")), "{told}");
     assert!(told.contains("schedctl retry --dead --job a/on_failure"), "{told}");
     let shown = ctl.run(&["show", "a"]).stdout;
-    assert!(shown.contains("failed_notices      1 of a/on_failure failed for good"), "{shown}");
+    assert!(shown.contains("notices     1 of a/on_failure failed for good"), "{shown}");
     assert!(shown.contains(", with exit code 0: schedctl retry "), "{shown}");
     assert_eq!(ctl.run(&["show", "a", "--json"]).json()["failed_notices"][0]["last"], notice.to_string());
     assert_eq!(ctl.run(&["stats", "--json"]).json()["failed_notices"], 1);
