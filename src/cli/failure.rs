@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_parser_would_say_in_words_of_its_own_is_told_as_subject_found_and_wanted() {
+    fn parser_errors_are_reworded_as_subject_found_and_wanted() {
         use clap::Parser as _;
         let told = |words: &str| {
             let words: Vec<&str> = words.split(' ').collect();

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_of_day_a_weekday_or_a_date_without_a_year_is_the_last_one_and_anything_else_as_elsewhere() {
+    fn a_time_weekday_or_yearless_date_means_the_last_and_others_parse_as_usual() {
         let now = UnixMillis::from_timestamp("2026-11-21T12:00:00Z".parse().unwrap()).unwrap();
         let at = |text: &str| parse_past(text, now, &Zone::utc()).unwrap().at.to_string();
         for (text, wanted) in [

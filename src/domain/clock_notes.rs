@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_by_real_time_has_nothing_to_say_and_a_one_shot_only_that_it_comes_twice() {
+    fn a_real_time_schedule_has_no_notes_and_a_one_shot_only_that_it_comes_twice() {
         let berlin = Zone::load(&"Europe/Berlin".parse().unwrap()).unwrap();
         let at = |text: &str| UnixMillis::from_timestamp(text.parse().unwrap()).unwrap();
         let first = at("2027-10-31T00:30:00Z");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_is_noted_beside_others_that_count_real_time_and_by_the_clock_of_its_own_zone() {
+    fn a_schedule_is_noted_among_real_time_ones_and_by_the_clock_of_its_own_zone() {
         let zone = |name: &str| Zone::load(&name.parse().unwrap()).unwrap();
         let at = |text: &str| UnixMillis::from_timestamp(text.parse().unwrap()).unwrap();
         let mixed = |gap| {

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_done_by_what_is_expected_not_done_by_404_and_410_and_nothing_by_anything_else() {
+    fn the_expected_status_means_done_404_and_410_not_done_and_others_unclear() {
         let ask = |expect: &[u16], ending, status| {
             let (method, url) = ("GET".to_owned(), "http://h/".to_owned());
             let request =

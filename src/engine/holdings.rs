@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_held_again_under_a_later_fence_waits_for_the_earlier_and_is_not_given_up_with_it() {
+    async fn a_run_taken_again_under_a_later_fence_waits_for_the_earlier_and_outlives_it() {
         let (holdings, slots) = (Arc::new(Holdings::default()), Slots::new(Arc::default()));
         let hold = |fence| {
             let slot = slots.take(&QueueName::default_queue());

@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_starts_trusts_no_time_that_jumped_within_the_hour_or_that_nobody_saw_come() {
+    fn a_starting_node_trusts_no_time_that_jumped_within_the_hour_or_unseen() {
         let at = |minutes: i64| UnixMillis::new(1_790_000_000_000 + minutes * 60_000).unwrap();
         let day = 24 * 60;
         let node = |started: i64, events: Vec<(i64, Befell)>| NodeEvents {

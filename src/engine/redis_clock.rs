@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_as_old_as_before_for_an_hour_after_a_step_ahead_and_after_the_step_back() {
+    fn records_keep_their_age_for_an_hour_after_a_step_ahead_and_when_it_goes_back() {
         let clock = RedisClock::default();
         let (day, start) = (86_400_000, BootInstant::now());
         clock.read(at(0), start, start);

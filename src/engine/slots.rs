@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lanes_of_a_queue_come_by_priority_and_only_those_whose_labels_this_node_carries() {
+    fn lanes_of_a_queue_come_by_priority_and_only_with_labels_this_node_has() {
         let slots = Slots::new(Arc::default());
         slots.set_lanes(lanes("default!-3 default!5+gpu default!5 default+eu,gpu default+ssd other!1").into_iter().collect());
         let labels = ["gpu", "eu"].map(|label| label.parse().unwrap()).into();

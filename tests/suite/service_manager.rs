@@ -60,7 +60,7 @@ fn a_start_without_redis_counts_as_done_after_a_while_and_says_what_it_waits_for
 }
 
 #[test]
-fn a_reload_is_told_when_it_begins_and_when_it_is_over_also_of_a_file_that_is_not_taken() {
+fn a_reload_sends_reloading_then_ready_also_when_the_file_is_refused() {
     let (redis, manager) = (TestRedis::start(), Notified::new());
     let node = watched(Schedd::on(&redis), &manager).jobs(JOBS).start();
     manager.wait_for("READY=1");

@@ -102,7 +102,7 @@ fn retries_are_held_to_their_bounds() {
 }
 
 #[test]
-fn codes_are_refused_that_contradict_each_other_or_that_no_attempt_of_the_job_can_have() {
+fn codes_that_contradict_each_other_or_that_no_attempt_can_have_are_refused() {
     each_is_refused(&[
         ("retry = { limit = 1, on = 75 }", "jobs.a.retry.on: found integer 75, wanted a list of exit codes or statuses"),
         ("retry = { limit = 1, on = [] }", "jobs.a.retry.on: found an empty list, wanted the codes to retry on, or limit = 0"),

@@ -210,7 +210,7 @@ fn a_question_before_an_attempt_has_one_of_the_actions_and_its_own_rules() {
 }
 
 #[test]
-fn a_local_time_is_read_in_the_zone_of_the_job_then_of_the_defaults_then_of_the_host() {
+fn a_local_time_is_read_in_the_zone_of_the_job_the_defaults_or_the_host() {
     let at = |text: &str| match job(&good(text), "a").schedule {
         Schedule::At(at) => at.to_string(),
         other => panic!("{other:?}"),

@@ -136,7 +136,7 @@ fn the_end_of_a_series_is_an_instant_and_what_is_left_out_is_read_in_its_own_zon
 }
 
 #[test]
-fn free_time_is_left_out_wherever_it_is_said_and_durations_are_those_of_every_other_place() {
+fn free_timed_events_are_left_out_all_day_ones_stay_and_durations_are_read() {
     let event = |lines: &str| events(&format!("BEGIN:VEVENT\n{lines}\nEND:VEVENT"));
     assert_eq!(event("TRANSP:TRANSPARENT\nDTSTART:20260101T100000Z\nDTEND:20260101T110000Z"), [""; 0]);
     assert_eq!(event("TRANSP:TRANSPARENT\nDTSTART;VALUE=DATE:20260101"), ["2026-01-01"]);

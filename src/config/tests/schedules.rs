@@ -185,7 +185,7 @@ fn a_calendar_without_a_day_leaves_nothing_to_run_on_but_excludes_nothing_either
 }
 
 #[test]
-fn a_calendar_file_is_read_beside_the_jobs_file_and_its_faults_are_told_with_their_line() {
+fn a_calendar_file_is_read_beside_the_jobs_file_and_faults_name_its_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("free.ics");
     let text = "[calendars.free]\nfile = 'free.ics'\n[jobs.a]\nshell = 'true'\nevery = '1h'\nexclude = 'calendar:free'";

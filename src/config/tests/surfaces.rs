@@ -66,7 +66,7 @@ fn the_order_of_keys_defaults_written_out_and_short_forms_do_not_matter() {
 }
 
 #[test]
-fn what_an_older_schedd_kept_with_a_request_that_does_not_obey_it_is_read_and_not_written_again() {
+fn settings_an_older_version_kept_with_a_request_are_read_and_not_rewritten() {
     let rules = r#""limits":{"memory":"1GiB"},"shell_program":"/bin/bash","stdin":"x","umask":"0027","user":"backup""#;
     let told = r#""on_failure":{"shell":"mail"}"#;
     for (kept, wanted) in [

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn who_logs_does_not_wait_for_a_reader_that_stands_still_and_the_lost_lines_are_told() {
+    fn logging_does_not_wait_for_a_stuck_reader_and_lost_lines_are_counted() {
         let gate = Gate::default();
         let writer = LogWriter::start(gate.clone(), tell).unwrap();
         let shut = gate.written.lock().unwrap();

@@ -42,7 +42,7 @@ fn a_manual_job_never_comes_and_a_one_shot_comes_once() {
 }
 
 #[test]
-fn what_leaves_a_time_out_is_told_and_what_the_schedule_does_not_name_is_left_out_by_nothing() {
+fn left_out_by_names_the_rule_and_nothing_for_times_never_scheduled() {
     let days = |text: &str| Days::of([text.parse().unwrap()]);
     let shape = Shape {
         start: Some(at("2026-12-20T00:00:00Z")),

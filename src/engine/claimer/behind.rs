@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_gate_the_first_few_are_taken_and_what_found_no_slot_comes_before_those_behind_it() {
+    fn the_first_few_of_each_gate_are_taken_and_unslotted_runs_stay_ahead() {
         let mut walk = Walk::default();
         let row = ["m", "m", "m", "m", "m", "m", "free", "m", "free"];
         let first = ["m0@5", "m1@5", "m2@5", "m3@5", "m4@5", "free6@5", "free8@5"];

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_had_less_when_it_was_met_has_lost_data_however_far_fences_have_risen_since() {
+    fn a_server_first_met_with_less_data_has_lost_data_however_far_fences_rose() {
         let here = |met| Marks { server: "b/y".to_owned(), met, ..found("1-a", 900) };
         assert_eq!(judge(&known("1-a"), &here(Met::At(49)), "here", &[]), Finding::Lost(LossKind::Older));
         for met in [Met::At(50), Met::At(60), Met::Unknown] {

@@ -28,7 +28,7 @@ fn a_job_is_added_under_its_name_and_under_a_drawn_one() {
 }
 
 #[test]
-fn what_would_keep_a_job_from_starting_or_telling_is_warned_of_and_what_only_looks_like_a_url_refused() {
+fn add_warns_of_an_unusable_ping_url_or_user_and_refuses_a_mistyped_url() {
     let bench = Bench::start();
     let added =
         bench.ctl.run(&["add", "--name", "a", "--ping-url", "https://h.example/{jobb}", "--user", "no-such-user", "--", "true"]);

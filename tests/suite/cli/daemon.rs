@@ -357,7 +357,7 @@ fn what_tells_of_a_job_is_shown_as_the_job_says_now() {
 }
 
 #[test]
-fn a_notice_that_cannot_be_signed_is_told_by_its_job_and_by_doctor_while_it_is_tried_again() {
+fn show_and_doctor_report_a_notice_that_cannot_be_signed_while_it_retries() {
     let host = Host::start("");
     let secret = "${credential:no-such-secret}";
     host.add(&["--name", "a", "--on-failure", "http://127.0.0.1:9/", "--webhook-secret", secret, "--shell", "exit 1"]);

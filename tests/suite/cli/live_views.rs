@@ -146,7 +146,7 @@ fn a_watched_list_is_drawn_in_its_place_and_the_terminal_given_back() {
 }
 
 #[test]
-fn a_watched_list_that_is_stopped_gives_the_terminal_back_and_takes_it_again_when_it_goes_on() {
+fn a_stopped_watch_gives_the_terminal_back_and_takes_it_again_on_continue() {
     let bench = Bench::start();
     bench.add(&["--name", "a", "--in", "1h", "--", "x"]);
     let mut session = Session::start(&terminal(&bench.redis), (80, 10), "list --watch=500ms");

@@ -195,7 +195,7 @@ fn settings_that_cannot_be_read_are_told_by_doctor() {
 }
 
 #[test]
-fn a_queue_is_unserved_if_no_node_serves_it_and_of_runs_that_want_labels_nobody_carries_a_remark_tells() {
+fn a_queue_no_node_serves_is_unserved_and_untaken_runs_name_missing_labels() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
     let node = Schedd::on(&redis).jobs("[daemon]\nqueues = [\"default\"]\n[queues.mail]\n").start();

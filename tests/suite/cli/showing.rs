@@ -115,7 +115,7 @@ fn a_run_asked_for_or_tried_again_by_hand_is_found_while_it_waits() {
 }
 
 #[test]
-fn a_run_that_waits_to_be_asked_about_again_says_why_and_shows_what_the_question_printed() {
+fn a_run_waiting_for_its_next_done_check_shows_the_reason_and_last_output() {
     let bench = Bench::start();
     for (job, failures) in [("new", 0), ("failed", 1)] {
         bench.add(&["--name", job, "--in", "0s", "--retry", "2", "--done-check", "x", "--", "x"]);
@@ -230,7 +230,7 @@ fn history_of_a_name_nobody_knows_is_refused_and_of_a_job_that_never_ran_empty()
 }
 
 #[test]
-fn history_refuses_states_of_runs_that_have_not_ended_where_it_has_only_those_that_have() {
+fn history_refuses_unended_states_except_for_one_job_without_a_time_range() {
     let bench = Bench::start();
     bench.add(&["--name", "a", "--at", "2099-01-01T00:00:00Z", "--", "x"]);
     for (words, state) in [

@@ -123,7 +123,7 @@ fn a_key_that_holds_something_else_is_named_and_mended_and_the_node_lives_on() {
 }
 
 #[test]
-fn spoilt_fields_and_members_of_every_key_stop_nothing_and_are_mended_or_told_with_what_to_do() {
+fn corruption_in_any_key_stops_nothing_and_doctor_mends_it_or_says_how() {
     let (redis, node) = busy();
     let ctl = Schedctl::on(&redis);
     let mut connection = redis.connection();

@@ -10,7 +10,7 @@ use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 
 #[test]
-fn a_spoilt_definition_is_set_aside_restored_only_when_it_can_be_read_and_runs_again() {
+fn a_corrupt_definition_set_aside_is_restored_only_once_it_can_be_read() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let ctl = Schedctl::on(&redis);
@@ -51,7 +51,7 @@ fn a_job_of_a_file_that_was_set_aside_comes_back_with_the_file() {
 }
 
 #[test]
-fn a_job_of_a_file_whose_record_is_gone_comes_back_with_the_file_whether_or_not_it_was_mended() {
+fn a_file_job_that_lost_its_record_comes_back_on_reload_mended_or_not() {
     let redis = TestRedis::start();
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     let node = Schedd::on(&redis).node("one").jobs("[jobs.a]\ncron = \"0 0 1 1 *\"\nshell = \"true\"\n").start();
@@ -90,7 +90,7 @@ fn a_due_entry_that_nobody_planned_is_never_executed_nor_put_back() {
 }
 
 #[test]
-fn what_is_in_quarantine_is_warned_of_until_a_person_discards_it_and_then_it_is_told_who_did() {
+fn doctor_shows_entries_until_a_person_discards_them_then_names_who_did() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
     let put = |member: &str| {

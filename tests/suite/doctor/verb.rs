@@ -46,7 +46,7 @@ fn a_finding_is_code_1_and_mending_it_says_what_was_done_and_is_code_0() {
 }
 
 #[test]
-fn that_no_node_has_checked_the_books_for_long_is_a_warning_while_one_is_there_to_do_so() {
+fn no_node_checking_the_books_for_long_is_a_warning_only_while_a_node_runs() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
     let eye = Eye::on(&redis);
@@ -135,7 +135,7 @@ fn runs_that_are_due_while_no_schedd_is_there_are_code_1() {
 }
 
 #[test]
-fn data_lost_of_late_is_a_warning_that_says_what_and_how_to_see_more_and_after_a_week_a_note() {
+fn recent_data_loss_is_a_warning_with_details_and_after_a_week_a_note() {
     let redis = TestRedis::start();
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     let row = |ctl: &Schedctl| -> (Value, Value) {

@@ -179,7 +179,7 @@ async fn walk(rules: Value, deeds: &[Deed]) {
 }
 
 #[test]
-fn whatever_is_done_to_a_job_and_whoever_dies_on_the_way_the_ledger_is_complete_and_doctor_clean() {
+fn after_any_operations_and_crashes_the_ledger_is_complete_and_doctor_clean() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let config =
         ProptestConfig { cases: cases(50), failure_persistence: None, max_shrink_iters: 100, ..ProptestConfig::default() };

@@ -104,7 +104,7 @@ fn ended(eye: &Eye, job: &str) -> RunRecord {
 const RUNAWAY: &str = "(setsid env -i sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' &) ; sleep 0.2";
 
 #[test]
-fn a_run_has_a_cgroup_of_its_own_that_goes_with_it_and_holds_what_hides_from_everything_else() {
+fn a_run_has_its_own_cgroup_that_contains_hidden_processes_and_goes_with_it() {
     let Some(plot) = Plot::new("own") else { return };
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
@@ -129,7 +129,7 @@ fn a_run_has_a_cgroup_of_its_own_that_goes_with_it_and_holds_what_hides_from_eve
 }
 
 #[test]
-fn a_dead_daemon_takes_its_runs_with_it_and_what_a_dead_keeper_left_too_is_killed_by_the_next() {
+fn runs_die_with_the_daemon_and_the_next_kills_what_a_dead_keeper_left() {
     let Some(plot) = Plot::new("dead") else { return };
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);

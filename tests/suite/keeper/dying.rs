@@ -33,7 +33,7 @@ async fn when_the_keeper_is_killed_its_jobs_die_and_the_next_attempt_works() {
 }
 
 #[tokio::test]
-async fn when_the_keeper_is_stopped_its_jobs_die_before_their_deadline_and_the_next_attempt_works() {
+async fn jobs_of_a_stopped_keeper_die_by_their_deadline_and_the_next_attempt_works() {
     let bench = Bench::start_with_lease(Duration::from_secs(4)).await;
     let file = bench.path("pids");
     let attempt = shell(&format!("{}; sleep 1000", family(&file)));

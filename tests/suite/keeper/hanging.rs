@@ -64,7 +64,7 @@ async fn is_well(bench: &Bench, beside: Running, keeper: Option<u32>) {
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_be_opened_yet_holds_up_nobody_else_and_is_given_up_in_its_time() {
+async fn a_program_not_yet_openable_blocks_no_other_run_and_is_given_up_in_time() {
     let bench = Bench::start().await;
     let file = bench.path("held");
     write_program(file.as_ref(), "#!/bin/sh\necho ran\n");

@@ -127,7 +127,7 @@ async fn a_process_starts_in_its_directory_or_says_why_it_cannot() {
 }
 
 #[tokio::test]
-async fn a_home_that_is_not_there_is_another_place_and_one_that_refuses_is_the_end_of_the_start() {
+async fn a_missing_home_falls_back_to_another_directory_and_an_unusable_one_fails() {
     let bench = Bench::start().await;
     let other = PathBuf::from(bench.path("other"));
     std::fs::create_dir(&other).unwrap();

@@ -192,7 +192,7 @@ async fn what_a_job_of_another_user_leaves_behind_is_found_by_a_keeper_that_is_n
 }
 
 #[tokio::test]
-async fn what_another_job_made_of_the_same_user_is_not_taken_for_what_a_job_of_that_user_left() {
+async fn a_process_another_job_started_as_the_same_user_is_not_counted_as_left() {
     let Some(setpriv) = setpriv().filter(|_| is_root()) else { return };
     let caps = "-all,+setuid,+setgid,+kill";
     let rights = format!("--reuid 65534 --regid 65534 --clear-groups --inh-caps={caps} --ambient-caps={caps}");

@@ -32,14 +32,14 @@ fn without_a_start_mark_an_at_most_once_run_starts_twice() {
 }
 
 #[test]
-fn a_lease_never_renewed_gives_a_run_away_without_cause_and_without_a_keeper_overlaps() {
+fn never_renewing_a_lease_gives_runs_away_and_without_a_keeper_overlaps() {
     let rules = with(Broken::RenewNever, NONE);
     assert_breaks("renew never", rules, Property::StartsHaveCauses);
     assert_breaks("renew never", Rules { hosts: Hosts::Frozen, ..rules }, Property::NoOverlap);
 }
 
 #[test]
-fn a_successor_planted_at_completion_is_late_for_a_long_run_and_never_comes_after_one_that_does_not_succeed() {
+fn a_successor_planted_at_completion_is_late_and_missing_after_a_failed_end() {
     let rules = with(Broken::SuccessorAtCompletion, Budget { cancels: 1, ..NONE });
     assert_breaks("successor at completion", rules, Property::SuccessorPlanted);
     assert_breaks("successor at completion", rules, Property::EveryRunEnds);
@@ -53,7 +53,7 @@ fn a_reaper_that_trusts_the_clock_takes_a_run_from_a_node_at_work() {
 }
 
 #[test]
-fn a_claim_that_does_not_ask_for_the_job_of_a_run_begins_it_as_a_later_job_of_the_name() {
+fn a_claim_that_ignores_the_job_of_a_run_begins_it_under_a_later_job() {
     let may = Budget { removals: 1, failures: 1, ..NONE };
     assert_breaks("a former job's run begins", with(Broken::FormerBegins, may), Property::OwnDefinition);
 }

@@ -51,7 +51,7 @@ fn every_promise_holds_through_a_crash_an_expiry_and_a_lost_answer_at_any_step()
 }
 
 #[test]
-fn every_promise_holds_for_one_run_through_two_crashes_or_two_lost_answers_and_an_expiry() {
+fn one_run_keeps_every_promise_through_two_crashes_or_losses_and_an_expiry() {
     for may in [Budget { crashes: 2, expiries: 1, ..NONE }, Budget { expiries: 1, losses: 2, ..NONE }] {
         assert_holds("one occurrence", Rules { occurrences: 1, may, ..Rules::CALM }, &Property::ALL, 1_000);
     }
@@ -168,7 +168,7 @@ const LOST_WITH_THE_TAIL: [Property; 6] = [
 ];
 
 #[test]
-fn after_a_failover_that_loses_the_tail_every_run_still_known_ends_and_no_stale_end_is_taken() {
+fn after_a_lossy_failover_every_known_run_ends_and_no_stale_end_is_taken() {
     let may = Budget { failovers: 1, crashes: 1, ..NONE };
     for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
         let rules = Rules { delivery, may, ..Rules::CALM };
@@ -179,7 +179,7 @@ fn after_a_failover_that_loses_the_tail_every_run_still_known_ends_and_no_stale_
 }
 
 #[test]
-fn a_failover_that_loses_the_tail_breaks_the_promises_that_need_every_acknowledged_write() {
+fn a_lossy_failover_breaks_the_promises_that_need_every_acknowledged_write() {
     let rules = Rules { occurrences: 1, has_once: true, may: Budget { failovers: 1, ..NONE }, ..Rules::CALM };
     for property in LOST_WITH_THE_TAIL {
         let delivery = if property == Property::OneStart { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };

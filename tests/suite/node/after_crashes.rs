@@ -26,7 +26,7 @@ fn are_apart(done: &[Effect]) -> bool {
 }
 
 #[test]
-fn each_overlap_rule_holds_when_the_node_of_the_open_run_is_killed_and_redis_restarts() {
+fn each_overlap_rule_survives_a_killed_node_and_a_redis_restart() {
     let (mut redis, effects) = (TestRedis::durable(), Effects::new());
     let eye = Eye::on(&redis);
     let rules = ["skip", "queue", "replace", "allow"];

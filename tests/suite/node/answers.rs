@@ -55,7 +55,7 @@ fn a_claim_whose_answer_never_comes_starts_its_run_once() {
 }
 
 #[test]
-fn an_at_most_once_run_whose_claim_got_no_answer_for_half_a_lease_is_handed_back_and_starts_once() {
+fn an_at_most_once_claim_unanswered_for_half_a_lease_goes_back_and_runs_once() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (eye, proxy) = (Eye::on(&redis), Proxy::to(&redis));
     // The first try takes a second, the second ends past half of the lease.
@@ -72,7 +72,7 @@ fn an_at_most_once_run_whose_claim_got_no_answer_for_half_a_lease_is_handed_back
 }
 
 #[test]
-fn an_at_most_once_run_whose_claim_got_no_answer_is_handed_back_by_a_node_that_stops() {
+fn a_stopping_node_hands_back_an_at_most_once_run_with_an_unanswered_claim() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (eye, proxy) = (Eye::on(&redis), Proxy::to(&redis));
     let mut node = Schedd::at(&proxy.url()).node("one").jobs("[daemon]\nlease = \"2s\"\n").start();
@@ -129,7 +129,7 @@ fn a_renewal_whose_answer_never_comes_costs_no_run_a_short_lease() {
 }
 
 #[test]
-fn a_run_won_by_a_claim_under_way_when_the_stop_comes_ends_or_goes_back_with_its_attempt() {
+fn a_run_won_while_the_node_stops_ends_or_goes_back_with_its_attempt() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (eye, proxy) = (Eye::on(&redis), Proxy::to(&redis));
     // A claim without an answer is asked for again after a tick: the stop comes in between.

@@ -77,7 +77,7 @@ fn list_for(eye: &Eye, node: &str, job: &str) {
 }
 
 #[test]
-fn a_node_long_gone_is_forgotten_with_what_others_list_too_and_never_a_job_it_alone_lists() {
+fn a_node_long_gone_is_forgotten_unless_it_alone_lists_a_job() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     for (node, job) in [("ghost", "shared"), ("other", "shared"), ("sole", "only")] {

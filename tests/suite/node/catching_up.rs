@@ -56,7 +56,7 @@ fn under_skip_none_of_the_missed_runs_and_under_all_each_does_one_after_the_othe
 }
 
 #[test]
-fn under_all_one_that_came_due_just_before_a_node_was_there_waits_for_the_missed_ones_as_they_do() {
+fn under_all_a_run_due_just_before_the_node_started_waits_for_missed_runs() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let shell = effects.shell("sleep 0.5");
@@ -162,7 +162,7 @@ fn missed_runs_that_are_spread_start_within_the_time_and_not_at_once() {
 }
 
 #[test]
-fn missed_runs_that_cannot_be_spread_for_want_of_memory_hold_up_no_other_of_their_queue() {
+fn missed_runs_that_find_no_memory_to_spread_block_no_other_run_of_the_queue() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let ago = Duration::from_secs(3600 + 1800);

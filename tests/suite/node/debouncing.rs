@@ -51,7 +51,7 @@ fn each_burst_that_races_with_its_claim_runs_once_by_its_last_definition() {
 }
 
 #[test]
-fn a_named_debounced_job_runs_again_after_the_run_that_was_on_its_way_and_never_beside_it() {
+fn a_debounced_job_runs_again_after_the_run_under_way_and_never_beside_it() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let _node = Schedd::on(&redis).node("one").jobs(QUICK).start();
@@ -72,7 +72,7 @@ fn a_named_debounced_job_runs_again_after_the_run_that_was_on_its_way_and_never_
 }
 
 #[test]
-fn a_key_stays_held_when_its_node_is_killed_and_is_free_when_another_has_done_the_work() {
+fn a_key_outlives_its_killed_node_and_frees_once_another_node_did_the_work() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let mut one = Schedd::on(&redis).node("one").jobs(QUICK).start();

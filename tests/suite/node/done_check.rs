@@ -168,7 +168,7 @@ fn a_run_of_a_killed_node_is_asked_about_on_another_and_not_done_twice() {
 }
 
 #[test]
-fn a_run_handed_back_at_a_stop_is_asked_about_although_its_attempt_has_the_same_number() {
+fn a_run_handed_back_at_a_stop_is_asked_about_under_the_same_attempt_number() {
     let desk = Desk::new();
     let mut first = Schedd::on(&desk.redis).node("first").jobs("[daemon]\nshutdown_grace = \"0s\"\n").start();
     let marker = desk.path("marker");

@@ -85,7 +85,7 @@ impl Scene {
 }
 
 #[test]
-fn a_failover_that_lost_the_end_repeats_nothing_although_a_node_that_had_not_seen_it_comes_first() {
+fn a_lost_end_repeats_nothing_even_if_a_node_that_missed_it_comes_first() {
     let scene = Scene::after_the_failover();
     let known = met(&scene.replica.redis).len();
     // For all this node knows the data is whole, and six runs are overdue.
@@ -111,7 +111,7 @@ fn a_failover_that_lost_the_end_repeats_nothing_although_a_node_that_had_not_see
 }
 
 #[test]
-fn a_node_that_comes_long_after_a_failover_notices_that_the_end_was_lost_although_fences_have_passed_what_it_saw() {
+fn a_late_node_notices_a_lost_end_though_fences_have_passed_what_it_saw() {
     let scene = Scene::after_the_failover();
     let last = scene.effects.all().iter().map(|effect| effect.fence).max().unwrap();
     scene.lead(1);

@@ -246,7 +246,7 @@ fn a_node_that_was_away_at_the_loss_gives_back_what_it_knows_when_it_comes() {
 }
 
 #[test]
-fn a_flush_while_all_nodes_were_dead_is_one_loss_also_for_the_node_that_comes_last_and_had_seen_most() {
+fn a_flush_while_all_nodes_were_dead_is_one_loss_also_for_the_last_node() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let mut nodes =
@@ -357,7 +357,7 @@ fn a_node_that_knew_nothing_and_came_first_after_a_flush_does_not_make_it_anothe
 }
 
 #[test]
-fn without_a_place_for_its_journal_a_node_says_so_once_and_notices_a_loss_all_the_same() {
+fn a_node_without_a_journal_says_so_once_and_still_notices_a_loss() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).node("one").jobs(QUICK).env("XDG_STATE_HOME", "/dev/null").start();

@@ -31,7 +31,7 @@ fn together(effects: &[Effect], are_apart: impl Fn(&str, &str) -> bool) -> Optio
 }
 
 #[test]
-fn with_nodes_that_die_no_key_group_or_pair_of_jobs_runs_together_and_everything_ends() {
+fn with_dying_nodes_no_key_group_or_exclusive_pair_overlaps_and_all_runs_end() {
     let (redis, effects) = (TestRedis::durable(), Effects::new());
     let eye = Eye::on(&redis);
     let turns = |job: &str| {
@@ -250,7 +250,7 @@ fn what_waits_at_a_gate_is_scheduled_held_by_a_pause_and_freed_by_an_edit() {
 }
 
 #[test]
-fn many_runs_that_wait_for_one_key_hold_up_no_free_run_while_they_are_moved_to_their_gate() {
+fn many_runs_moved_to_the_gate_of_one_key_delay_no_free_run() {
     const BLOCKED: usize = 3_000;
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);

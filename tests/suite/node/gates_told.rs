@@ -45,7 +45,7 @@ fn a_group_s_gap_and_patience_are_told_to_those_that_wait_for_them() {
 }
 
 #[test]
-fn who_is_kept_out_with_a_run_that_did_not_begin_is_told_of_that_one_and_not_of_one_that_is_over() {
+fn explain_names_the_run_let_in_that_did_not_begin_and_not_a_run_that_is_over() {
     let redis = TestRedis::start();
     let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
     let _node = Schedd::on(&redis).jobs("[queues.other]\n[groups.one]\nmode = \"exclusive\"\n").start();

@@ -13,7 +13,7 @@ use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 
 #[test]
-fn a_pause_that_an_old_snapshot_brought_back_tells_no_occurrence_as_paused_whose_run_was_given_back() {
+fn a_pause_from_an_old_snapshot_counts_no_given_back_run_as_paused() {
     let (mut redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let jobs = format!("{QUICK}[jobs.beat]\nevery = \"1s\"\nshell = {:?}\n", effects.shell("true"));
@@ -72,7 +72,7 @@ fn forgotten(redis: &mut TestRedis, effects: &Effects) -> (Schedd, i64) {
 }
 
 #[test]
-fn a_node_that_comes_back_after_its_runs_were_written_as_skipped_takes_them_out_of_that() {
+fn a_node_coming_back_takes_its_runs_out_of_the_stretch_written_as_skipped() {
     let (mut redis, effects) = (TestRedis::start(), Effects::new());
     let (mut node, first) = forgotten(&mut redis, &effects);
     let executed: Vec<String> = effects.of("beat").into_iter().map(|effect| effect.run).collect();

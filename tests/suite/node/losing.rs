@@ -280,7 +280,7 @@ fn with_the_keeper_stopped_and_redis_away_the_jobs_are_dead_before_the_lease_end
 }
 
 #[test]
-fn a_run_its_own_node_stopped_for_its_lease_runs_again_without_another_lease_going_by() {
+fn a_run_its_node_stopped_for_its_lease_reruns_without_another_lease_passing() {
     let lease = Duration::from_secs(4);
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);

@@ -126,7 +126,7 @@ fn the_settings_of_an_emptied_file_hold_until_it_is_asked_for() {
 }
 
 #[test]
-fn what_takes_effect_at_the_next_start_only_is_told_as_long_as_it_differs_from_what_runs() {
+fn a_setting_that_needs_a_restart_is_reported_while_it_differs_from_the_file() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let file =

@@ -68,7 +68,7 @@ fn a_password_kept_in_a_file_is_read_again_when_it_was_changed() {
 }
 
 #[test]
-fn a_password_in_the_url_that_no_longer_fits_is_told_in_one_line_and_tried_until_it_does() {
+fn an_outdated_url_password_is_logged_in_one_line_and_tried_until_it_fits() {
     let redis = TestRedis::durable();
     let mut admin = redis.connection();
     rotate_to(FIRST, &mut admin);

@@ -135,7 +135,7 @@ fn calls(redis: &TestRedis) -> u64 {
 }
 
 #[test]
-fn a_job_with_a_spoilt_key_holds_up_no_other_and_fills_neither_the_log_nor_redis_with_calls() {
+fn a_job_with_a_wrong_type_key_delays_no_other_and_floods_no_log_nor_redis() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     // The one cannot be claimed, the other's missed occurrences cannot be skipped.
@@ -184,7 +184,7 @@ fn an_expired_lease_that_cannot_be_taken_back_holds_up_no_other() {
 }
 
 #[test]
-fn an_end_that_a_spoilt_key_refuses_is_told_once_the_key_is_mended_and_the_job_is_not_done_again() {
+fn an_end_refused_by_a_wrong_type_key_is_written_once_mended_without_a_rerun() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).jobs("[daemon]\nlease = \"2s\"\n[queues.default]\nconcurrency = 1\n").start();

@@ -108,7 +108,7 @@ fn a_request_gets_a_json_body_and_is_made_again_with_the_same_key_until_it_is_ta
 }
 
 #[test]
-fn a_node_that_dies_right_after_the_end_leaves_the_telling_to_another_and_each_end_is_told_once() {
+fn each_end_has_one_notice_although_nodes_die_right_after_the_end() {
     const JOBS: usize = 12;
     let desk = Desk::new([]);
     let told = desk.path("told");
@@ -193,7 +193,7 @@ fn pings_tell_of_the_start_and_the_end_with_one_id_for_a_run_and_what_it_printed
 }
 
 #[test]
-fn a_run_that_gives_way_pings_no_end_a_cancelled_one_a_note_and_the_address_may_be_a_credential() {
+fn a_replaced_run_pings_no_end_a_cancelled_run_a_note_at_a_credential_address() {
     let desk = Desk::new([]);
     std::fs::write(desk.dir.path().join("ping"), desk.sink.url("/key?create=1#not-sent")).unwrap();
     let _node = Schedd::on(&desk.redis).env("CREDENTIALS_DIRECTORY", &desk.dir.path().display().to_string()).start();
@@ -212,7 +212,7 @@ fn a_run_that_gives_way_pings_no_end_a_cancelled_one_a_note_and_the_address_may_
 }
 
 #[test]
-fn what_cannot_be_read_holds_up_no_notice_behind_it_and_a_spoilt_output_is_left_out_of_one() {
+fn unreadable_notices_delay_none_behind_them_and_a_corrupt_output_is_left_out() {
     const BAD: u32 = 300;
     let desk = Desk::new([]);
     let line = format!("echo $SCHEDD_ABOUT_JOB $SCHEDD_ABOUT_STATE [$SCHEDD_ABOUT_OUTPUT] >> {}", desk.path("told"));
@@ -303,7 +303,7 @@ fn a_notice_is_signed_by_the_secrets_there_are_and_not_sent_unsigned() {
 }
 
 #[test]
-fn a_mended_action_reaches_a_notice_that_waits_and_one_taken_out_leaves_it_as_it_was() {
+fn a_waiting_notice_takes_an_edited_action_and_keeps_a_removed_action() {
     let desk = Desk::new([]);
     let _node = Schedd::on(&desk.redis).start();
     let ctl = Schedctl::on(&desk.redis);
@@ -339,7 +339,7 @@ fn signed(key: &[u8], request: &Recorded) -> String {
 }
 
 #[test]
-fn requests_of_a_job_and_of_its_notices_are_signed_by_each_secret_and_no_secret_is_shown() {
+fn requests_and_notices_are_signed_by_each_secret_and_no_secret_is_shown() {
     let desk = Desk::new([]);
     let (old, new) = ([7; 24], [9; 32]);
     let text = |key: &[u8]| format!("whsec_{}", base64::Engine::encode(&base64::engine::general_purpose::STANDARD, key));

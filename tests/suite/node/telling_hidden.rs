@@ -9,7 +9,7 @@ use crate::support::wait::{LONG, until};
 use schedd::domain::run::RunState;
 
 #[test]
-fn notices_that_wait_for_their_retry_are_no_end_of_the_hidden_job_and_are_cancelled_together() {
+fn notices_waiting_for_retry_leave_the_hidden_job_open_and_cancel_together() {
     let desk = Desk::new([]);
     let _node = Schedd::on(&desk.redis).start();
     desk.eye.add(&json!({"name": "work", "shell": "false", "overlap": "allow", "on_failure": {"shell": "exit 1"}}));
@@ -72,7 +72,7 @@ fn what_is_still_to_be_told_of_a_cancelled_job_is_told_and_then_its_hidden_job_g
 }
 
 #[test]
-fn a_hidden_job_with_nothing_to_tell_goes_with_its_job_and_one_that_failed_for_good_stays_to_be_tried_again() {
+fn a_hidden_job_without_notices_goes_with_its_job_and_a_failed_notice_keeps_it() {
     let desk = Desk::new([]);
     let _node = Schedd::on(&desk.redis).start();
     let ctl = Schedctl::on(&desk.redis);

@@ -99,7 +99,7 @@ impl Scene {
 }
 
 #[test]
-fn the_turn_of_a_member_that_is_cancelled_paused_or_put_off_while_it_is_waited_for_passes_on() {
+fn an_awaited_turn_passes_on_if_its_member_is_cancelled_paused_or_postponed() {
     let deeds: [&[&str]; 3] =
         [&["cancel", "tb"], &["pause", "tb"], &["add", "--name", "tb", "--replace", "--in", "5h", "--group", "turns", "--", "x"]];
     for deed in deeds {
@@ -129,7 +129,7 @@ fn the_turn_of_a_member_no_file_lists_any_more_passes_on() {
 }
 
 #[test]
-fn a_member_with_nothing_due_within_patience_is_passed_over_and_one_that_is_to_come_in_time_is_not() {
+fn a_member_with_nothing_due_within_turn_timeout_is_passed_over_else_awaited() {
     let scene = Scene::new();
     let _nodes = ["one", "two"].map(|name| scene.node(name, &alternate("1m")));
     scene.add("tb", "30m", "true");
@@ -147,7 +147,7 @@ fn a_member_with_nothing_due_within_patience_is_passed_over_and_one_that_is_to_c
 }
 
 #[test]
-fn the_turn_of_a_member_whose_every_node_is_gone_passes_on_once_its_patience_is_over() {
+fn the_turn_of_a_member_without_a_live_node_passes_on_after_turn_timeout() {
     let scene = Scene::new();
     let file = alternate("2s");
     let _one = scene.node("one", &file);
@@ -195,7 +195,7 @@ fn a_turn_that_ends_with_its_node_passes_on_and_what_it_began_is_done_at_the_nex
 }
 
 #[test]
-fn a_group_made_alternate_while_a_place_is_held_lets_nobody_in_beside_it_and_goes_on_by_turns() {
+fn a_group_made_alternate_admits_nobody_beside_its_holder_then_takes_turns() {
     for holder in ["ta", "other"] {
         let scene = Scene::new();
         let exclusive = "[groups.turns]\nmode = \"exclusive\"\n";

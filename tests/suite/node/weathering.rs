@@ -161,7 +161,7 @@ fn a_redis_that_stands_still_for_half_a_lease_costs_no_run() {
 }
 
 #[test]
-fn a_redis_away_for_longer_than_a_lease_finds_the_jobs_dead_before_its_end_and_all_are_done_again() {
+fn jobs_die_before_the_lease_ends_when_redis_goes_down_and_all_run_again() {
     let mut scene = Scene::with_lease("3s");
     scene.redis.kill9();
     let gone = Instant::now();
@@ -172,7 +172,7 @@ fn a_redis_away_for_longer_than_a_lease_finds_the_jobs_dead_before_its_end_and_a
 }
 
 #[test]
-fn a_redis_that_stands_still_for_two_leases_finds_the_jobs_dead_before_its_end_and_all_are_done_again() {
+fn jobs_die_before_the_lease_ends_when_redis_hangs_and_all_run_again() {
     let scene = Scene::with_lease("3s");
     scene.redis.stop_signal(Signal::STOP);
     let stopped = Instant::now();

@@ -217,7 +217,7 @@ async fn a_run_asked_for_by_hand_needs_a_job_in_the_queue_it_was_read_in() {
 }
 
 #[tokio::test]
-async fn an_equal_definition_whose_instants_have_moved_is_planted_anew_and_nothing_else_of_it_changes() {
+async fn an_equal_definition_with_moved_instants_replans_and_changes_nothing_else() {
     let world = World::new();
     let old = world.plant("a", 1000).await;
     let order = ApplyOrder { change: Change::Zone, source: "n9".to_owned(), ..edit(&world, "a", "hash", Some(3000)).await };

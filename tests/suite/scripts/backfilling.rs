@@ -126,7 +126,7 @@ async fn no_more_than_ten_thousand_wait() {
 }
 
 #[tokio::test]
-async fn a_backfill_run_waits_for_an_open_run_of_its_job_whatever_the_rule_and_is_freed_by_its_end() {
+async fn a_backfill_run_waits_for_an_open_run_under_any_overlap_rule_until_it_ends() {
     let world = World::new();
     let regular = world.plant("a", 0).await;
     let open = world.win_with(0, &regular, Overlap::Skip, 1000).await;

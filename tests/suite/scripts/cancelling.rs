@@ -69,7 +69,7 @@ async fn a_run_nobody_planted_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_pending_run_is_not_cancelled_by_an_older_definition_nor_over_a_taken_occurrence() {
+async fn a_cancel_by_an_older_definition_or_over_a_taken_occurrence_is_refused() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let stale = world.cancelling(&run, Some(1000)).await;

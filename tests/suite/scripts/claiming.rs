@@ -61,7 +61,7 @@ async fn a_run_named_twice_in_one_claim_is_won_once() {
 }
 
 #[tokio::test]
-async fn whether_a_run_was_claimed_before_is_told_alike_by_a_repeated_claim_and_whatever_its_attempt_is() {
+async fn claimed_before_is_the_same_for_a_repeated_claim_and_for_any_attempt() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     for (at, claimed_before) in [(0, false), (10, true)] {

@@ -41,7 +41,7 @@ async fn a_run_planned_too_late_gives_way_once_and_the_job_counts_from_before_th
 }
 
 #[tokio::test]
-async fn a_planned_run_stays_that_is_ready_has_a_record_or_is_due_before_the_other_or_whose_job_is_paused() {
+async fn a_planned_run_that_is_ready_recorded_due_first_or_paused_is_not_replanted() {
     let world = World::new();
     world.plant("a", 1000).await;
     for (at, planted) in [(0, 1000), (0, 2000), (1000, 500)] {
@@ -99,7 +99,7 @@ async fn a_run_that_is_due_too_late_is_due_in_time_and_never_later() {
 }
 
 #[tokio::test]
-async fn marks_of_a_time_still_to_come_are_pulled_in_in_their_order_and_what_has_no_time_stays() {
+async fn future_marks_are_pulled_in_in_order_and_marks_without_a_time_stay() {
     let world = World::new();
     let ended = |number: i64| run_of("a", number).to_string();
     for (number, at) in [(1, -50), (2, DAY), (3, 2 * DAY)] {
@@ -123,7 +123,7 @@ async fn marks_of_a_time_still_to_come_are_pulled_in_in_their_order_and_what_has
 }
 
 #[tokio::test]
-async fn a_unique_key_taken_while_the_clock_was_ahead_is_held_as_long_from_when_it_is_right() {
+async fn a_unique_key_taken_by_a_clock_ahead_lasts_as_long_once_the_clock_is_right() {
     let world = World::new();
     let second = Second::Refused { window: Some(Duration::from_secs(60)) };
     assert_eq!(world.at(DAY).apply_job(&only("a", DAY + 1000, second, None)).await.unwrap(), ApplyReply::Created);

@@ -87,7 +87,7 @@ async fn each_of_two_thousand_runs_is_claimed_by_one_of_sixteen_nodes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_that_end_recover_and_cancel_one_run_at_once_one_is_first_and_the_run_is_over_once() {
+async fn concurrent_end_recovery_and_cancel_of_a_run_end_it_exactly_once() {
     use schedd::domain::run::RunState;
     use schedd::store::{FinishReply, RecoverReply, Verdict};
     let world = World::new();

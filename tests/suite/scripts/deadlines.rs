@@ -153,7 +153,7 @@ async fn two_skipped_behind_one(world: &World) -> (Claim, [RunId; 2]) {
 }
 
 #[tokio::test]
-async fn of_those_skipped_behind_one_that_hangs_the_first_is_told_of_also_when_its_record_is_trimmed() {
+async fn the_first_run_skipped_behind_a_hanging_run_gets_its_notice_even_if_trimmed() {
     for is_trimmed in [false, true] {
         let world = World::new();
         let (_open, [first, _second]) = two_skipped_behind_one(&world).await;
@@ -184,7 +184,7 @@ async fn one_skipped_behind_what_has_ended_or_was_paused_since_is_not_told_of() 
 }
 
 #[tokio::test]
-async fn a_run_tried_again_is_to_have_ended_by_the_same_time_as_before_unless_that_is_past() {
+async fn a_retried_run_keeps_its_finish_deadline_unless_that_has_passed() {
     let world = World::new();
     let run = world.telling(TIMED).await;
     let again = async |ended: i64, at: i64| {

@@ -183,7 +183,7 @@ async fn a_run_to_be_asked_about_again_takes_its_attempt_back_and_waits() {
 }
 
 #[tokio::test]
-async fn unclear_answers_count_as_neither_failures_nor_recoveries_and_a_recovery_breaks_their_row() {
+async fn unclear_answers_count_as_no_failure_or_recovery_and_a_recovery_resets_them() {
     let world = World::new();
     let mut claim = running(&world).await;
     world.finish(1, &claim, Verdict::Retry(Duration::ZERO)).await;

@@ -295,7 +295,7 @@ async fn assert_told_once(world: &World, ended: &BTreeMap<UnixMillis, RunState>)
 }
 
 #[test]
-fn each_occurrence_is_told_of_once_in_whatever_order_runs_are_given_back_and_trimmed() {
+fn each_occurrence_counts_once_in_any_order_of_giving_back_and_trimming() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let config =
         ProptestConfig { cases: cases(40), failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };

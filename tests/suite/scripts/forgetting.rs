@@ -82,7 +82,7 @@ async fn a_job_that_ended_is_forgotten_when_nothing_of_it_is_open() {
 }
 
 #[tokio::test]
-async fn jobs_that_ended_with_a_run_open_do_not_keep_those_behind_them_from_being_forgotten() {
+async fn ended_jobs_with_an_open_run_do_not_block_forgetting_the_jobs_behind_them() {
     let world = World::new();
     let jobs: Vec<String> = (0..101).map(|number| format!("j{number}")).collect();
     for (at, job) in jobs.iter().enumerate() {
@@ -222,7 +222,7 @@ async fn jobs_with_too_much_kept_are_found_however_their_runs_ended() {
 }
 
 #[tokio::test]
-async fn a_look_for_full_jobs_goes_on_where_a_page_ended_and_passes_a_millisecond_with_more_than_one() {
+async fn a_scan_for_full_jobs_resumes_at_its_page_and_passes_a_crowded_millisecond() {
     let world = World::new();
     for (from, to, job) in [(0, 1_500, "a"), (1_500, 3_000, "b")] {
         let mut pipeline = redis::pipe();

@@ -57,7 +57,7 @@ async fn a_one_shot_that_waits_at_a_gate_is_held_by_a_pause_and_runs_after_the_r
 }
 
 #[tokio::test]
-async fn a_one_shot_that_was_woken_is_held_too_and_the_next_gets_its_place_but_one_that_began_goes_on() {
+async fn a_woken_one_shot_is_paused_and_yields_its_place_but_a_begun_one_goes_on() {
     let (world, held, b) = one_waits().await;
     let c = world.plant_once("c", 5).await;
     world.claim(5, &world.order_at(&c, &["key:k"]).await).await;

@@ -63,7 +63,7 @@ async fn shut(gates: &[&str], more: &[(&str, i64, &str)]) -> World {
 }
 
 #[tokio::test]
-async fn a_run_that_does_not_begin_in_a_moment_gives_its_place_to_one_that_does_and_begins_when_it_can() {
+async fn a_run_slow_to_begin_yields_its_place_to_a_ready_run_and_begins_later() {
     for gates in [GROUP, KEY] {
         let world = shut(gates, &[]).await;
         let (b, c) = (run_of("b", 1), run_of("c", 2));
@@ -89,7 +89,7 @@ async fn a_run_that_does_not_begin_in_a_moment_gives_its_place_to_one_that_does_
 }
 
 #[tokio::test]
-async fn one_that_began_in_time_keeps_its_place_and_one_nobody_waits_behind_keeps_it_as_well() {
+async fn a_run_keeps_its_place_if_it_began_in_time_or_nobody_waits_behind_it() {
     let world = shut(GROUP, &[]).await;
     let (b, c) = (run_of("b", 1), run_of("c", 2));
     let claim = world.win_at(1_999, &b, GROUP).await;
@@ -110,7 +110,7 @@ async fn one_that_began_in_time_keeps_its_place_and_one_nobody_waits_behind_keep
 }
 
 #[tokio::test]
-async fn of_a_lane_that_takes_nothing_no_other_is_let_in_until_the_first_is_gone_or_it_is_tried_again() {
+async fn a_stuck_lane_gets_no_place_until_its_first_run_is_gone_or_it_is_retried() {
     let world = shut(GROUP, &[("d", 3, "shut"), ("e", 4, "default")]).await;
     let [b, c, d, e] = [("b", 1), ("c", 2), ("d", 3), ("e", 4)].map(|(job, offset)| run_of(job, offset));
     let mut now = 10 + MOMENT;
@@ -247,7 +247,7 @@ async fn a_turn_passes_when_the_patience_with_a_member_whose_queue_takes_nothing
 }
 
 #[tokio::test]
-async fn an_edit_that_moves_a_run_into_another_lane_leaves_its_earlier_places_to_be_given_up() {
+async fn an_edit_that_moves_a_run_to_another_lane_lets_its_earlier_places_lapse() {
     let both = ["group:g", "key:k"];
     let world = yard(&[("a", 0, "default"), ("b", 1, "default"), ("c", 2, "default")]).await;
     let (b, c) = (run_of("b", 1), run_of("c", 2));

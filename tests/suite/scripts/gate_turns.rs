@@ -94,7 +94,7 @@ async fn the_next_begins_no_sooner_than_the_gap_after_the_end_of_the_last() {
 }
 
 #[tokio::test]
-async fn a_member_with_nothing_due_in_time_is_passed_over_at_once_and_one_late_after_its_patience() {
+async fn a_member_with_nothing_due_in_time_is_passed_at_once_a_late_one_on_timeout() {
     let world = turns("a b", 0, 10_000).await;
     let a = win(&world, 0, &run_of("a", 0), 500_000).await;
     let b_next = run_of("b", 0);

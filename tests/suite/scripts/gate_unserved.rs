@@ -225,7 +225,7 @@ async fn many_lanes_that_no_node_serves_cost_no_time_each() {
 }
 
 #[tokio::test]
-async fn what_no_node_serves_gives_up_its_places_at_earlier_gates_while_it_waits_at_a_later_one() {
+async fn unserved_runs_waiting_at_a_later_gate_give_up_their_earlier_places() {
     let world = World::new();
     let both = ["job:p", "key:k"];
     world.plant_once("holder", 0).await;

@@ -46,7 +46,7 @@ async fn a_job_that_is_forgotten_is_listed_with_no_gate_any_more() {
 }
 
 #[tokio::test]
-async fn the_gates_of_a_lane_are_told_with_their_jobs_and_those_of_many_jobs_are_passed_over() {
+async fn gates_of_a_lane_are_listed_with_their_jobs_and_crowded_gates_passed_over() {
     let world = World::new();
     let entries = [
         "default!1~3 key:b x",

@@ -347,7 +347,7 @@ async fn a_claim_repeated_with_its_token_neither_waits_twice_nor_gives_a_place_u
 }
 
 #[tokio::test]
-async fn what_is_blocked_is_dealt_with_beyond_the_slots_and_nothing_is_claimed_beyond_them() {
+async fn blocked_runs_take_no_slot_and_nothing_is_claimed_beyond_the_slots() {
     let world = yard(&[("a", 0), ("b", 1), ("c", 2), ("d", 3)]).await;
     let _held = world.win_at(5, &run_of("a", 0), KEY).await;
     let mut orders = vec![world.order_at(&run_of("b", 1), KEY).await];
@@ -494,7 +494,7 @@ async fn a_run_found_in_two_places_at_a_gate_is_left_in_one() {
 }
 
 #[tokio::test]
-async fn who_stands_at_a_gate_against_his_record_is_taken_out_and_a_gate_nobody_looks_at_is_opened() {
+async fn a_run_at_a_gate_against_its_record_is_removed_and_an_unnoticed_gate_opens() {
     let world = yard(&[("a", 0), ("b", 1), ("c", 2)]).await;
     let held = world.win_at(5, &run_of("a", 0), KEY).await;
     wait_at(&world, 5, &run_of("b", 1), KEY).await;

@@ -37,7 +37,7 @@ async fn ledger_of_a(world: &World) -> Ledger {
 }
 
 #[tokio::test]
-async fn trimmed_runs_that_ended_alike_are_one_range_and_the_next_other_end_begins_another() {
+async fn trimmed_runs_with_equal_ends_form_one_range_and_another_end_starts_anew() {
     use RunState::{Failed, Succeeded};
     let world = World::new();
     ended(&world, &[Succeeded, Succeeded, Succeeded, Failed, Failed, Succeeded]).await;
@@ -51,7 +51,7 @@ async fn trimmed_runs_that_ended_alike_are_one_range_and_the_next_other_end_begi
 }
 
 #[tokio::test]
-async fn what_a_journal_gave_back_goes_only_with_the_occurrence_it_follows_and_without_the_journal_s_name() {
+async fn a_given_back_run_joins_only_the_range_it_follows_without_the_journal_name() {
     use RunState::Succeeded;
     let world = World::new();
     ended(&world, &[Succeeded; 6]).await;
@@ -97,7 +97,7 @@ async fn a_run_trimmed_twice_is_in_the_ledger_once() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_that_leaves_history_only_is_not_in_the_ledger_until_its_record_goes() {
+async fn a_dead_letter_trimmed_from_history_enters_the_ledger_once_its_record_goes() {
     let world = World::new();
     ended(&world, &[RunState::Failed, RunState::Succeeded]).await;
     world.at(10).forget_runs(None, t(0), 0).await.unwrap();

@@ -57,7 +57,7 @@ async fn calls_to_a_killed_server_fail_in_time_and_work_again_when_it_is_back() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_to_a_stopped_server_fail_in_time_however_many_there_are_and_work_again_when_it_goes_on() {
+async fn calls_to_a_stopped_server_fail_in_time_in_any_number_and_later_work_again() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let claim = world.win(0, &run).await;

@@ -63,7 +63,7 @@ pub(super) async fn restore(world: &World, at: i64, order: &RestoreOrder) -> Res
 pub(super) const LATER: u64 = 1_800_000_000_000_000;
 
 #[tokio::test]
-async fn of_several_that_notice_one_loss_one_marks_it_and_a_repeated_call_marks_nothing_twice() {
+async fn a_loss_noticed_by_several_nodes_is_marked_once_also_on_a_repeated_call() {
     let world = World::new();
     let store = world.at(0);
     assert_eq!(store.begin_epoch("", "5-n1-first", None, 0, LEASE).await.unwrap(), EpochReply::Begun);
@@ -239,7 +239,7 @@ async fn what_redis_knows_better_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_planned_run_is_written_back_only_by_the_definition_read_and_never_over_a_taken_occurrence() {
+async fn a_restore_by_an_older_definition_or_over_a_taken_occurrence_is_refused() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let before = world.snapshot();
@@ -380,7 +380,7 @@ async fn a_stretch_keeps_what_tells_its_occurrences_and_nothing_else_of_its_job(
 }
 
 #[tokio::test]
-async fn a_skipped_run_that_no_stretch_tells_of_is_known_and_one_that_reads_otherwise_each_time_is_named() {
+async fn a_skipped_run_in_no_stretch_is_known_and_a_run_read_two_ways_is_named() {
     // One by hand, which waited for none and was skipped; another node says that it ran.
     let world = World::new();
     let first = world.plant("a", 0).await;
@@ -443,7 +443,7 @@ async fn a_stretch_is_not_told_from_what_was_read_before_a_run_was_given_back() 
 }
 
 #[tokio::test]
-async fn what_an_end_that_is_written_back_brings_on_goes_where_its_job_is_and_an_entry_left_behind_starts_nothing() {
+async fn a_restored_end_frees_the_next_run_in_its_jobs_queue_and_a_stray_entry_none() {
     // The job moves to another queue while a run of it waits behind the one that is given back.
     let world = World::new();
     let first = world.plant("a", 0).await;

@@ -161,7 +161,7 @@ async fn a_resume_tells_no_stretch_over_a_run_that_has_its_own_end() {
 }
 
 #[tokio::test]
-async fn what_a_resume_plants_from_an_earlier_reading_of_the_clock_belongs_to_the_schedule() {
+async fn a_run_a_resume_plants_by_an_earlier_clock_reading_belongs_to_the_schedule() {
     let world = World::new();
     world.plant("a", 1000).await;
     world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();

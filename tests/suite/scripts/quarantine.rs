@@ -284,7 +284,7 @@ async fn what_is_discarded_goes_with_its_key_and_is_noted_once_though_it_is_aske
 }
 
 #[tokio::test]
-async fn what_is_no_longer_as_it_was_read_stays_and_so_does_a_key_that_was_not_moved_aside() {
+async fn an_entry_changed_since_it_was_read_and_a_key_not_moved_aside_are_kept() {
     let world = World::new();
     world.plant("a", 0).await;
     let forged = format!("{{\"key\":\"{0}\",\"aside\":\"{0}\",\"why\":\"\",\"at\":\"5\"}}", world.key("job:a"));
@@ -299,7 +299,7 @@ async fn what_is_no_longer_as_it_was_read_stays_and_so_does_a_key_that_was_not_m
 }
 
 #[tokio::test]
-async fn all_are_discarded_in_steps_the_newest_notes_stay_and_those_without_room_are_told_no_more() {
+async fn discarding_all_in_steps_keeps_the_newest_notes_and_resets_the_drop_count() {
     let world = World::new();
     fill(&world);
     let _: i64 = world.raw("HSET", "totals", &["quarantine_dropped", "3"]);

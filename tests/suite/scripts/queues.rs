@@ -140,7 +140,7 @@ async fn a_paused_queue_starts_nothing_and_keeps_what_is_due() {
 }
 
 #[tokio::test]
-async fn a_limit_lowered_below_what_runs_stops_nothing_and_starts_nothing_until_there_is_room() {
+async fn a_limit_lowered_below_the_open_runs_stops_none_and_starts_none_until_room() {
     let world = World::new();
     declare(&world, limited(3)).await;
     let runs = plant(&world, 5).await;

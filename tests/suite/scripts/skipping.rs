@@ -46,7 +46,7 @@ async fn a_one_shot_skipped_is_over() {
 }
 
 #[tokio::test]
-async fn only_the_pending_run_at_the_rev_read_is_skipped_and_never_over_a_taken_occurrence() {
+async fn a_skip_by_an_older_rev_or_over_a_taken_occurrence_is_refused() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let stale = SkipOrder { rev: world.plant_other_rev().await, ..skipping(&world, 0, 0, 1, Some(1000)).await };

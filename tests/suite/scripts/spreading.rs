@@ -109,7 +109,7 @@ async fn a_spread_run_of_a_paused_job_ends_skipped_and_of_a_removed_one_cancelle
 }
 
 #[tokio::test]
-async fn a_spread_run_is_cancelled_by_its_id_and_survives_an_edit_to_a_one_shot_that_is_over() {
+async fn a_spread_run_is_cancelled_by_id_and_outlives_its_jobs_edit_to_a_one_shot() {
     let (world, runs) = spread().await;
     let reply = world.at(5050).cancel_run(&world.cancelling(&runs[0], None).await).await.unwrap();
     assert_eq!(reply, CancelReply::Cancelled);

@@ -314,7 +314,7 @@ async fn a_retry_that_comes_too_late_ends_failed_and_is_told() {
 }
 
 #[tokio::test]
-async fn an_end_given_back_is_told_if_the_loss_took_it_and_says_nothing_of_a_job_that_ended_later() {
+async fn a_given_back_end_sends_its_lost_notice_and_leaves_a_later_end_in_charge() {
     let world = World::new();
     let first = world.telling(ALL).await;
     let second = world.end(0, &first, RunState::Failed).await;

@@ -30,7 +30,7 @@ async fn a_retry_later_than_max_age_ends_failed_and_a_manual_run_skipped() {
 }
 
 #[tokio::test]
-async fn without_max_age_they_run_however_late_and_within_it_a_retry_long_after_its_due_time_does() {
+async fn without_max_age_runs_start_however_late_and_with_it_retries_still_do() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let claim = world.win_with(0, &run, Overlap::Skip, 100_000).await;

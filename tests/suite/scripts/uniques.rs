@@ -116,7 +116,7 @@ async fn a_retry_and_a_recovery_do_not_free_the_key() {
 }
 
 #[tokio::test]
-async fn a_key_held_for_a_time_is_held_so_long_whatever_becomes_of_the_job_unless_that_is_removed() {
+async fn a_timed_key_lasts_whatever_becomes_of_the_job_unless_the_job_is_removed() {
     let world = World::new();
     let run = world.plant_as(only("a", 0, FOR_A_MINUTE, None)).await;
     let claim = world.win(0, &run).await;
@@ -163,7 +163,7 @@ async fn a_change_of_the_holder_keeps_its_key_and_one_to_another_key_frees_the_o
 }
 
 #[tokio::test]
-async fn a_debounced_job_that_has_not_begun_is_moved_though_it_is_due_and_one_that_has_is_left() {
+async fn a_debounced_job_moves_until_it_begins_even_when_due_and_then_stays() {
     let world = World::new();
     let first = world.plant_as(only("a", 0, Second::Wins { max_wait: None }, None)).await;
     // A new job is not made while that one is to come.

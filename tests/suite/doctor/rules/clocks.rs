@@ -12,7 +12,7 @@ use crate::scripts::world::{successor, t};
 const DAY: i64 = 86_400_000;
 
 #[tokio::test]
-async fn what_was_planned_by_a_clock_that_was_ahead_is_planned_anew_by_the_one_that_is_right() {
+async fn runs_planned_by_a_clock_ahead_are_planned_anew_by_the_corrected_clock() {
     // The tests' zero is a Monday, 13:33:20; jobs are added a second before it.
     for (schedule, first) in [
         (json!({"cron": "* * * * * *"}), -DAY + 1_000),

@@ -85,7 +85,7 @@ fn no_family_of_keys_is_left_out() {
 }
 
 #[tokio::test]
-async fn garbage_of_the_right_type_in_a_key_of_any_family_is_named_and_mended_where_that_is_safe() {
+async fn right_type_garbage_in_a_key_of_any_family_is_named_and_mended_where_safe() {
     for (key, command, args, judged) in rows() {
         let mut desk = Desk::new();
         let claim = desk.printing("a").await;

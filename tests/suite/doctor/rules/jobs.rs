@@ -56,7 +56,7 @@ async fn a_job_with_a_delay_that_is_planned_nowhere_is_planted_its_delay_from_no
 }
 
 #[tokio::test]
-async fn a_job_with_a_delay_has_no_planned_run_beside_an_open_one_unless_a_person_asked_for_that_again() {
+async fn a_delay_job_plans_no_run_beside_an_open_run_unless_a_person_retried_that() {
     let mut desk = Desk::new();
     let first = desk.add("a", json!({"delay": "1m"})).await;
     desk.go_on_to(60_000);
@@ -80,7 +80,7 @@ async fn a_job_with_a_delay_has_no_planned_run_beside_an_open_one_unless_a_perso
 }
 
 #[tokio::test]
-async fn a_planned_run_of_a_job_with_a_delay_that_was_executed_is_followed_by_one_and_an_open_one_by_none() {
+async fn a_finished_planned_run_of_a_delay_job_gets_a_successor_an_open_run_none() {
     for is_over in [true, false] {
         let mut desk = Desk::new();
         let run = desk.add("a", json!({"delay": "1m"})).await;

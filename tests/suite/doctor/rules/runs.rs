@@ -215,7 +215,7 @@ async fn a_run_that_executes_is_counted_in_its_queue_and_what_does_not_is_not() 
 }
 
 #[tokio::test]
-async fn an_occurrence_with_an_end_of_its_own_that_a_stretch_tells_as_skipped_too_is_taken_out_of_that() {
+async fn an_occurrence_with_its_own_end_is_taken_out_of_the_skipped_stretch() {
     let mut desk = Desk::new();
     let run = desk.minutely("a").await;
     desk.go_on_to(400_000);

@@ -91,7 +91,7 @@ async fn folded_long_ago(since: &[Step]) -> Play {
 }
 
 #[tokio::test]
-async fn a_run_given_back_leaves_a_range_of_the_ledger_whatever_became_of_its_schedule_since() {
+async fn a_given_back_run_leaves_its_ledger_range_whatever_became_of_its_schedule() {
     let anew = |which| vec![Step::Remove, Step::EditSchedule(which)];
     let edits =
         vec![Step::EditSchedule(1), Step::Advance(1_000), Step::EditSchedule(4), Step::Advance(1_000), Step::EditSchedule(2)];
@@ -138,7 +138,7 @@ async fn play(rules: Value, steps: &[Step]) {
 }
 
 #[test]
-fn runs_that_journals_give_back_stand_in_exactly_one_place_whenever_and_in_whatever_order_they_come() {
+fn given_back_runs_stand_in_exactly_one_place_whatever_the_time_and_order() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let config =
         ProptestConfig { cases: cases(60), failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };

@@ -53,7 +53,7 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
 }
 
 #[tokio::test]
-async fn every_script_tells_each_of_its_keys_that_holds_something_else_and_changes_nothing() {
+async fn every_script_reports_each_key_of_a_wrong_type_and_changes_nothing() {
     let mut redis = TestRedis::start();
     let mut cases = 0;
     for header in headers() {
