@@ -10,6 +10,7 @@
 //! | 4 | [`daemon`] | the course of the process `schedd`: arguments, file, Redis, signals |
 //! | 3 | [`engine`] | the loops of a node, and what operators and files ask of jobs |
 //! | 2 | [`store`] | the only code that speaks Redis; a method and a Lua script for each step |
+//! | 2 | [`private_redis`] | the Redis that a schedd starts for itself alone |
 //! | 2 | [`executor`] | one attempt: a process through the keeper, or an HTTP request |
 //! | 2 | [`secrets`] | credentials and files of variables, read at the moment of use |
 //! | 2 | [`files`] | opening files that schedd obeys, and the check who else may write them |
@@ -19,14 +20,14 @@
 //!
 //! # The life of a run
 //!
-//! 1. Planted: [`engine::planting`] computes a job's first due time. `apply_job.lua` puts the run
+//! 1. Planted: [`engine::planning`] computes a job's first due time. `apply_job.lua` puts the run
 //!    `job@due_ms` into the due set of its lane: a queue, a priority and the labels it requires. If
 //!    the job names a unique key, the same script judges who owns the key. The claim or skip of a
 //!    run plants the next run, in the same script.
 //! 2. Polled: each node's ticker asks `list_ripe.lua` what is ready by Redis' clock in the lanes
-//!    the node serves. Then it sleeps until the next ready time. [`domain::dispatch`] says which
+//!    the node serves. Then it sleeps until the next ready time. [`domain::queue::dispatch`] says which
 //!    ready run comes first.
-//! 3. Judged: [`domain::lateness`] says whether the run starts or a missed range is skipped
+//! 3. Judged: [`domain::schedule::lateness`] says whether the run starts or a missed range is skipped
 //!    (`skip_run.lua`).
 //! 4. Claimed: `claim_runs.lua` moves the run to the leases with an owner, a time limit and a
 //!    rising fence, and plants the next run. A run blocked by an open run of its job waits, or ends
@@ -34,7 +35,7 @@
 //!    stays in its lane. A poll shows nothing of such a queue; the end of a run wakes the nodes for
 //!    the freed place.
 //! 5. Executed: the engine's runner hands the run to [`executor::Executors`]. If the job has a
-//!    `done_check`, that is asked first (`engine::done_check`). The lease keeper renews the lease.
+//!    `done_check`, that is asked first (`engine::execution::done_check`). The lease keeper renews the lease.
 //!    Every deadline is counted from before the renewal was sent, so the job is stopped before any
 //!    node may take the run over.
 //! 6. Finished: `finish_run.lua` writes the run's end under the fence, or puts the run back for a
@@ -48,14 +49,14 @@
 //!
 //! # The gates of a run
 //!
-//! A [`domain::gate`] is a key, a group, or a job that must not run at the same time.
+//! A [`domain::queue::gate`] is a key, a group, or a job that must not run at the same time.
 //! `claim_runs.lua` judges gates in one fixed order, after everything else. A run that finds a gate
 //! shut leaves its lane and waits there (`queued:G`). It keeps the places (`held:G`) that it has at
 //! the gates before.
 //!
 //! Whatever ends a run's lease or takes it away gives its places up. That step only marks the gate
 //! (`gate_wakes`, announced to every node). `open_gate.lua`, called by any node's
-//! `engine::gatekeeper`, gives a free place to the first waiter and puts that run back into its
+//! `engine::dispatch::gatekeeper`, gives a free place to the first waiter and puts that run back into its
 //! lane with that place. So one piece of code admits waiters, it may be called at any time, and no
 //! wake-up is lost with a node.
 //!
@@ -100,5 +101,6 @@ pub mod engine;
 pub mod executor;
 pub mod files;
 pub mod keeper;
+pub mod private_redis;
 pub mod secrets;
 pub mod store;

@@ -9,23 +9,23 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use super::complete;
+use super::shell::completion;
 
-pub(super) use super::add::AddArgs;
-pub(super) use super::backfill::BackfillArgs;
-pub(super) use super::completions::CompletionsArgs;
-pub(super) use super::dead::{PurgeArgs, RetryArgs};
-pub(super) use super::declared::{ApplyArgs, DiffArgs};
-pub(super) use super::describe::DescribeArgs;
-pub(super) use super::doctor::DoctorArgs;
-pub(super) use super::ended::Which;
-pub(super) use super::explain::ExplainArgs;
-pub(super) use super::export::ExportArgs;
-pub(super) use super::list::{JobState, List};
-pub(super) use super::next::NextArgs;
-pub(super) use super::queue::QueueVerb;
-pub(super) use super::rerun::RerunArgs;
-pub(super) use super::run::RunArgs;
+pub(crate) use super::add::AddArgs;
+pub(crate) use super::apply::{ApplyArgs, DiffArgs};
+pub(crate) use super::dead::{PurgeArgs, RetryArgs};
+pub(crate) use super::doctor::DoctorArgs;
+pub(crate) use super::explain::ExplainArgs;
+pub(crate) use super::jobs::describe_verb::DescribeArgs;
+pub(crate) use super::jobs::export_verb::ExportArgs;
+pub(crate) use super::list::{JobState, ListArgs};
+pub(crate) use super::next::NextArgs;
+pub(crate) use super::queue::QueueVerb;
+pub(crate) use super::runs::backfill::BackfillArgs;
+pub(crate) use super::runs::rerun::RerunArgs;
+pub(crate) use super::runs::run_filter::RunFilter;
+pub(crate) use super::runs::run_verb::RunArgs;
+pub(crate) use super::shell::completions_verb::CompletionsArgs;
 
 const TOP_EXAMPLES: &str = "\
 Examples:
@@ -44,44 +44,44 @@ Exit codes: 0 done; 1 failed or differs; 2 bad usage or invalid input; 3 no such
 /// Adds, shows, runs and stops the jobs of schedd, a scheduler for delayed and recurring jobs.
 #[derive(Debug, Parser)]
 #[command(name = "schedctl", version, arg_required_else_help = true, max_term_width = 100, after_help = TOP_EXAMPLES)]
-pub(super) struct Args {
+pub(crate) struct CliArgs {
     #[command(flatten)]
-    pub(super) global: Global,
+    pub(crate) global: Global,
     #[command(subcommand)]
-    pub(super) verb: Verb,
+    pub(crate) verb: Verb,
 }
 
 /// The flags that every verb takes.
 #[derive(Debug, clap::Args)]
-pub(super) struct Global {
+pub(crate) struct Global {
     /// Address of the Redis, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock (also
     /// SCHEDD_REDIS_URL)
     #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
-    pub(super) redis: Option<String>,
+    pub(crate) redis: Option<String>,
     /// Prefix of all keys in that Redis (also SCHEDD_NAMESPACE) [default: schedd]
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
-    pub(super) namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
     /// The jobs file (also SCHEDD_JOBS) [default: ./jobs.toml, which only root and you may change,
     /// then /etc/schedd/jobs.toml]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
-    pub(super) jobs: Option<PathBuf>,
+    pub(crate) jobs: Option<PathBuf>,
     /// Print one JSON document instead of text
     #[arg(long, global = true, help_heading = "Global options")]
-    pub(super) json: bool,
+    pub(crate) json: bool,
     /// Leave out the header line of tables
     #[arg(long, global = true, help_heading = "Global options")]
-    pub(super) no_headers: bool,
+    pub(crate) no_headers: bool,
     /// Print only the result and errors
     #[arg(long, short, global = true, help_heading = "Global options")]
-    pub(super) quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub(crate) enum Verb {
     /// Add a job and print its name
     Add(Box<AddArgs>),
     /// List jobs by their next run
-    List(List),
+    List(ListArgs),
     /// Cancel a run, or remove a job that schedctl added
     Cancel(Cancel),
     /// Show everything known about a job or a run
@@ -117,7 +117,7 @@ pub(super) enum Verb {
     #[command(after_help = QUEUES_HELP)]
     Queues,
     /// Check a jobs file without applying it
-    Check(Check),
+    Check(CheckArgs),
     /// Show what applying a jobs file would change
     Diff(DiffArgs),
     /// Apply a jobs file without a node that reads it
@@ -165,26 +165,26 @@ declared in a file, edit the file.";
 /// Stops runs (JOB@DUE_MS), or removes jobs that schedctl added.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CANCEL_EXAMPLES)]
-pub(super) struct Cancel {
+pub(crate) struct Cancel {
     /// Names of jobs, ids of runs
-    #[arg(required = true, value_name = "JOB|RUN", add = complete::jobs_and_runs())]
-    pub(super) targets: Vec<String>,
+    #[arg(required = true, value_name = "JOB|RUN", add = completion::jobs_and_runs())]
+    pub(crate) targets: Vec<String>,
     /// Also stop the running run of a recurring job
     #[arg(long)]
-    pub(super) stop: bool,
+    pub(crate) stop: bool,
     /// For each JOB, cancel only the backfill runs that have not ended
     #[arg(long, conflicts_with = "stop")]
-    pub(super) backfill: bool,
+    pub(crate) backfill: bool,
 }
 
 /// Shows everything known about a job (its definition, state, next and last runs) or a run (its
 /// attempts).
 #[derive(Debug, clap::Args)]
 #[command(after_help = SHOW_EXAMPLES)]
-pub(super) struct Show {
+pub(crate) struct Show {
     /// Name of a job or id of a run
-    #[arg(value_name = "JOB|RUN", add = complete::jobs_and_runs())]
-    pub(super) target: String,
+    #[arg(value_name = "JOB|RUN", add = completion::jobs_and_runs())]
+    pub(crate) target: String,
 }
 
 const SHOW_EXAMPLES: &str = "\
@@ -215,24 +215,24 @@ out unless --dead is given; --notices lists them too.";
 /// Lists ended runs, newest first, also those of jobs that are no longer defined.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HISTORY_EXAMPLES)]
-pub(super) struct History {
+pub(crate) struct History {
     /// Only runs of this job
-    #[arg(add = complete::jobs())]
-    pub(super) job: Option<String>,
+    #[arg(add = completion::jobs())]
+    pub(crate) job: Option<String>,
     /// Only dead letters: runs that ended failed, timed_out or lost
     #[arg(long)]
-    pub(super) dead: bool,
+    pub(crate) dead: bool,
     /// Include the runs of notices, as history JOB/on_failure shows them for one job
     #[arg(long, conflicts_with_all = ["job", "dead"])]
-    pub(super) notices: bool,
+    pub(crate) notices: bool,
     #[command(flatten)]
-    pub(super) which: Which,
+    pub(crate) which: RunFilter,
     /// Show at most N runs; 0 = all
     #[arg(long, value_name = "N", default_value_t = 50)]
-    pub(super) limit: usize,
+    pub(crate) limit: usize,
     /// Skip the first N runs
     #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(super) offset: usize,
+    pub(crate) offset: usize,
 }
 
 const LOGS_EXAMPLES: &str = "\
@@ -251,19 +251,19 @@ prints one object a line; state is null in all but the last.";
 /// Prints the output of the last attempt of a run, or with -f follows it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = LOGS_EXAMPLES)]
-pub(super) struct Logs {
+pub(crate) struct Logs {
     /// Id of a run or name of a job
-    #[arg(value_name = "RUN|JOB", add = complete::jobs_and_runs())]
-    pub(super) target: String,
+    #[arg(value_name = "RUN|JOB", add = completion::jobs_and_runs())]
+    pub(crate) target: String,
     /// Print this attempt instead of the last
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) attempt: Option<u32>,
+    pub(crate) attempt: Option<u32>,
     /// Keep printing new output until the run ends
     #[arg(long, short, conflicts_with = "attempt")]
-    pub(super) follow: bool,
+    pub(crate) follow: bool,
     /// Write control characters unescaped, also on a terminal
     #[arg(long)]
-    pub(super) raw: bool,
+    pub(crate) raw: bool,
 }
 
 const SWITCH_EXAMPLES: &str = "\
@@ -287,10 +287,10 @@ and the 95th percentile, taken from the last 1,000 ended runs of all queues.";
 /// Pauses or resumes jobs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = SWITCH_EXAMPLES)]
-pub(super) struct Jobs {
+pub(crate) struct Jobs {
     /// Names of jobs
-    #[arg(required = true, value_name = "JOB", add = complete::jobs())]
-    pub(super) names: Vec<String>,
+    #[arg(required = true, value_name = "JOB", add = completion::jobs())]
+    pub(crate) names: Vec<String>,
 }
 
 /// Checks a jobs file and reports every problem with its line; nothing is changed and no Redis is
@@ -299,9 +299,9 @@ pub(super) struct Jobs {
 #[command(
     after_help = "Example:\n  schedctl check /etc/schedd/jobs.toml\n\nExit codes: 0 no problems; 78 problems, or no such file."
 )]
-pub(super) struct Check {
+pub(crate) struct CheckArgs {
     /// The jobs file [default: the one that would be used]
-    pub(super) file: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
 }
 
 #[cfg(test)]
@@ -312,12 +312,12 @@ mod tests {
 
     #[test]
     fn the_flags_do_not_contradict_each_other() {
-        Args::command().debug_assert();
+        CliArgs::command().debug_assert();
     }
 
     #[test]
     fn every_verb_takes_the_global_flags_and_says_an_example() {
-        let command = Args::command();
+        let command = CliArgs::command();
         for verb in command.get_subcommands() {
             let help = verb.clone().render_long_help().to_string();
             assert!(help.contains("Example"), "{help}");

@@ -11,18 +11,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::args::Global;
-use super::failure::Failure;
+use super::failure::CliFailure;
 use super::render::Console;
 use crate::config::{self, FilePlace, RedisConfig, RedisInFile, Rendering};
-use crate::domain::zone::Zone;
+use crate::domain::time::zone::Zone;
+use crate::private_redis;
 use crate::secrets::{Credentials, RedisUrl, SecretError};
-use crate::store::{Address, DEFAULT_NAMESPACE, Eviction, Findings, Keys, Store, StoreError, private_server};
+use crate::store::{Address, DEFAULT_NAMESPACE, Eviction, Findings, Keys, Store, StoreError};
 
 /// Maximum characters in the name that signs changes.
 const MOST_OF_WHO: usize = 128;
 
 /// Connects to the chosen Redis and checks that it can be used.
-pub(super) async fn connect(global: &Global, console: &mut Console) -> Result<Store, Failure> {
+pub(crate) async fn connect(global: &Global, console: &mut Console) -> Result<Store, CliFailure> {
     let meant = meant(global, console)?;
     let is_private = meant.is_private;
     let (store, found) = meant.try_out(global).await?;
@@ -37,18 +38,18 @@ pub(super) async fn connect(global: &Global, console: &mut Console) -> Result<St
 }
 
 /// The Redis to use, with the settings it was chosen by.
-pub(super) struct Meant {
-    pub(super) store: Store,
+pub(crate) struct Meant {
+    pub(crate) store: Store,
     address: Address,
     keys: Keys,
     /// True if the Redis belongs to a schedd that runs it privately.
-    pub(super) is_private: bool,
+    pub(crate) is_private: bool,
 }
 
 impl Meant {
     /// Checks that the Redis can be used. A Redis that evicts keys is accepted if the jobs file
     /// allows it.
-    pub(super) async fn try_out(self, global: &Global) -> Result<(Store, Result<Findings, StoreError>), Failure> {
+    pub(crate) async fn try_out(self, global: &Global) -> Result<(Store, Result<Findings, StoreError>), CliFailure> {
         match self.store.findings().await {
             Err(StoreError::Unfit { .. }) if allows_eviction(global) => {
                 let store = Store::new(&self.address.with_eviction(Eviction::Allowed), self.keys)?.signed(&who());
@@ -62,18 +63,18 @@ impl Meant {
 
 /// Returns the failure for a Redis that cannot be used. For a private Redis it says how to start
 /// schedd.
-pub(super) fn unusable(error: StoreError, is_private: bool) -> Failure {
+pub(crate) fn unusable(error: StoreError, is_private: bool) -> CliFailure {
     match error {
-        StoreError::Unavailable { address, why } if is_private => Failure::Unreachable(private_hint(&address, &why)),
+        StoreError::Unavailable { address, why } if is_private => CliFailure::Unreachable(private_hint(&address, &why)),
         error => error.into(),
     }
 }
 
 /// Chooses the Redis to use. Does not connect.
-pub(super) fn meant(global: &Global, console: &mut Console) -> Result<Meant, Failure> {
+pub(crate) fn meant(global: &Global, console: &mut Console) -> Result<Meant, CliFailure> {
     let namespace = global.namespace.clone().or_else(|| variable("SCHEDD_NAMESPACE"));
     let keys =
-        Keys::new(namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)).map_err(|error| Failure::Invalid(error.to_string()))?;
+        Keys::new(namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)).map_err(|error| CliFailure::Invalid(error.to_string()))?;
     if global.redis.as_deref().is_some_and(config::has_password) {
         console.warn(
             "--redis holds a password, which everybody on this host can read in the list of processes: \
@@ -82,7 +83,7 @@ pub(super) fn meant(global: &Global, console: &mut Console) -> Result<Meant, Fai
     }
     let (address, is_private) = match named(global, console)? {
         Some(address) => (address, false),
-        None => (Address::parse(&private_server::find_socket().ok_or_else(nothing_found)?)?, true),
+        None => (Address::parse(&private_redis::find_socket().ok_or_else(nothing_found)?)?, true),
     };
     Ok(Meant { store: Store::new(&address, keys.clone())?.signed(&who()), address, keys, is_private })
 }
@@ -96,7 +97,7 @@ fn who() -> String {
 }
 
 /// The jobs file that would be used: the named one, else the first default that exists.
-pub(super) fn jobs_file(global: &Global) -> Option<FilePlace> {
+pub(crate) fn jobs_file(global: &Global) -> Option<FilePlace> {
     FilePlace::of(global.jobs.clone().or_else(|| variable("SCHEDD_JOBS").map(PathBuf::from)))
 }
 
@@ -104,14 +105,14 @@ fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, Failure> {
+fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, CliFailure> {
     if let Some(url) = global.redis.clone().or_else(|| variable("SCHEDD_REDIS_URL")) {
         return address_at(RedisUrl::Text(url)).map(Some);
     }
     let Some(place) = jobs_file(global) else { return Ok(None) };
     let path = place.path();
     let RedisInFile { redis, error, doubt } = config::read_redis(&place, &Zone::of_host())
-        .map_err(|error| Failure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect()))?;
+        .map_err(|error| CliFailure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect()))?;
     if let Some(doubt) = doubt {
         console.warn(&format!("{}: {doubt}", path.display()));
     }
@@ -127,17 +128,17 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, Fail
     };
     let named = address_at(at).map(Some);
     named.map_err(|failure| match failure {
-        Failure::Config(lines) => {
-            Failure::Config(lines.iter().map(|line| format!("{}: redis: {line}", path.display())).collect())
+        CliFailure::Config(lines) => {
+            CliFailure::Config(lines.iter().map(|line| format!("{}: redis: {line}", path.display())).collect())
         }
         other => other,
     })
 }
 
 /// Returns the address in `at`. Its password is read again at each connection.
-fn address_at(at: RedisUrl) -> Result<Address, Failure> {
+fn address_at(at: RedisUrl) -> Result<Address, CliFailure> {
     let credentials = Credentials::of_this_process();
-    let url = at.read(&credentials).map_err(|error| Failure::Config(vec![unreadable(&error)]))?;
+    let url = at.read(&credentials).map_err(|error| CliFailure::Config(vec![unreadable(&error)]))?;
     Ok(Address::parse(&url)?.read_anew_by(Arc::new(move || at.read(&credentials).ok())))
 }
 
@@ -160,13 +161,13 @@ fn allows_eviction(global: &Global) -> bool {
     read.is_some_and(|read| read.redis.allow_eviction)
 }
 
-fn nothing_found() -> Failure {
-    let sockets = private_server::looked_at();
+fn nothing_found() -> CliFailure {
+    let sockets = private_redis::looked_at();
     if let Some(line) = sockets.iter().find_map(|socket| forbidden(socket)) {
-        return Failure::Unreachable(line);
+        return CliFailure::Unreachable(line);
     }
     let places: Vec<String> = sockets.iter().map(|path| path.display().to_string()).collect();
-    Failure::Unreachable(format!(
+    CliFailure::Unreachable(format!(
         "schedd is not running: no Redis given and no private socket found (looked at {}); start schedd or give --redis URL",
         places.join(", ")
     ))

@@ -12,17 +12,17 @@ use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::add::ProcessorsError;
-use super::args::Args;
+use super::args::CliArgs;
 use super::render::one_line;
-use crate::domain::human_time::InstantError;
-use crate::domain::schedule::Schedule;
-use crate::engine::person::WishError;
-use crate::engine::planting::PlantingError;
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::time::human_time::InstantError;
+use crate::engine::planning::job_operations::OperationError;
+use crate::engine::planning::planting::PlantingError;
 use crate::store::{AddressError, StoreError};
 
 /// The reason why a verb did not do what was asked.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum CliFailure {
     /// An operation failed, or stored data is wrong.
     Failed(String),
     /// The input cannot be used. Nothing was changed.
@@ -39,9 +39,9 @@ pub(super) enum Failure {
     Config(Vec<String>),
 }
 
-impl Failure {
+impl CliFailure {
     /// Returns the exit code of this process.
-    pub(super) fn code(&self) -> u8 {
+    pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
             Self::Invalid(_) | Self::Pointed { .. } => 2,
@@ -53,7 +53,7 @@ impl Failure {
     }
 
     /// Returns the lines for standard error.
-    pub(super) fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         match self {
             Self::Failed(line) | Self::Invalid(line) | Self::NotFound(line) | Self::Conflict(line) | Self::Unreachable(line) => {
                 vec![one_line(line)]
@@ -64,12 +64,12 @@ impl Failure {
     }
 
     /// Returns the failure for a time in `flag` that cannot be read.
-    pub(super) fn at_time(flag: &str, text: &str, error: &InstantError) -> Self {
+    pub(crate) fn at_time(flag: &str, text: &str, error: &InstantError) -> Self {
         Self::Pointed { line: format!("{flag}: {error}"), text: text.to_owned(), offset: error.offset }
     }
 
     /// Returns the unreadable text and a caret under the place of the error, for a terminal.
-    pub(super) fn pointer(&self) -> Option<[String; 2]> {
+    pub(crate) fn pointer(&self) -> Option<[String; 2]> {
         const SHOWN: usize = 100;
         let Self::Pointed { text, offset, .. } = self else { return None };
         let before = one_line(text.get(..*offset)?).chars().count();
@@ -81,25 +81,25 @@ impl Failure {
 
 /// Converts an error of the system with its context, as in `cannot listen for signals: Permission
 /// denied`. An error with an exit code of its own never becomes an [`anyhow::Error`].
-impl From<anyhow::Error> for Failure {
+impl From<anyhow::Error> for CliFailure {
     fn from(error: anyhow::Error) -> Self {
         Self::Failed(format!("{error:#}"))
     }
 }
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for CliFailure {
     fn from(error: StoreError) -> Self {
         if error.is_passing() { Self::Unreachable(error.to_string()) } else { Self::Failed(error.to_string()) }
     }
 }
 
-impl From<AddressError> for Failure {
+impl From<AddressError> for CliFailure {
     fn from(error: AddressError) -> Self {
         Self::Invalid(error.to_string())
     }
 }
 
-impl From<PlantingError> for Failure {
+impl From<PlantingError> for CliFailure {
     fn from(error: PlantingError) -> Self {
         match error {
             PlantingError::Store(error) => error.into(),
@@ -109,18 +109,18 @@ impl From<PlantingError> for Failure {
     }
 }
 
-impl From<WishError> for Failure {
-    fn from(error: WishError) -> Self {
+impl From<OperationError> for CliFailure {
+    fn from(error: OperationError) -> Self {
         match error {
-            WishError::Store(error) => error.into(),
-            WishError::Contended(_) => Self::Conflict(error.to_string()),
-            WishError::Definition { .. } | WishError::Id(_) => Self::Failed(error.to_string()),
+            OperationError::Store(error) => error.into(),
+            OperationError::Contended(_) => Self::Conflict(error.to_string()),
+            OperationError::Definition { .. } | OperationError::Id(_) => Self::Failed(error.to_string()),
         }
     }
 }
 
 /// Prints a help text, or a usage error as one line. Returns the exit code.
-pub(super) fn tell_usage(error: &clap::Error) -> ExitCode {
+pub(crate) fn tell_usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             // A failed write needs no report: the reader has gone.
@@ -159,7 +159,7 @@ fn refused_expression(verb: &str) -> Option<String> {
 
 /// Returns the verb on the command line, whatever else is wrong there.
 fn named_verb() -> Option<String> {
-    let command = Args::command();
+    let command = CliArgs::command();
     std::env::args().skip(1).find(|word| command.find_subcommand(word).is_some())
 }
 
@@ -264,7 +264,7 @@ mod tests {
         use clap::Parser as _;
         let told = |words: &str| {
             let words: Vec<&str> = words.split(' ').collect();
-            reworded(&Args::try_parse_from(&words).unwrap_err(), words.get(1).copied()).unwrap_or_default()
+            reworded(&CliArgs::try_parse_from(&words).unwrap_err(), words.get(1).copied()).unwrap_or_default()
         };
         assert_eq!(told("schedctl list --limit x"), "--limit: found \"x\", wanted a whole number; see schedctl list --help");
         assert_eq!(
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_text_is_pointed_at_where_it_cannot_be_read() {
-        let pointed = |text: &str, offset| Failure::Pointed { line: String::new(), text: text.to_owned(), offset }.pointer();
+        let pointed = |text: &str, offset| CliFailure::Pointed { line: String::new(), text: text.to_owned(), offset }.pointer();
         assert_eq!(pointed("0 0 * * *1", 8), Some(["  0 0 * * *1".to_owned(), "          ^".to_owned()]));
         assert_eq!(pointed("\té x", 4), Some(["  \\té x".to_owned(), "      ^".to_owned()]));
         assert_eq!(pointed("é", 1), None);
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_line_stays_one_line_whatever_is_in_it() {
-        let failure = Failure::Failed("a\nb\u{1b}[31m\u{202e}".to_owned());
+        let failure = CliFailure::Failed("a\nb\u{1b}[31m\u{202e}".to_owned());
         assert_eq!(failure.lines(), ["a\\nb\\u{1b}[31m\\u{202e}"]);
     }
 }

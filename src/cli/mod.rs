@@ -15,40 +15,23 @@
 //! - `render`: output on the terminal and as JSON; `failure`: errors and their exit codes
 
 mod add;
+mod apply;
 mod args;
-mod asking;
-mod backfill;
-mod cancel;
-mod check;
-mod complete;
-mod completions;
+mod confirmation;
 mod connect;
 mod dead;
-mod declared;
-mod describe;
 mod doctor;
-mod ended;
 mod explain;
-mod export;
 mod failure;
-mod groups;
-mod history;
+mod jobs;
 mod list;
 mod logs;
-mod losses;
 mod next;
-mod nodes;
-mod notices;
-mod past;
 mod queue;
 mod render;
-mod rerun;
-mod run;
-mod show;
-mod sight;
-mod stats;
-mod switch;
-mod target;
+mod runs;
+mod shell;
+mod state;
 mod top;
 
 use std::process::ExitCode;
@@ -57,17 +40,17 @@ use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser};
 use clap_complete::CompleteEnv;
 
-use args::{Args, Verb};
-use failure::Failure;
+use args::{CliArgs, Verb};
+use failure::CliFailure;
 use render::Console;
 
 /// Runs `schedctl` with the arguments of this process. Never panics and never shows a password.
 pub fn main() -> ExitCode {
-    let words = CompleteEnv::with_factory(Args::command).var(complete::ASKED_BY);
+    let words = CompleteEnv::with_factory(CliArgs::command).var(shell::completion::ASKED_BY);
     if matches!(words.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()), Ok(true)) {
         return ExitCode::SUCCESS;
     }
-    let args = match Args::try_parse() {
+    let args = match CliArgs::try_parse() {
         Ok(args) => args,
         Err(error) => return failure::tell_usage(&error),
     };
@@ -83,41 +66,41 @@ pub fn main() -> ExitCode {
 
 /// Returns the grammar of the command line, from which the manual pages are built.
 pub fn command() -> clap::Command {
-    Args::command()
+    CliArgs::command()
 }
 
 /// Runs one verb. Returns the exit code.
-async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
+async fn dispatch(args: CliArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let global = &args.global;
     match args.verb {
         Verb::Add(add) => add::add(global, &add, console).await,
         Verb::List(list) => list::list(global, &list, console).await,
-        Verb::Show(show) => show::show(global, &show, console).await,
-        Verb::History(history) => history::history(global, &history, console).await,
+        Verb::Show(show) => jobs::show::show(global, &show, console).await,
+        Verb::History(history) => runs::history_verb::history(global, &history, console).await,
         Verb::Explain(explain) => Box::pin(explain::explain(global, &explain, console)).await,
         Verb::Logs(logs) => logs::logs(global, &logs, console).await,
         Verb::Next(next) => next::next(global, &next, console).await,
-        Verb::Describe(describe) => describe::describe(global, &describe, console).await,
-        Verb::Run(run) => run::run(global, &run, console).await,
-        Verb::Rerun(args) => rerun::rerun(global, &args, console).await,
-        Verb::Backfill(args) => backfill::backfill(global, &args, console).await,
-        Verb::Cancel(cancel) => cancel::cancel(global, &cancel, console).await,
+        Verb::Describe(describe) => jobs::describe_verb::describe(global, &describe, console).await,
+        Verb::Run(run) => runs::run_verb::run(global, &run, console).await,
+        Verb::Rerun(args) => runs::rerun::rerun(global, &args, console).await,
+        Verb::Backfill(args) => runs::backfill::backfill(global, &args, console).await,
+        Verb::Cancel(cancel) => runs::cancel::cancel(global, &cancel, console).await,
         Verb::Retry(retry) => dead::retry(global, &retry, console).await,
         Verb::Purge(purge) => dead::purge(global, &purge, console).await,
-        Verb::Pause(jobs) => switch::switch(global, &jobs, switch::To::Paused, console).await,
-        Verb::Resume(jobs) => switch::switch(global, &jobs, switch::To::Resumed, console).await,
+        Verb::Pause(jobs) => jobs::pause_resume::switch(global, &jobs, jobs::pause_resume::To::Paused, console).await,
+        Verb::Resume(jobs) => jobs::pause_resume::switch(global, &jobs, jobs::pause_resume::To::Resumed, console).await,
         Verb::Queue(verb) => queue::queue(global, &verb, console).await,
         Verb::Queues => queue::queues(global, console).await,
-        Verb::Check(check) => check::check(global, &check, console),
-        Verb::Diff(args) => declared::diff(global, &args, console).await,
-        Verb::Apply(args) => declared::apply(global, &args, console).await,
-        Verb::Export(args) => export::export(global, &args, console).await,
-        Verb::Stats => stats::stats(global, console).await,
+        Verb::Check(check) => jobs::check::check(global, &check, console),
+        Verb::Diff(args) => apply::diff(global, &args, console).await,
+        Verb::Apply(args) => apply::apply(global, &args, console).await,
+        Verb::Export(args) => jobs::export_verb::export(global, &args, console).await,
+        Verb::Stats => state::stats_verb::stats(global, console).await,
         Verb::Top => top::top(global, console).await,
-        Verb::Nodes => nodes::nodes(global, console).await,
-        Verb::Groups => groups::groups(global, console).await,
+        Verb::Nodes => state::nodes_verb::nodes(global, console).await,
+        Verb::Groups => state::groups::groups(global, console).await,
         Verb::Doctor(args) => doctor::doctor(global, &args, console).await,
-        Verb::DataLoss => losses::losses(global, console).await,
-        Verb::Completions(args) => completions::completions(&args, console),
+        Verb::DataLoss => state::data_loss_verb::losses(global, console).await,
+        Verb::Completions(args) => shell::completions_verb::completions(&args, console),
     }
 }

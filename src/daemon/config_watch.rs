@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::setup::Failure;
+use super::setup::SetupFailure;
 use crate::config::{self, Config, FilePlace, Rendering};
-use crate::domain::zone::Zone;
+use crate::domain::time::zone::Zone;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const UNCHANGED_FOR: Duration = Duration::from_millis(300);
@@ -38,9 +38,9 @@ impl JobsFile {
     /// start.
     ///
     /// Also returns the watch, which notices every change since before this reading.
-    pub(super) async fn read_at_start(&self, host_zone: &Zone) -> Result<(Option<Config>, Watch), Failure> {
-        let watch = Watch { file: self.clone(), known: self.look().await };
-        let read = self.read(host_zone).await.map_err(Failure::config)?;
+    pub(super) async fn read_at_start(&self, host_zone: &Zone) -> Result<(Option<Config>, ConfigWatch), SetupFailure> {
+        let watch = ConfigWatch { file: self.clone(), known: self.look().await };
+        let read = self.read(host_zone).await.map_err(SetupFailure::config)?;
         if read.is_none() {
             info!("No jobs file found (looked at {}); starting with no jobs of a file.", FilePlace::usual());
         }
@@ -102,12 +102,12 @@ impl Look {
 }
 
 /// A watch that notices changes of the file.
-pub(super) struct Watch {
+pub(super) struct ConfigWatch {
     file: JobsFile,
     known: Option<Look>,
 }
 
-impl Watch {
+impl ConfigWatch {
     /// Takes the present state as known, because the file is about to be read.
     pub(super) async fn note(&mut self) {
         self.known = self.file.look().await;

@@ -4,15 +4,15 @@
 //! error in the arguments or the file ends the process before anything is started. If Redis is not
 //! there, the process waits for it. A service manager is notified of all steps.
 
-mod args;
+mod cgroup_setup;
 mod concealing;
 mod config_watch;
-mod fixed;
+mod daemon_args;
+mod fixed_settings;
 mod gauges;
-mod host;
+mod host_facts;
 mod logging;
 mod notify_socket;
-mod rooms;
 mod setup;
 mod signals;
 mod status;
@@ -24,18 +24,18 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use tracing::{info, warn};
 
-use args::Args;
-pub use args::command;
+use cgroup_setup::Rooms;
 use concealing::Concealed;
-use config_watch::{JobsFile, Watch};
+use config_watch::{ConfigWatch, JobsFile};
+use daemon_args::DaemonArgs;
+pub use daemon_args::command;
 use logging::Log;
-use rooms::Rooms;
-use setup::{Failure, Redis};
-use signals::{Asked, Signals};
+use setup::{Redis, SetupFailure};
+use signals::{SignalRequest, Signals};
 use systemd::ServiceManager;
 
 use crate::config::{self, Config};
-use crate::domain::zone::Zone;
+use crate::domain::time::zone::Zone;
 use crate::engine::{Engine, EngineSettings, Removal};
 use crate::executor::{Executors, MayRunAs};
 use crate::keeper::{Keeper, KeeperSettings, OutputBounds};
@@ -44,13 +44,13 @@ use crate::store::{Keys, Store};
 
 /// Runs the daemon with the arguments of this process, until a signal ends it.
 pub fn main() -> ExitCode {
-    let args = match args::read() {
+    let args = match daemon_args::read() {
         Ok(args) => args,
         Err(code) => return code,
     };
     let log = match logging::start(args.log_format, args.log_level).context("the log cannot be started") {
         Ok(log) => log,
-        Err(error) => return Failure::from(error).told(),
+        Err(error) => return SetupFailure::from(error).told(),
     };
     if let Some(concealed) = Concealed::from_args() {
         warn!(
@@ -64,7 +64,7 @@ pub fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = match runtime.context("the runtime cannot be started") {
         Ok(runtime) => runtime,
-        Err(error) => return Failure::from(error).told(),
+        Err(error) => return SetupFailure::from(error).told(),
     };
     let manager = ServiceManager::from_env();
     let ran = runtime.block_on(run(args, &manager, &log));
@@ -81,7 +81,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-async fn run(args: Args, manager: &ServiceManager, log: &Log) -> Result<(), Failure> {
+async fn run(args: DaemonArgs, manager: &ServiceManager, log: &Log) -> Result<(), SetupFailure> {
     let mut signals = Signals::listen().context("signals cannot be listened to")?;
     let host_zone = Zone::of_host();
     let files = JobsFile::new(args.jobs.clone());
@@ -92,9 +92,9 @@ async fn run(args: Args, manager: &ServiceManager, log: &Log) -> Result<(), Fail
     let file = File { files, watch, read };
     let config = match &file.read {
         Some(config) => config.clone(),
-        None => config::compile_text("", "no file", &host_zone).map_err(Failure::config)?,
+        None => config::compile_text("", "no file", &host_zone).map_err(SetupFailure::config)?,
     };
-    let keys = Keys::new(&args.namespace).map_err(Failure::usage)?;
+    let keys = Keys::new(&args.namespace).map_err(SetupFailure::usage)?;
     manager.waiting("Looking for Redis".to_owned());
     // The process moves to its cgroup before it starts anything, because children start in the
     // cgroup of their parent.
@@ -104,9 +104,9 @@ async fn run(args: Args, manager: &ServiceManager, log: &Log) -> Result<(), Fail
         // A private server that still reads its data keeps running, for the next daemon to find.
         () = signals.stop() => return Ok(()),
     };
-    let store = Store::new(redis.address(), keys).map_err(Failure::redis)?;
+    let store = Store::new(redis.address(), keys).map_err(SetupFailure::redis)?;
     // Whatever happens from here on, a private server is stopped last.
-    let place = Place { rooms, host_zone, log };
+    let place = ConfigPlace { rooms, host_zone, log };
     let served = serve(&args, file, config, &store, place, &mut signals, manager).await;
     redis.stop().await;
     served
@@ -115,28 +115,28 @@ async fn run(args: Args, manager: &ServiceManager, log: &Log) -> Result<(), Fail
 /// The jobs file, the watch on it, and its content at the start, if it was there.
 struct File {
     files: JobsFile,
-    watch: Watch,
+    watch: ConfigWatch,
     read: Option<Config>,
 }
 
 /// The cgroups, the zone and the log of this process.
-struct Place<'p> {
+struct ConfigPlace<'p> {
     rooms: Rooms,
     host_zone: Zone,
     log: &'p Log,
 }
 
 async fn serve(
-    args: &Args,
+    args: &DaemonArgs,
     file: File,
     config: Config,
     store: &Store,
-    Place { rooms, host_zone, log }: Place<'_>,
+    ConfigPlace { rooms, host_zone, log }: ConfigPlace<'_>,
     signals: &mut Signals,
     manager: &ServiceManager,
-) -> Result<(), Failure> {
+) -> Result<(), SetupFailure> {
     let incarnation = rooms.incarnation.clone();
-    let host = host::facts();
+    let host = host_facts::facts();
     let (wanted, naming) = args.node_name(&host.host);
     let told = args.told();
     let serving = told.over(&config.serving.serving);
@@ -149,7 +149,7 @@ async fn serve(
     let ended_mark = setup::ended_mark(&node);
     let output = OutputBounds { head: config.output.head, tail: config.output.tail };
     let keeper = Keeper::start(KeeperSettings {
-        program: host::this_program().context("the file of this program cannot be found")?,
+        program: host_facts::this_program().context("the file of this program cannot be found")?,
         ended_file: ended_mark.clone(),
         node: node.as_str().to_owned(),
         incarnation: incarnation.clone(),
@@ -158,10 +158,10 @@ async fn serve(
         delegation: rooms.delegation.clone(),
     })
     .await
-    .map_err(Failure::other)?;
+    .map_err(SetupFailure::other)?;
     let executors =
         Executors::new(keeper.clone(), Credentials::of_this_process(), MayRunAs::of_this_process(config.daemon.users.clone()))
-            .map_err(Failure::other)?;
+            .map_err(SetupFailure::other)?;
     info!(
         node = %node,
         redis = store.address(),
@@ -211,8 +211,8 @@ async fn attend(
         } else {
             tokio::select! {
                 asked = signals.next() => match asked {
-                    Asked::Stop => return,
-                    Asked::Reload => Removal::Allowed,
+                    SignalRequest::Stop => return,
+                    SignalRequest::Reload => Removal::Allowed,
                 },
                 () = watch.changed() => Removal::Held,
             }
@@ -237,8 +237,8 @@ async fn attend(
             tokio::select! {
                 read = &mut reading => break read,
                 asked = signals.next() => match asked {
-                    Asked::Stop => return,
-                    Asked::Reload => asked_again = Some(Removal::Allowed),
+                    SignalRequest::Stop => return,
+                    SignalRequest::Reload => asked_again = Some(Removal::Allowed),
                 },
             }
         };
@@ -252,7 +252,7 @@ async fn attend(
                     .report_config_error("the file has been emptied: its earlier jobs and settings hold until SIGHUP".to_owned());
             }
             Ok(Some(new)) => {
-                if let Some(differing) = fixed::differing(&running, &new) {
+                if let Some(differing) = fixed_settings::differing(&running, &new) {
                     warn!("{differing}; that takes effect at the next start.");
                 }
                 engine.configure(&new, removal);

@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use tracing::{error, info, warn};
 
-use super::args::Args;
+use super::daemon_args::DaemonArgs;
 use super::systemd::ServiceManager;
 use crate::config::{Config, has_password};
-use crate::domain::ids::NodeName;
-use crate::domain::serving::Serving;
-use crate::domain::time::UnixMillis;
+use crate::domain::name::names::NodeName;
+use crate::domain::queue::lane_serving::Serving;
+use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::{self, HostFacts, Journal, Naming, PresenceError};
 use crate::files;
 use crate::keeper::EndedMark;
+use crate::private_redis::{Access, PrivateServer, PrivateServerError, state_dir};
 use crate::secrets::{Credentials, RedisUrl};
-use crate::store::private_server::{Access, PrivateServer, PrivateServerError, state_dir};
 use crate::store::{Address, Eviction, Store, StoreError};
 
 const TRY_AGAIN: Duration = Duration::from_millis(500);
@@ -26,12 +26,12 @@ const TRY_AGAIN: Duration = Duration::from_millis(500);
 /// The reason why schedd cannot start: one line, or one for each problem, and the exit code of the
 /// design.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct SetupFailure {
     lines: String,
     code: u8,
 }
 
-impl Failure {
+impl SetupFailure {
     pub(super) fn usage(error: impl Display) -> Self {
         Self { lines: error.to_string(), code: 2 }
     }
@@ -74,7 +74,7 @@ impl Failure {
 
 /// Converts an error of the system with its context, as in `signals cannot be listened to:
 /// Permission denied`. The exit code is 1.
-impl From<anyhow::Error> for Failure {
+impl From<anyhow::Error> for SetupFailure {
     fn from(error: anyhow::Error) -> Self {
         Self::other(format_args!("{error:#}"))
     }
@@ -91,9 +91,9 @@ pub(super) enum Redis {
 impl Redis {
     /// Returns the Redis that flags, environment or file name. If they name none, starts a private
     /// server.
-    pub(super) async fn find(args: &Args, config: &Config) -> Result<Self, Failure> {
+    pub(super) async fn find(args: &DaemonArgs, config: &Config) -> Result<Self, SetupFailure> {
         let eviction = if config.redis.allow_eviction { Eviction::Allowed } else { Eviction::Refused };
-        let parse = |url: &str| Address::parse(url).map(|address| address.with_eviction(eviction)).map_err(Failure::usage);
+        let parse = |url: &str| Address::parse(url).map(|address| address.with_eviction(eviction)).map_err(SetupFailure::usage);
         let named = match (&args.redis, &config.redis.url, &config.redis.url_file) {
             (Some(url), _, _) | (None, Some(url), _) => Some(RedisUrl::Text(url.clone())),
             (None, None, Some(file)) => Some(RedisUrl::File(file.clone())),
@@ -101,7 +101,7 @@ impl Redis {
         };
         if let Some(at) = named {
             let credentials = Credentials::of_this_process();
-            let url = at.read(&credentials).map_err(|error| Failure::config(format_args!("[redis]: {error}")))?;
+            let url = at.read(&credentials).map_err(|error| SetupFailure::config(format_args!("[redis]: {error}")))?;
             if let Some(file) = at.open_file().filter(|_| has_password(&url)) {
                 warn!("redis.url_file {} holds a password and everybody can read it: wanted chmod o-r.", file.display());
             }
@@ -109,8 +109,8 @@ impl Redis {
         }
         let start = async { PrivateServer::start(&state_dir()?, Access::from_env()).await };
         let server = start.await.map_err(|error| match error {
-            PrivateServerError::InUse { .. } => Failure::conflict(error),
-            other => Failure::redis(other),
+            PrivateServerError::InUse { .. } => SetupFailure::conflict(error),
+            other => SetupFailure::redis(other),
         })?;
         let address = parse(&server.url())?;
         Ok(Self::Private(server, address))
@@ -179,7 +179,7 @@ pub(super) async fn announce(
     host: &HostFacts,
     serving: &Serving,
     manager: &ServiceManager,
-) -> Result<Announced, Failure> {
+) -> Result<Announced, SetupFailure> {
     let mut is_waiting = false;
     loop {
         let attempt = async {
@@ -194,7 +194,7 @@ pub(super) async fn announce(
                 }
                 return Ok(Announced { server: findings.server, ..announced });
             }
-            Err(error @ PresenceError::Taken { .. }) => return Err(Failure::conflict(error)),
+            Err(error @ PresenceError::Taken { .. }) => return Err(SetupFailure::conflict(error)),
             Err(PresenceError::Store(error @ StoreError::Unavailable { .. })) => {
                 if !is_waiting {
                     info!("{error}; waiting for it.");
@@ -203,7 +203,7 @@ pub(super) async fn announce(
                 }
                 tokio::time::sleep(TRY_AGAIN).await;
             }
-            Err(PresenceError::Store(error)) => return Err(Failure::redis(error)),
+            Err(PresenceError::Store(error)) => return Err(SetupFailure::redis(error)),
         }
     }
 }

@@ -7,7 +7,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// The request that a signal means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum SignalRequest {
     /// TERM or INT.
     Stop,
     /// HUP.
@@ -28,21 +28,21 @@ impl Signals {
     }
 
     /// Waits for the next request.
-    pub(super) async fn next(&mut self) -> Asked {
-        if std::mem::take(&mut self.reload) { Asked::Reload } else { self.heard().await }
+    pub(super) async fn next(&mut self) -> SignalRequest {
+        if std::mem::take(&mut self.reload) { SignalRequest::Reload } else { self.heard().await }
     }
 
-    async fn heard(&mut self) -> Asked {
+    async fn heard(&mut self) -> SignalRequest {
         match self.stream.next().await {
-            Some(SIGHUP) => Asked::Reload,
+            Some(SIGHUP) => SignalRequest::Reload,
             // The stream ends only with its handle, which is never closed.
-            Some(_) | None => Asked::Stop,
+            Some(_) | None => SignalRequest::Stop,
         }
     }
 
     /// Waits for the next request to stop. A request to reload before that is kept for `next`.
     pub(super) async fn stop(&mut self) {
-        while self.heard().await != Asked::Stop {
+        while self.heard().await != SignalRequest::Stop {
             self.reload = true;
         }
     }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use jiff::Zoned;
 
-use crate::engine::Standing;
+use crate::engine::NodeStatus;
 
 /// The longest text of a trouble, in characters. The log has the whole text.
 const LONGEST_TROUBLE: usize = 200;
 
 /// Returns the state as one line without control characters. `now` determines the zone of the next
 /// run's time.
-pub(super) fn words(standing: &Standing, now: &Zoned) -> String {
+pub(super) fn words(standing: &NodeStatus, now: &Zoned) -> String {
     let running = match standing.running {
         0 => "none running".to_owned(),
         count => format!("{count} running"),
@@ -67,24 +67,24 @@ mod tests {
         "2026-11-21T22:59:59.300+01:00[Europe/Berlin]".parse().unwrap()
     }
 
-    fn standing() -> Standing {
-        Standing { is_stopping: false, jobs: Some(12), running: 2, next: Some(Duration::from_millis(700)), trouble: None }
+    fn standing() -> NodeStatus {
+        NodeStatus { is_stopping: false, jobs: Some(12), running: 2, next: Some(Duration::from_millis(700)), trouble: None }
     }
 
     #[test]
     fn a_node_is_told_in_one_line() {
         assert_eq!(words(&standing(), &now()), "12 jobs of its file, 2 running, next run at 23:00:00");
-        let far = Standing { next: Some(Duration::from_secs(7_200)), jobs: None, running: 0, ..standing() };
+        let far = NodeStatus { next: Some(Duration::from_secs(7_200)), jobs: None, running: 0, ..standing() };
         assert_eq!(words(&far, &now()), "no jobs file, none running, next run at 2026-11-22 00:59:59");
-        let bad = Standing { next: None, trouble: Some("a\nb".to_owned()), ..standing() };
+        let bad = NodeStatus { next: None, trouble: Some("a\nb".to_owned()), ..standing() };
         assert_eq!(words(&bad, &now()), "12 jobs of its file, 2 running; a b");
-        let stopping = Standing { is_stopping: true, running: 1, ..standing() };
+        let stopping = NodeStatus { is_stopping: true, running: 1, ..standing() };
         assert_eq!(words(&stopping, &now()), "Stopping; waiting for 1 run.");
     }
 
     #[test]
     fn a_long_trouble_is_cut() {
-        let long = Standing { trouble: Some("x".repeat(1_000)), ..standing() };
+        let long = NodeStatus { trouble: Some("x".repeat(1_000)), ..standing() };
         assert!(words(&long, &now()).len() < 300);
     }
 }

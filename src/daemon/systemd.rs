@@ -34,14 +34,14 @@ const LAST_STAGES: Duration = Duration::from_secs(90);
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The service manager of this process; `None` if it is not to be notified.
-pub(super) struct ServiceManager(Option<Told>);
+pub(super) struct ServiceManager(Option<Notified>);
 
-struct Told {
-    news: Sender<News>,
+struct Notified {
+    news: Sender<UnitNews>,
     teller: JoinHandle<()>,
 }
 
-enum News {
+enum UnitNews {
     /// The start waits for something.
     Waiting(String),
     /// The engine runs.
@@ -60,36 +60,36 @@ impl ServiceManager {
     pub(super) fn from_env() -> Self {
         let Some(address) = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty()) else { return Self(None) };
         let watchdog = sd_notify::watchdog_enabled().filter(|time| !time.is_zero());
-        let started = NotifySocket::connect(&address).and_then(|socket| Told::start(socket, watchdog));
+        let started = NotifySocket::connect(&address).and_then(|socket| Notified::start(socket, watchdog));
         Self(started.inspect_err(|error| warn!("Cannot notify the service manager at {}: {error}.", address.display())).ok())
     }
 
     /// Notifies that the start waits for what `words` say.
     pub(super) fn waiting(&self, words: String) {
-        self.tell(News::Waiting(words));
+        self.tell(UnitNews::Waiting(words));
     }
 
     /// Notifies that the engine runs.
     pub(super) fn up(&self, glance: Glance) {
-        self.tell(News::Up(glance));
+        self.tell(UnitNews::Up(glance));
     }
 
     /// Notifies that a signal asked for the file to be read again.
     pub(super) fn reloading(&self) {
-        self.tell(News::Reloading);
+        self.tell(UnitNews::Reloading);
     }
 
     /// Notifies that the file was read again.
     pub(super) fn reloaded(&self) {
-        self.tell(News::Reloaded);
+        self.tell(UnitNews::Reloaded);
     }
 
     /// Notifies that a stop has begun, in which the loops take at most `loops`.
     pub(super) fn stopping(&self, loops: Duration) {
-        self.tell(News::Stopping(loops.saturating_add(LAST_STAGES)));
+        self.tell(UnitNews::Stopping(loops.saturating_add(LAST_STAGES)));
     }
 
-    fn tell(&self, news: News) {
+    fn tell(&self, news: UnitNews) {
         if let Some(told) = &self.0 {
             // The receiver ends only with this sender.
             let _ = told.news.send(news);
@@ -98,7 +98,7 @@ impl ServiceManager {
 
     /// Ends the notifications, and waits a moment until the last message is sent.
     pub(super) fn close(self) {
-        let Some(Told { news, teller }) = self.0 else { return };
+        let Some(Notified { news, teller }) = self.0 else { return };
         drop(news);
         let end = Instant::now() + FAREWELL;
         while !teller.is_finished() && Instant::now() < end {
@@ -107,10 +107,10 @@ impl ServiceManager {
     }
 }
 
-impl Told {
+impl Notified {
     fn start(socket: NotifySocket, watchdog: Option<Duration>) -> io::Result<Self> {
         let (news, heard) = channel();
-        let teller = Teller::new(socket, watchdog);
+        let teller = Notifier::new(socket, watchdog);
         let teller = std::thread::Builder::new().name("schedd-notify".to_owned()).spawn(move || teller.run(&heard))?;
         Ok(Self { news, teller })
     }
@@ -124,7 +124,7 @@ enum Stage {
     Stopping,
 }
 
-struct Teller {
+struct Notifier {
     socket: NotifySocket,
     watchdog: Option<Duration>,
     began: Instant,
@@ -141,7 +141,7 @@ struct Teller {
     asked_at: Option<Instant>,
 }
 
-impl Teller {
+impl Notifier {
     fn new(socket: NotifySocket, watchdog: Option<Duration>) -> Self {
         Self {
             socket,
@@ -159,7 +159,7 @@ impl Teller {
         }
     }
 
-    fn run(mut self, heard: &Receiver<News>) {
+    fn run(mut self, heard: &Receiver<UnitNews>) {
         let look = self.watchdog.map_or(LONGEST_LOOK, |time| (time / 4).min(LONGEST_LOOK));
         loop {
             match heard.recv_timeout(look) {
@@ -181,24 +181,24 @@ impl Teller {
         }
     }
 
-    fn hear(&mut self, news: News) {
+    fn hear(&mut self, news: UnitNews) {
         match news {
-            News::Waiting(words) => self.waits_for = words,
-            News::Up(glance) => {
+            UnitNews::Waiting(words) => self.waits_for = words,
+            UnitNews::Up(glance) => {
                 self.engine = Some(glance);
                 self.status_at = None;
                 self.be_ready();
             }
-            News::Reloading => match NotifyState::monotonic_usec_now() {
+            UnitNews::Reloading => match NotifyState::monotonic_usec_now() {
                 Ok(now) => self.socket.send(&[NotifyState::Reloading, now]),
                 // A manager would take a message without the time for a fault.
                 Err(error) => warn!("Cannot notify the service manager of the reload: {error}."),
             },
-            News::Reloaded => {
+            UnitNews::Reloaded => {
                 self.socket.send(&[NotifyState::Ready]);
                 self.status_at = None;
             }
-            News::Stopping(time) => {
+            UnitNews::Stopping(time) => {
                 self.stage = Stage::Stopping;
                 self.stops_by = Some(Instant::now() + time);
                 self.socket.send(&[NotifyState::Stopping]);

@@ -19,20 +19,24 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
-use super::applying::sections_of;
-use super::presence::HostFacts;
-use super::reconciler::{Removal, Wanted, Wish};
-use super::shared::{Keeping, Phase, Shared};
-use super::standing::Glance;
-use super::{
-    Journal, auditor, janitor, lease_keeper, lookout, loss, notes, nudges, presence, pulse, reaper, rebooting, reconciler,
-    replanning, rezoning, teller, ticker,
-};
+use super::Journal;
+use super::dispatch::{nudges, ticker};
+use super::execution::lease_keeper;
+use super::maintenance::presence::HostFacts;
+use super::maintenance::{background_check, janitor, presence, reaper};
+use super::node_context::{Keeping, NodeContext, Phase};
+use super::notification::{deadline_watch, notice_planter};
+use super::planning::file_change::sections_of;
+use super::planning::reconciler::{Removal, WantedJob, WantedJobs};
+use super::planning::{boot_plan, reconciler, replan, zone_change};
+use super::recovery::loss;
+use super::status::node_status::Glance;
+use super::status::{event_notes, suspend_detector};
 use crate::config::{Config, ServingConfig};
-use crate::domain::ids::{Label, NodeName, QueueName};
-use crate::domain::serving::Serving;
-use crate::domain::time::UnixMillis;
-use crate::domain::zone::Zone;
+use crate::domain::name::names::{Label, NodeName, QueueName};
+use crate::domain::queue::lane_serving::Serving;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
 use crate::executor::{Executors, StopReason};
 use crate::keeper::OutputBounds;
 use crate::store::Store;
@@ -71,7 +75,7 @@ pub struct EngineSettings {
     /// The bounds of the kept output of an attempt.
     pub output: OutputBounds,
     /// The queues and labels from flags or the environment, which beat the file.
-    pub told: Told,
+    pub told: NodeReport,
     /// The reason why runs have no cgroups of their own, or these lack some limits. `None` if they
     /// have all.
     pub no_cgroups: Option<String>,
@@ -79,14 +83,14 @@ pub struct EngineSettings {
 
 /// The queues and labels a node serves by flags or the environment. `None` means as in its file.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
+pub struct NodeReport {
     /// The queues the node serves.
     pub queues: Option<BTreeSet<QueueName>>,
     /// The labels the node carries.
     pub labels: Option<BTreeSet<Label>>,
 }
 
-impl Told {
+impl NodeReport {
     /// Returns what the node serves, where `file` fills what flags and environment left open.
     pub fn over(&self, file: &Serving) -> Serving {
         Serving {
@@ -98,8 +102,8 @@ impl Told {
 
 /// A running node.
 pub struct Engine {
-    shared: Arc<Shared>,
-    wish: Arc<Wish>,
+    shared: Arc<NodeContext>,
+    wish: Arc<WantedJob>,
     /// Cancels the loops that take on work.
     intake: CancellationToken,
     /// Cancels the loops that keep running work alive.
@@ -119,9 +123,9 @@ impl Engine {
         host_zone: Zone,
         file: Option<&Config>,
     ) -> Self {
-        let shared = Arc::new(Shared::new(store, executors, journal, settings));
+        let shared = Arc::new(NodeContext::new(store, executors, journal, settings));
         shared.slots.set_host(QueueName::of_host(&shared.settings.host.host));
-        let wish = Arc::new(Wish::default());
+        let wish = Arc::new(WantedJob::default());
         let (intake, upkeep, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         shared.slots.set_serving(shared.settings.told.over(&Serving::default()), None);
         if let Some(config) = file {
@@ -134,23 +138,23 @@ impl Engine {
         let until_stop = Loops { shared: &shared, tasks: &tasks, stop: &intake };
         until_stop.spawn("reaper", reaper::run);
         until_stop.spawn("janitor", janitor::run);
-        until_stop.spawn("auditor", auditor::run);
-        until_stop.spawn("lookout", lookout::run);
-        until_stop.spawn("teller", teller::run);
-        until_stop.spawn("replanning", replanning::run);
-        until_stop.spawn("zone data", rezoning::run);
+        until_stop.spawn("auditor", background_check::run);
+        until_stop.spawn("lookout", deadline_watch::run);
+        until_stop.spawn("teller", notice_planter::run);
+        until_stop.spawn("replanning", replan::run);
+        until_stop.spawn("zone data", zone_change::run);
         until_stop.spawn("watch for losses", loss::run);
         until_stop.spawn("catalog", loss::catalog::run);
         let wishes = wish.clone();
-        until_stop.spawn("reboots", move |node| rebooting::run(node, wishes.clone()));
+        until_stop.spawn("reboots", move |node| boot_plan::run(node, wishes.clone()));
         let wishes = wish.clone();
         until_stop.spawn("reconciler", move |node| reconciler::run(node, wishes.clone(), host_zone.clone()));
         let until_last = Loops { stop: &upkeep, ..until_stop };
         until_last.spawn("nudges", nudges::run);
         until_last.spawn("lease keeper", lease_keeper::run);
         until_last.spawn("presence", presence::run);
-        until_last.spawn("pulse", pulse::run);
-        until_last.spawn("notes", notes::run);
+        until_last.spawn("pulse", suspend_detector::run);
+        until_last.spawn("notes", event_notes::run);
         tasks.close();
         Self { shared, wish, intake, upkeep, ticker, tasks }
     }
@@ -203,7 +207,7 @@ impl Engine {
         let _ = tokio::time::timeout(LAST_RELEASE, reaper::release_all_abandoned(&self.shared)).await;
         self.upkeep.cancel();
         self.tasks.wait().await;
-        let _ = tokio::time::timeout(LAST_NOTES, notes::write(&self.shared, notes::Nothing::IsNot)).await;
+        let _ = tokio::time::timeout(LAST_NOTES, event_notes::write(&self.shared, event_notes::Nothing::IsNot)).await;
         let settings = &self.shared.settings;
         if let Err(error) = self.shared.store.leave_node(&settings.node, &settings.incarnation).await {
             warn!("{error}; this node stays on the list until it is seen to be gone.");
@@ -266,7 +270,7 @@ impl Engine {
     }
 }
 
-fn take_config(shared: &Shared, wish: &Wish, config: &Config, removal: Removal) {
+fn take_config(shared: &NodeContext, wish: &WantedJob, config: &Config, removal: Removal) {
     let queues: BTreeMap<_, _> = config.queues.iter().map(|(name, queue)| (name.clone(), queue.concurrency)).collect();
     let sections = sections_of(config);
     shared.note_file(String::new());
@@ -276,20 +280,20 @@ fn take_config(shared: &Shared, wish: &Wish, config: &Config, removal: Removal) 
     shared.slots.set_serving(shared.settings.told.over(serving), flow.max_running);
     shared.flow.set_limits(*flow);
     shared.beat_now.notify_one();
-    wish.set(Wanted { jobs: Arc::new(config.jobs.clone()), sections, removal });
+    wish.set(WantedJobs { jobs: Arc::new(config.jobs.clone()), sections, removal });
     shared.reconcile_now.notify_one();
 }
 
 /// The starter of those loops of a node that end with the same token.
 struct Loops<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<NodeContext>,
     tasks: &'a TaskTracker,
     stop: &'a CancellationToken,
 }
 
 impl Loops<'_> {
     /// Starts the loop `run`. It is dropped at its next wait once the token is cancelled.
-    fn spawn<F>(&self, name: &'static str, run: impl Fn(Arc<Shared>) -> F + Send + Sync + 'static)
+    fn spawn<F>(&self, name: &'static str, run: impl Fn(Arc<NodeContext>) -> F + Send + Sync + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
     {

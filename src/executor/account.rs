@@ -13,7 +13,7 @@ use nix::unistd::{Group, User, getgrouplist};
 use rustix::thread::CapabilitySet;
 use tokio::sync::Semaphore;
 
-use crate::domain::process::RunAs;
+use crate::domain::job::process_rules::RunAs;
 use crate::keeper::Owner;
 
 /// The longest time for looking up a user. The host may ask a server for it.

@@ -9,17 +9,18 @@ use std::time::Duration;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
 
-use super::filling::{self, Filled};
+use super::credential_injection;
+use super::credential_injection::Filled;
 use super::http_error::{in_words, short_of};
 use super::lease_guard::{Interruption, LeaseGuard};
-use super::making_do;
+use super::notice_fallback;
 use super::retry_after::retry_after;
-use super::{Attempt, Control, OutputBuffer, Stream, signing};
-use crate::domain::job::HttpRequest;
-use crate::domain::ping::ping_address;
-use crate::domain::run::{Ending, Outcome};
-use crate::domain::secret_headers::is_secret_header;
-use crate::domain::webhook::WebhookSecret;
+use super::{Attempt, Control, ExcerptStream, OutputBuffer, signing};
+use crate::domain::job::job_spec::HttpRequest;
+use crate::domain::job::ping::ping_address;
+use crate::domain::job::secret_headers::is_secret_header;
+use crate::domain::job::webhook::WebhookSecret;
+use crate::domain::run::run_state::{AttemptOutcome, Ending};
 use crate::keeper::BootInstant;
 use crate::secrets::Credentials;
 
@@ -70,12 +71,12 @@ pub(super) async fn execute(
     attempt: &Attempt,
     control: Control,
     output: &OutputBuffer,
-) -> Outcome {
+) -> AttemptOutcome {
     let guard = LeaseGuard::new(control, attempt.timeout);
     // If the attempt is interrupted already, nothing is ever sent, so a lost lease leaves nothing
     // behind. Otherwise only the receiver knows what became of the request.
     let when_lost = if guard.interruption().is_some() { Ending::LeaseLost } else { Ending::OutOfSight };
-    let mut request = match guard.run(filling::request(request, credentials)).await {
+    let mut request = match guard.run(credential_injection::request(request, credentials)).await {
         Ok(Ok(mut filled)) => {
             if filled.request.body.is_empty() && !matches!(filled.request.method.as_str(), "GET" | "HEAD") {
                 filled.request.body.clone_from(&attempt.tidings.body);
@@ -85,19 +86,19 @@ pub(super) async fn execute(
             }
             filled
         }
-        Ok(Err(why)) => return Outcome::failed(format!("cannot start: {why}")),
+        Ok(Err(why)) => return AttemptOutcome::failed(format!("cannot start: {why}")),
         Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
     };
-    let (secrets, faults) = match guard.run(filling::secrets(&attempt.webhook_secrets, credentials)).await {
+    let (secrets, faults) = match guard.run(credential_injection::secrets(&attempt.webhook_secrets, credentials)).await {
         Ok(found) => found,
         Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
     };
     if !faults.is_empty()
-        && let Err(why) = making_do::sign_by_the_others(attempt, &mut request.request.body, secrets.len(), &faults)
+        && let Err(why) = notice_fallback::sign_by_the_others(attempt, &mut request.request.body, secrets.len(), &faults)
     {
-        return Outcome::failed(format!("cannot start: {why}"));
+        return AttemptOutcome::failed(format!("cannot start: {why}"));
     }
-    let mut outcome = Outcome::bare(Ending::Failed);
+    let mut outcome = AttemptOutcome::bare(Ending::Failed);
     match follow(client, (&request, secrets.as_slice()), attempt, &guard, output, &mut outcome).await {
         Ok(()) => outcome.ending = Ending::Succeeded,
         Err(Failure::Words(words)) => outcome.error = Some(words),
@@ -134,7 +135,7 @@ async fn follow(
     attempt: &Attempt,
     guard: &LeaseGuard,
     output: &OutputBuffer,
-    outcome: &mut Outcome,
+    outcome: &mut AttemptOutcome,
 ) -> Result<(), Failure> {
     let request = &filled.request;
     let mut hop = Hop::first(filled, secrets, attempt).map_err(Failure::Words)?;
@@ -183,7 +184,7 @@ async fn read_body(mut response: Response, output: &OutputBuffer) -> Result<(), 
         && let Some(bytes) = response.chunk().await?
     {
         let (kept, dropped) = bytes.split_at(KEPT.saturating_sub(count).min(bytes.len()));
-        output.append(Stream::Stdout, kept);
+        output.append(ExcerptStream::Stdout, kept);
         if !dropped.is_empty() {
             output.add_dropped(dropped.len() as u64);
         }

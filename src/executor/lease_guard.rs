@@ -11,7 +11,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::{Control, StopReason};
-use crate::domain::run::{Ending, Outcome};
+use crate::domain::run::run_state::{AttemptOutcome, Ending};
 use crate::keeper::BootInstant;
 
 /// The interval at which the clock is checked while nothing else happens. Tokio's timers stop while
@@ -32,7 +32,7 @@ pub(super) enum Interruption {
 impl Interruption {
     /// Returns the outcome of an attempt that was interrupted before any of it began. `timeout` is
     /// the attempt's timeout.
-    pub(super) fn outcome_of_nothing(self, timeout: Duration) -> Outcome {
+    pub(super) fn outcome_of_nothing(self, timeout: Duration) -> AttemptOutcome {
         let (ending, error) = match self {
             // Nothing of the attempt exists anywhere, so it can be handed back, even where a lost
             // attempt could not.
@@ -40,7 +40,7 @@ impl Interruption {
             Self::TimedOut => (Ending::TimedOut, Some(format!("timed out after {timeout:?}, before its secrets were read"))),
             Self::Stopped(reason) => (reason.ending(), None),
         };
-        Outcome { error, ..Outcome::bare(ending) }
+        AttemptOutcome { error, ..AttemptOutcome::bare(ending) }
     }
 }
 

@@ -1,18 +1,18 @@
 //! Layer 2: runs one attempt of a job.
 //!
 //! A process runs in the keeper (`process`); an HTTP request is made here (`http`). Output and
-//! answers go into an [`OutputBuffer`]. The end of the attempt is an `Outcome`.
+//! answers go into an [`OutputBuffer`]. The end of the attempt is an `AttemptOutcome`.
 //!
 //! Invariant: an attempt has its lease or is ended. Nothing is started or sent past the lease's
 //! deadline.
 
 mod account;
+mod credential_injection;
 mod environment;
-mod filling;
 mod http;
 mod http_error;
 mod lease_guard;
-mod making_do;
+mod notice_fallback;
 pub mod output;
 mod output_lines;
 mod process;
@@ -27,26 +27,26 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::domain::env_file::EnvFile;
+use crate::domain::job::env_file::EnvFile;
 use account::Account;
 
-use crate::domain::ids::{Fence, NodeName, RunId};
-use crate::domain::job::Action;
-use crate::domain::limits::LimitKind;
-use crate::domain::ping::{Ping, ping_address};
-use crate::domain::process::ProcessRules;
-use crate::domain::run::{Ending, Outcome};
-use crate::domain::time::UnixMillis;
-use crate::domain::webhook::SigningSecret;
+use crate::domain::job::job_spec::Action;
+use crate::domain::job::ping::{Ping, ping_address};
+use crate::domain::job::process_limits::LimitKind;
+use crate::domain::job::process_rules::ProcessRules;
+use crate::domain::job::webhook::SigningSecret;
+use crate::domain::name::names::{Fence, NodeName, RunId};
+use crate::domain::run::run_state::{AttemptOutcome, Ending};
+use crate::domain::time::unix_millis::UnixMillis;
 use crate::keeper::{BootInstant, Keeper};
 use crate::secrets::Credentials;
 use lease_guard::LeaseGuard;
-use making_do::MakingDo;
+use notice_fallback::MakingDo;
 use process::Program;
 use shortage::Shortage;
 
 pub use account::MayRunAs;
-pub use output::{Chunk, Output, OutputBuffer, Stream};
+pub use output::{Chunk, ExcerptStream, Output, OutputBuffer};
 pub use retry_after::wait_asked;
 
 /// The reason why there are no executors.
@@ -93,7 +93,7 @@ pub struct Attempt {
     /// requests get their date from these.
     pub by_redis: (UnixMillis, BootInstant),
     /// The payload, if this is an attempt of a notice.
-    pub tidings: Tidings,
+    pub tidings: NoticeFacts,
     /// The directory in which a process starts; `None` for the home of the user it runs as.
     pub cwd: Option<PathBuf>,
     /// The rules for starting a process.
@@ -109,7 +109,7 @@ pub struct Attempt {
 /// The payload of a notice. Its texts come from elsewhere and are passed on unchanged, so that
 /// nothing in them counts as a reference to a credential.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tidings {
+pub struct NoticeFacts {
     /// Variables of a process. They override the variables of its job.
     pub variables: BTreeMap<String, String>,
     /// The body of a request that has no body and whose method takes one. Empty: no body.
@@ -167,7 +167,7 @@ impl Executors {
     /// Sends one ping about `run` to `base`. The request takes at most a few seconds. The error
     /// says why no answer came.
     pub async fn ping(&self, base: &str, run: &RunId, ping: Ping) -> Result<(), String> {
-        let base = filling::url(base, &self.credentials).await?;
+        let base = credential_injection::url(base, &self.credentials).await?;
         http::ping(&self.client, &ping_address(&base, run, ping)).await
     }
 
@@ -224,7 +224,7 @@ impl Executors {
 
     /// Runs `attempt` to its end and returns how it ended. Never fails: whatever goes wrong is an
     /// outcome. If the future is dropped before that, the started process is killed.
-    pub async fn execute(&self, attempt: &Attempt, control: Control, output: &OutputBuffer) -> Outcome {
+    pub async fn execute(&self, attempt: &Attempt, control: Control, output: &OutputBuffer) -> AttemptOutcome {
         if let Action::Http(request) = &attempt.action {
             let outcome = http::execute(&self.client, &self.credentials, request, attempt, control, output).await;
             self.requests.judge_request(&outcome);
@@ -232,14 +232,14 @@ impl Executors {
         }
         let mut making_do = MakingDo::of(attempt);
         let guard = LeaseGuard::new(control.clone(), attempt.timeout);
-        let cannot_start = |why: String| Outcome::failed(format!("cannot start: {why}"));
+        let cannot_start = |why: String| AttemptOutcome::failed(format!("cannot start: {why}"));
         let filled = async {
             // A user that cannot be looked up becomes an error below.
             let job_user = match &attempt.process.user {
                 Some(run_as) if !attempt.env_files.is_empty() => self.may_run_as.id_of(run_as).await,
                 _ => None,
             };
-            filling::variables(attempt, job_user, &self.credentials).await
+            credential_injection::variables(attempt, job_user, &self.credentials).await
         };
         let own = match guard.run(filled).await {
             Ok(Ok((mut own, faults))) => match making_do.without_variables(&mut own, faults) {

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracing::Span;
 
 use super::output_lines::OutputLines;
-use crate::keeper::excerpt::Excerpt;
-pub use crate::keeper::excerpt::{Chunk, Output, Stream};
+use crate::keeper::limits::excerpt::Excerpt;
+pub use crate::keeper::limits::excerpt::{Chunk, ExcerptStream, Output};
 use crate::keeper::{OutputBounds, OutputSink};
 
 /// The target that marks an event of the log as a line that a job wrote.
@@ -58,7 +58,7 @@ impl OutputBuffer {
     }
 
     /// Appends bytes that `stream` wrote.
-    pub fn append(&self, stream: Stream, bytes: &[u8]) {
+    pub fn append(&self, stream: ExcerptStream, bytes: &[u8]) {
         self.change(|excerpt| excerpt.append(stream, bytes));
         self.tell(|lines| lines.append(stream, bytes));
     }
@@ -71,7 +71,7 @@ impl OutputBuffer {
 
     /// Appends bytes that `stream` wrote in an earlier start of the attempt. The log got them then,
     /// so they are not logged again.
-    pub fn put_back(&self, stream: Stream, bytes: &[u8]) {
+    pub fn put_back(&self, stream: ExcerptStream, bytes: &[u8]) {
         self.change(|excerpt| excerpt.append(stream, bytes));
     }
 
@@ -97,7 +97,7 @@ impl OutputBuffer {
 }
 
 impl OutputSink for OutputBuffer {
-    fn append(&self, stream: Stream, bytes: &[u8]) {
+    fn append(&self, stream: ExcerptStream, bytes: &[u8]) {
         OutputBuffer::append(self, stream, bytes);
     }
 
@@ -114,11 +114,11 @@ mod tests {
     fn the_revision_rises_with_each_change_and_clones_share_the_bytes() {
         let buffer = OutputBuffer::new(OutputBounds::default());
         let clone = buffer.clone();
-        buffer.append(Stream::Stdout, b"a");
+        buffer.append(ExcerptStream::Stdout, b"a");
         let first = clone.revision();
         clone.add_dropped(2);
         assert!(first > 0 && buffer.revision() > first);
-        assert_eq!(clone.snapshot().stream(Stream::Stdout), b"a");
+        assert_eq!(clone.snapshot().stream(ExcerptStream::Stdout), b"a");
         assert_eq!(buffer.snapshot().dropped_bytes, 2);
     }
 }

@@ -5,7 +5,7 @@
 
 use tracing::Span;
 
-use super::output::{LOG_TARGET, Stream};
+use super::output::{ExcerptStream, LOG_TARGET};
 
 /// The longest line, in bytes.
 const LONGEST: usize = 8 * 1024;
@@ -26,12 +26,12 @@ impl OutputLines {
     }
 
     /// Appends bytes that `stream` wrote, and logs each complete line.
-    pub(super) fn append(&mut self, stream: Stream, bytes: &[u8]) {
+    pub(super) fn append(&mut self, stream: ExcerptStream, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
             let begun = match stream {
-                Stream::Stdout => &mut self.stdout,
-                Stream::Stderr => &mut self.stderr,
+                ExcerptStream::Stdout => &mut self.stdout,
+                ExcerptStream::Stderr => &mut self.stderr,
             };
             // The line is cut only now: until now its end could have followed.
             if begun.len() == LONGEST && rest.first() != Some(&b'\n') {
@@ -59,7 +59,7 @@ impl OutputLines {
     /// Logs the unfinished lines, because no more output comes.
     pub(super) fn finish(&mut self) {
         for (stream, line) in
-            [(Stream::Stdout, std::mem::take(&mut self.stdout)), (Stream::Stderr, std::mem::take(&mut self.stderr))]
+            [(ExcerptStream::Stdout, std::mem::take(&mut self.stdout)), (ExcerptStream::Stderr, std::mem::take(&mut self.stderr))]
         {
             if !line.is_empty() {
                 self.tell(stream, &line);
@@ -67,11 +67,11 @@ impl OutputLines {
         }
     }
 
-    fn tell(&self, stream: Stream, line: &[u8]) {
+    fn tell(&self, stream: ExcerptStream, line: &[u8]) {
         let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
         match stream {
-            Stream::Stdout => tracing::info!(target: LOG_TARGET, parent: &self.run, stream = "stdout", "{line}"),
-            Stream::Stderr => tracing::error!(target: LOG_TARGET, parent: &self.run, stream = "stderr", "{line}"),
+            ExcerptStream::Stdout => tracing::info!(target: LOG_TARGET, parent: &self.run, stream = "stdout", "{line}"),
+            ExcerptStream::Stderr => tracing::error!(target: LOG_TARGET, parent: &self.run, stream = "stderr", "{line}"),
         }
     }
 }

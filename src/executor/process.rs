@@ -9,11 +9,11 @@ use std::sync::Arc;
 use super::account::Account;
 use super::shortage::Shortage;
 use super::{Attempt, Control, OutputBuffer, StopReason};
-use crate::domain::limits::{LimitKind, Limits, listed};
-use crate::domain::process::Umask;
-use crate::domain::run::{Ending, Outcome};
-use crate::domain::size::format_size;
-use crate::keeper::{BootInstant, End, Keeper, Launch, Report, Variables, Wanting};
+use crate::domain::job::process_limits::{LimitKind, Limits, listed};
+use crate::domain::job::process_rules::Umask;
+use crate::domain::name::byte_size::format_size;
+use crate::domain::run::run_state::{AttemptOutcome, Ending};
+use crate::keeper::{BootInstant, Keeper, LaunchOrder, ProcessEnd, RunReport, Variables, Wanting};
 
 /// A program to start.
 pub(super) struct Program {
@@ -50,16 +50,16 @@ pub(super) async fn execute(
     attempt: &Attempt,
     control: Control,
     output: &OutputBuffer,
-) -> (Outcome, Option<Wanting>) {
+) -> (AttemptOutcome, Option<Wanting>) {
     let Control { mut deadline, mut stop } = control;
     if let Some(reason) = *stop.borrow_and_update() {
-        return (Outcome::bare(reason.ending()), None);
+        return (AttemptOutcome::bare(reason.ending()), None);
     }
     // An unenforced limit is reported, and must not be passed on: a cgroup without its controller
     // would refuse the start.
     let unenforced = attempt.process.limits.unenforced(keeper.limits());
     let (cwd, cwd_else) = account.directory(attempt);
-    let launch = Launch {
+    let launch = LaunchOrder {
         run: attempt.run.to_string(),
         fence: attempt.fence.as_u64(),
         argv: program.argv,
@@ -93,39 +93,42 @@ pub(super) async fn execute(
         }
     };
     match report.end {
-        End::Short => shortage.note(report.error.as_deref().unwrap_or_default()),
+        ProcessEnd::Short => shortage.note(report.error.as_deref().unwrap_or_default()),
         // Whatever became of the process, it was started.
         _ if report.exit_code.is_some() || report.signal.is_some() => shortage.clear(),
         _ => {}
     }
     let reason = *stop.borrow();
-    let not_enforced = told_unheld(attempt.process.limits, &unenforced, most_files()).filter(|_| report.end != End::CannotStart);
+    let not_enforced =
+        told_unheld(attempt.process.limits, &unenforced, most_files()).filter(|_| report.end != ProcessEnd::CannotStart);
     let wanting = report.wanting;
-    (Outcome { not_enforced, ..outcome(report, reason, attempt) }, wanting)
+    (AttemptOutcome { not_enforced, ..outcome(report, reason, attempt) }, wanting)
 }
 
-fn outcome(report: Report, reason: Option<StopReason>, attempt: &Attempt) -> Outcome {
+fn outcome(report: RunReport, reason: Option<StopReason>, attempt: &Attempt) -> AttemptOutcome {
     let ending = match report.end {
-        End::ByItself if report.exit_code == Some(0) => Ending::Succeeded,
-        End::ByItself | End::CannotStart => Ending::Failed,
-        End::TimedOut => Ending::TimedOut,
-        End::Stopped => reason.unwrap_or(StopReason::Cancelled).ending(),
-        End::LeaseLost => Ending::LeaseLost,
-        End::OutOfSight => Ending::OutOfSight,
-        End::Short | End::Refused => Ending::NotStarted,
+        ProcessEnd::ByItself if report.exit_code == Some(0) => Ending::Succeeded,
+        ProcessEnd::ByItself | ProcessEnd::CannotStart => Ending::Failed,
+        ProcessEnd::TimedOut => Ending::TimedOut,
+        ProcessEnd::Stopped => reason.unwrap_or(StopReason::Cancelled).ending(),
+        ProcessEnd::LeaseLost => Ending::LeaseLost,
+        ProcessEnd::OutOfSight => Ending::OutOfSight,
+        ProcessEnd::Short | ProcessEnd::Refused => Ending::NotStarted,
     };
     let why = match report.end {
-        End::ByItself if report.out_of_memory && report.exit_code != Some(0) => Some(out_of_memory_in_words(attempt)),
-        End::ByItself => report.signal.map(signal_in_words),
-        End::TimedOut => Some(format!("took longer than its time-out of {:?}", attempt.timeout)),
-        End::LeaseLost | End::OutOfSight => Some("its lease could not be held".to_owned()),
-        End::Stopped | End::CannotStart | End::Short | End::Refused => None,
+        ProcessEnd::ByItself if report.out_of_memory && report.exit_code != Some(0) => Some(out_of_memory_in_words(attempt)),
+        ProcessEnd::ByItself => report.signal.map(signal_in_words),
+        ProcessEnd::TimedOut => Some(format!("took longer than its time-out of {:?}", attempt.timeout)),
+        ProcessEnd::LeaseLost | ProcessEnd::OutOfSight => Some("its lease could not be held".to_owned()),
+        ProcessEnd::Stopped | ProcessEnd::CannotStart | ProcessEnd::Short | ProcessEnd::Refused => None,
     };
     let error = match (report.error, why) {
-        (Some(error), Some(why)) if !matches!(report.end, End::LeaseLost | End::OutOfSight) => Some(format!("{why}; {error}")),
+        (Some(error), Some(why)) if !matches!(report.end, ProcessEnd::LeaseLost | ProcessEnd::OutOfSight) => {
+            Some(format!("{why}; {error}"))
+        }
         (error, why) => error.or(why),
     };
-    Outcome {
+    AttemptOutcome {
         ending,
         exit_code: report.exit_code,
         signal: report.signal,
@@ -157,9 +160,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::domain::ids::Fence;
-    use crate::domain::job::Action;
-    use crate::domain::process::ProcessRules;
+    use crate::domain::job::job_spec::Action;
+    use crate::domain::job::process_rules::ProcessRules;
+    use crate::domain::name::names::Fence;
 
     #[test]
     fn fewer_files_than_asked_for_are_told_with_their_number() {
@@ -182,9 +185,9 @@ mod tests {
             action: Action::Shell("true".to_owned()),
             env: std::collections::BTreeMap::new(),
             env_files: Vec::new(),
-            tidings: crate::executor::Tidings::default(),
+            tidings: crate::executor::NoticeFacts::default(),
             webhook_secrets: Vec::new(),
-            by_redis: (crate::domain::time::UnixMillis::EPOCH, crate::keeper::BootInstant::now()),
+            by_redis: (crate::domain::time::unix_millis::UnixMillis::EPOCH, crate::keeper::BootInstant::now()),
             cwd: None,
             process: ProcessRules::default(),
             timeout: Duration::from_secs(1),
@@ -193,7 +196,7 @@ mod tests {
         };
         let told = |end| {
             let error = Some("2 of its processes could not be killed and may still run".to_owned());
-            let report = Report {
+            let report = RunReport {
                 end,
                 exit_code: Some(0),
                 signal: None,
@@ -204,7 +207,7 @@ mod tests {
             };
             outcome(report, None, &attempt)
         };
-        let (ended, timed_out) = (told(End::ByItself), told(End::TimedOut));
+        let (ended, timed_out) = (told(ProcessEnd::ByItself), told(ProcessEnd::TimedOut));
         assert_eq!((ended.ending, timed_out.ending), (Ending::Succeeded, Ending::TimedOut));
         assert!([ended, timed_out].iter().all(|outcome| outcome.error.as_ref().unwrap().contains("could not be killed")));
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use crate::domain::run::{Ending, Outcome};
+use crate::domain::run::run_state::{AttemptOutcome, Ending};
 use crate::keeper::BootInstant;
 
 /// The pause in claims after the first failed try.
@@ -64,7 +64,7 @@ impl Shortage {
     }
 
     /// Notes what the outcome of a request says about the shortage.
-    pub(super) fn judge_request(&self, outcome: &Outcome) {
+    pub(super) fn judge_request(&self, outcome: &AttemptOutcome) {
         match (&outcome.error, outcome.http_status) {
             (Some(error), _) if outcome.ending == Ending::NotStarted && error.contains("cannot connect") => self.note(error),
             (_, Some(_)) => self.clear(),

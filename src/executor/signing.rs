@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 
-use crate::domain::webhook::WebhookSecret;
+use crate::domain::job::webhook::WebhookSecret;
 
 /// Returns the signatures of a request, one for each secret.
 pub(super) fn signatures(secrets: &[WebhookSecret], id: &str, timestamp: i64, body: &str) -> String {

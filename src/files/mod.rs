@@ -7,17 +7,19 @@
 //! Invariant: the opened descriptor itself is judged, and each name as it was looked up. So no file
 //! can be exchanged between the judgement and the reading.
 
-mod group;
-mod judge;
-mod walk;
+mod file_group;
+#[cfg(test)]
+mod file_tests;
+mod owner_judge;
+mod path_walk;
 
 use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
-pub use judge::Owners;
-use judge::Subject;
-use walk::{Found, walk};
+use owner_judge::JudgedPath;
+pub use owner_judge::Owners;
+use path_walk::{Found, walk};
 
 /// The part of a path that is judged besides the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +32,7 @@ pub enum Way {
 
 /// An opened regular file.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedFile {
     /// The file, ready to be read.
     pub file: File,
     /// Its metadata.
@@ -56,7 +58,7 @@ impl From<io::Error> for OpenError {
 
 /// Opens the regular file at `path` without waiting for a writer. The result contains a doubt if
 /// anybody but `owners` may change the file.
-pub fn open(path: &Path, owners: &Owners, way: Way) -> Result<Opened, OpenError> {
+pub fn open(path: &Path, owners: &Owners, way: Way) -> Result<OpenedFile, OpenError> {
     let walked = walk(path)?;
     let file = match walked.found {
         Found::File(file) => file,
@@ -64,33 +66,30 @@ pub fn open(path: &Path, owners: &Owners, way: Way) -> Result<Opened, OpenError>
     };
     let about = file.metadata()?;
     if !about.is_file() {
-        return Err(OpenError::Kind(walk::kind_of(about.file_type())));
+        return Err(OpenError::Kind(path_walk::kind_of(about.file_type())));
     }
-    let mut doubt = owners.doubt_of(&Subject::File, &about, &file);
+    let mut doubt = owners.doubt_of(&JudgedPath::File, &about, &file);
     doubt = doubt.or_else(|| walked.links.iter().find_map(|link| owners.doubt_of_link(*link, &about)));
     if way == Way::Directories {
         let of_directory = |(path, directory): &(std::path::PathBuf, File)| {
             let about = directory.metadata().ok()?;
-            owners.doubt_of(&Subject::Directory(path), &about, directory)
+            owners.doubt_of(&JudgedPath::Directory(path), &about, directory)
         };
         doubt = doubt.or_else(|| walked.directories.iter().rev().find_map(of_directory));
     }
-    Ok(Opened { file, about, doubt })
+    Ok(OpenedFile { file, about, doubt })
 }
 
 /// Returns why the content of the directory at `path` cannot be trusted; `None` if it can.
 pub fn doubt_of_directory(path: &Path) -> io::Result<Option<String>> {
-    let directory = walk::open_directory(path)?;
+    let directory = path_walk::open_directory(path)?;
     let about = directory.metadata()?;
-    Ok(Owners::of_this_process().doubt_of(&Subject::Directory(path), &about, &directory))
+    Ok(Owners::of_this_process().doubt_of(&JudgedPath::Directory(path), &about, &directory))
 }
 
 /// Returns why the owner of the directory at `path` cannot be trusted; `None` if the owner can,
 /// whoever else may write there.
 pub fn doubt_of_owner(path: &Path) -> io::Result<Option<String>> {
-    let about = walk::open_directory(path)?.metadata()?;
-    Ok(Owners::of_this_process().doubt_of_owner(&Subject::Directory(path), &about))
+    let about = path_walk::open_directory(path)?.metadata()?;
+    Ok(Owners::of_this_process().doubt_of_owner(&JudgedPath::Directory(path), &about))
 }
-
-#[cfg(test)]
-mod tests;

@@ -8,32 +8,18 @@
 //! Invariant: no process of a job outlives the lease of its run, whichever of the two processes
 //! dies or hangs. (If both hang at once, the host is frozen.)
 
-mod attend;
-mod becoming;
-mod bounds;
-mod cgroup;
-pub mod clock;
-mod delegation;
-mod ended;
-pub(crate) mod excerpt;
-mod house;
-mod link;
-mod marks;
-mod outbox;
-mod program;
-mod serve;
-mod spawn;
-mod starting;
-mod supervise;
-mod tree;
-mod variables;
-mod wire;
+pub mod limits;
+mod process;
+mod protocol;
 
-pub use clock::{BootInstant, BootTimer};
-pub use delegation::{Delegation, NotDelegated};
-pub use ended::EndedMark;
-pub use excerpt::{Chunk, Output, OutputBounds, Stream};
-pub use link::{Child, Keeper, KeeperError, KeeperSettings, OutputSink};
-pub use serve::run_from_args;
-pub use variables::Variables;
-pub use wire::{End, Key, Launch, News, Order, Owner, Report, Wanting, news_frame, order_frame, read_news, read_order};
+pub use limits::boot_clock::{BootInstant, BootTimer};
+pub use limits::delegation::{Delegation, NotDelegated};
+pub use limits::excerpt::{Chunk, ExcerptStream, Output, OutputBounds};
+pub use process::end_mark::EndedMark;
+pub use process::environment_text::Variables;
+pub use protocol::keeper_link::{Child, Keeper, KeeperError, KeeperSettings, OutputSink};
+pub use protocol::keeper_process::run_from_args;
+pub use protocol::wire::{
+    KeeperNews, KeeperOrder, Key, LaunchOrder, Owner, ProcessEnd, RunReport, Wanting, news_frame, order_frame, read_news,
+    read_order,
+};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::SecretError;
 use super::small_file;
-use crate::domain::reference;
+use crate::domain::job::secret_reference;
 use crate::files::Owners;
 
 /// The directory of the credentials, with one file each. A credential's name is the name of its
@@ -33,7 +33,7 @@ impl Credentials {
     /// Reads files, so do not call it where nothing may block. The result is secret: keep it out of
     /// logs, messages and Redis.
     pub fn fill(&self, text: &str) -> Result<String, SecretError> {
-        reference::fill(text, |name| self.value(name))
+        secret_reference::fill(text, |name| self.value(name))
     }
 
     /// Returns the address of a Redis with its credentials filled in.
@@ -41,10 +41,10 @@ impl Credentials {
     /// If the text is one reference and nothing else, the credential is the whole address. In any
     /// other text a credential is a user or a password and is percent-encoded.
     pub(super) fn fill_address(&self, text: &str) -> Result<String, SecretError> {
-        if reference::is_all_of(text) {
+        if secret_reference::is_all_of(text) {
             return self.fill(text).map(|address| address.trim().to_owned());
         }
-        reference::fill(text, |name| self.value(name).map(|value| percent_encoded(&value)))
+        secret_reference::fill(text, |name| self.value(name).map(|value| percent_encoded(&value)))
     }
 
     /// Returns the value of a credential, without the line end that an editor leaves behind it.

@@ -17,8 +17,9 @@ use std::path::PathBuf;
 pub use credentials::Credentials;
 pub use redis_url::RedisUrl;
 
-use crate::domain::env_file::{self, Absence, EnvFile, LineError};
-use crate::domain::reference::ReferenceError;
+use crate::domain::job::env_file;
+use crate::domain::job::env_file::{Absence, EnvFile, LineError};
+use crate::domain::job::secret_reference::ReferenceError;
 use crate::files::Owners;
 
 /// The user the packaged daemon runs as.

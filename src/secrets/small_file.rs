@@ -6,7 +6,7 @@
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use crate::domain::env_file::LONGEST;
+use crate::domain::job::env_file::LONGEST;
 use crate::files::{self, OpenError, Owners, Way};
 
 /// The reason why a file was not read.

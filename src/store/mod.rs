@@ -5,131 +5,83 @@
 //! enum; [`StoreError`] is for unexpected failures. Every method may be repeated after an error:
 //! scripts recognise a repeated call by its token or by the state they find.
 
-mod accounts;
-mod address;
-mod audit;
-mod backfilling;
-mod behind;
-mod cancelling;
-mod checkup;
-mod claims;
-mod clock_marks;
-mod counting;
-mod deadlines;
-mod deeds;
-mod discarding;
-mod eras;
-mod error;
-mod events;
-mod failed_notices;
-mod fields;
-mod forgetting;
-mod gate_books;
-mod gate_lanes;
-mod gated;
+mod consistency;
 mod gates;
 mod history;
-mod indexes;
-mod inspecting;
-mod job_edits;
 mod jobs;
-mod kept_outputs;
-mod key_scan;
-mod keys;
-mod lanes;
-mod ledger;
-mod link;
-mod losses;
-mod mending;
-#[cfg(feature = "mutants")]
-pub mod mutants;
 mod nodes;
 mod notices;
-mod outputs;
-mod polling;
-mod preflight;
-pub mod private_server;
-mod putting_back;
-mod quarantine;
 mod queues;
-mod reboots;
-mod refusals;
-mod removing;
-mod reply;
-mod restoring;
-mod retrying;
+mod recovery;
 mod runs;
-mod scripts;
-mod sections;
-mod spreading;
-mod stats;
-mod stretches;
-mod switching;
-mod takers;
-mod uniques;
+pub mod server;
 
-pub use accounts::Standing;
-pub use address::{Address, AddressError, Eviction, Reread};
-pub use audit::{AuditNote, AuditTurn};
-pub use backfilling::{BackfillReply, PlantReply};
-pub use cancelling::{CancelOrder, CancelReply};
-pub use checkup::{Check, Level};
-pub use claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, LeaseWord};
-pub use counting::{CountMarks, Counted};
-pub use deadlines::{Deadline, DeadlineReply, WatchReply};
-pub use deeds::Deed;
-pub use discarding::Discarded;
-pub use eras::KeptEra;
-pub use error::StoreError;
-pub use events::{EventNote, NodeEvents};
-pub use failed_notices::FailedNotice;
-pub use gated::{Gated, Planned};
-pub use gates::{GroupStanding, LetIn, Opened};
-pub use history::{Ended, HistoryPage, Letters, Notices, PastAttempt, RunRecord};
-pub use indexes::{Index, IndexPage};
-pub use inspecting::JobToInspect;
-pub use job_edits::{ApplyOrder, ApplyReply, Change, Existing, UniqueOrder};
-pub use jobs::{JobRecord, JobSummary, Retry, Rev, SourceKind};
-pub use kept_outputs::OutputFacts;
-pub use keys::{DEFAULT_NAMESPACE, Keys};
-pub use ledger::{Ledger, LedgerRange};
-pub use losses::{EpochReply, JOBS_NAMED, Loss, LossKind, LossRecord, LossReport, ReportReply, begun_at, new_epoch};
-pub use mending::{JobMending, MendReply, RunMending};
-pub use nodes::{Beat, BeatReply, FULL, NameClaim, NodeFacts, NodeRecord};
-pub use notices::{About, MOST_OPEN, Notice, NoticeOrder, NoticeReply};
-pub use outputs::{KeptOutput, OutputFrames, OutputMark, OutputSoFar, Stream};
-pub use polling::{LaneAsk, LanePoll, Marks, Met, Poll, RipeEntry};
-pub use preflight::Findings;
-pub use putting_back::PutBackReply;
-pub use quarantine::{EntryKind, QuarantineEntry, Quarantined, SetAside};
-pub use queues::{QueueDepth, QueueReply, QueueSwitch, RunTimes};
-pub use reboots::RebootReply;
-pub use removing::{RemoveOrder, RemoveReply, StopRunning};
-pub use restoring::{InLedger, Known, LedgerTells, RestoreOrder, RestoreReply, ReturnReply, TakenFrom};
-pub use retrying::{Beside, RetryOrder, RetryReply};
-pub use runs::{ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor, Verdict};
-pub use sections::{DeclareReply, QueueRecord, Section, SectionText};
-pub use spreading::{SpreadOrder, SpreadReply, Window};
-pub use stats::Stats;
-pub use stretches::{CountedBy, KeptStretch, ToldAt};
-pub use switching::{PauseReply, ResumeOrder, ResumeReply};
-pub use takers::Takers;
-pub use uniques::UniqueHolder;
+pub use consistency::check_turn::{AuditNote, AuditTurn};
+pub use consistency::indexes::{IndexName, IndexPage};
+pub use consistency::inspection::JobToInspect;
+pub use consistency::quarantine::{EntryKind, QuarantineEntry, Quarantined, SetAside};
+pub use consistency::quarantine_discard::Discarded;
+pub use consistency::quarantine_return::PutBackReply;
+pub use consistency::repair_calls::{JobMending, MendReply, RunMending};
+pub use consistency::server_checkup::{CheckLevel, ServerCheck};
+pub use gates::gate_calls::{GateOpening, GroupStanding, LetIn};
+pub use gates::gated_jobs::{Gated, PlannedAtGate};
+pub use gates::lane_takers::Takers;
+pub use history::history_ledger::{Ledger, LedgerRange};
+pub use history::output_index::OutputFacts;
+pub use history::outputs::{KeptOutput, OutputFrames, OutputMark, OutputSoFar, OutputStream};
+pub use history::run_history::{Ended, HistoryPage, Letters, PastAttempt, RunNotices, RunRecord};
+pub use history::skipped_ranges::{CountedBy, KeptStretch, ToldAt};
+pub use jobs::audit_log::AuditEntry;
+pub use jobs::backfills::{BackfillReply, PlantReply};
+pub use jobs::boot_runs::RebootReply;
+pub use jobs::declared_sections::{DeclareReply, QueueRecord, Section, SectionText};
+pub use jobs::job_edits::{ApplyOrder, ApplyReply, DefinitionChange, Existing, UniqueOrder};
+pub use jobs::job_records::{JobRecord, JobSummary, RecordedRetry, Rev, SourceKind};
+pub use jobs::job_removal::{RemoveOrder, RemoveReply, StopRunning};
+pub use jobs::job_switch::{PauseReply, ResumeOrder, ResumeReply};
+pub use jobs::schedule_versions::KeptEra;
+pub use jobs::unique_keys::UniqueHolder;
+pub use nodes::node_events::{EventNote, NodeEvents};
+pub use nodes::node_records::{BeatReply, FULL, NameClaim, NodeBeat, NodeFacts, NodeRecord};
+pub use notices::failed_notices::FailedNotice;
+pub use notices::notice_records::{About, MOST_OPEN, NoticeOrder, NoticeRecord, NoticeReply};
+pub use notices::run_deadlines::{DeadlineReply, RunDeadline, WatchReply};
+pub use queues::counters::{CountMarks, CounterPair};
+pub use queues::queue_settings::{QueueDepth, QueueReply, QueueSwitch, RunTimes};
+pub use queues::stats::Stats;
+pub use recovery::data_loss::{
+    DataLoss, EpochReply, JOBS_NAMED, LossKind, LossRecord, LossReport, ReportReply, begun_at, new_epoch,
+};
+pub use recovery::restoration::{InLedger, KnownRun, LedgerTells, RestoreOrder, RestoreReply, ReturnReply, TakenFrom};
+pub use runs::catch_up_spread::{SpreadOrder, SpreadReply, SpreadWindow};
+pub use runs::claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, LeaseWord};
+pub use runs::dead_letter_retry::{Beside, RetryOrder, RetryReply};
+pub use runs::due_poll::{DataMarks, LaneAsk, LanePoll, Met, Poll, RipeEntry};
+pub use runs::placement::RunPlacement;
+pub use runs::run_cancellation::{CancelOrder, CancelReply};
+pub use runs::run_ends::{
+    ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor, Verdict,
+};
+pub use server::address::{Address, AddressError, Eviction, Reread};
+pub use server::preflight::Findings;
+pub use server::redis_keys::{DEFAULT_NAMESPACE, Keys};
+pub use server::store_error::StoreError;
 
 use std::sync::Arc;
 
-use link::Link;
+use server::redis_link::RedisLink;
 
-use crate::domain::time::UnixMillis;
+use crate::domain::time::unix_millis::UnixMillis;
 
 /// A connection to one namespace in one Redis. Clones share its connections.
 #[derive(Clone)]
 pub struct Store {
     keys: Keys,
-    link: Link,
+    link: RedisLink,
     /// The connection for lease renewals. It is separate so that renewals never queue behind
     /// claims.
-    renewals: Link,
+    renewals: RedisLink,
     /// The fixed time that scripts use; None means Redis' own time.
     fixed_now: Option<UnixMillis>,
     /// The author of changes, such as `user@host`; empty if unknown.
@@ -140,7 +92,13 @@ impl Store {
     /// Creates a store for the namespace of `keys` at `address`. It connects at the first call.
     /// Fails if the address cannot be used at all.
     pub fn new(address: &Address, keys: Keys) -> Result<Self, StoreError> {
-        Ok(Self { keys, link: Link::new(address)?, renewals: Link::for_one_call(address)?, fixed_now: None, by: Arc::from("") })
+        Ok(Self {
+            keys,
+            link: RedisLink::new(address)?,
+            renewals: RedisLink::for_one_call(address)?,
+            fixed_now: None,
+            by: Arc::from(""),
+        })
     }
 
     /// Returns a store whose scripts all see the fixed time `now`. Tests control time with it.
@@ -187,7 +145,7 @@ impl Store {
         pipeline.cmd("TIME");
         let answer = self.link.query(&mut pipeline).await?;
         let parts: Option<Vec<i64>> = match answer.first() {
-            Some(redis::Value::Array(parts)) => parts.iter().map(reply::number_of).collect(),
+            Some(redis::Value::Array(parts)) => parts.iter().map(server::reply::number_of).collect(),
             _ => None,
         };
         let millis = match parts.as_deref() {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::evidence::{Attempt, Micros, Reach, RunName};
-use crate::jobs::VERSION;
+use crate::world::jobs::VERSION;
 
 /// Returns the attempts in `text`, in the order they began. Fails with the first unreadable line.
 pub(crate) fn read(text: &str) -> Result<Vec<Attempt>, String> {

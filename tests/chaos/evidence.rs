@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::jobs::Job;
-use crate::schedule::When;
+use crate::world::jobs::Job;
+use crate::world::schedule::When;
 
 /// Microseconds since 1970, or a duration in microseconds.
 pub(crate) type Micros = i64;

@@ -20,34 +20,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
-mod adding;
 mod checker;
 mod effects;
 mod evidence;
 mod faults;
-mod grounds;
-mod hands;
-mod http_store;
-mod jobs;
-mod keys;
 mod metronome;
-mod mutants;
-mod plan;
-mod play;
+pub(crate) mod proof;
 mod proxy;
-mod readding;
-mod redis_clock;
-mod report;
-mod schedule;
 mod settle;
-mod sharing;
-mod small;
-mod soak;
 mod stage;
 #[allow(dead_code, reason = "the tests' support, of which this needs a part")]
 #[path = "../suite/support/mod.rs"]
 mod support;
-mod trial;
+pub(crate) mod world;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -101,7 +86,7 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    println!("checker: {} histories judged as they must be", checker::self_test::run());
+    println!("checker: {} histories judged as they must be", checker::proof::self_test::run());
     if args.self_test {
         return ExitCode::SUCCESS;
     }
@@ -116,34 +101,34 @@ fn main() -> ExitCode {
             );
             return ExitCode::from(2);
         }
-        return end(mutants::run(args.mutant.as_deref(), &interrupted), "mutants");
+        return end(proof::mutants::run(args.mutant.as_deref(), &interrupted), "mutants");
     }
     let seed = args.seed.unwrap_or_else(|| evidence::now().unsigned_abs());
     if args.redis_clock {
-        let length = Duration::from_secs(args.seconds).saturating_sub(plan::SETTLING);
-        return end(redis_clock::run(seed, length, interrupted), &format!("seed={seed}"));
+        let length = Duration::from_secs(args.seconds).saturating_sub(world::plan::SETTLING);
+        return end(proof::redis_clock::run(seed, length, interrupted), &format!("seed={seed}"));
     }
     let Args { faults, jobs, .. } = args;
-    let trial = trial::Trial {
+    let trial = proof::trial::Trial {
         seed,
         nodes: usize::try_from(args.nodes).unwrap(),
-        length: Duration::from_secs(args.seconds).saturating_sub(plan::SETTLING),
+        length: Duration::from_secs(args.seconds).saturating_sub(world::plan::SETTLING),
         faults,
         jobs,
         keep: args.verbose,
-        mode: if args.soak { trial::Mode::Soak } else { trial::Mode::Chaos },
+        mode: if args.soak { proof::trial::Mode::Soak } else { proof::trial::Mode::Chaos },
     };
     end(trial.run(interrupted), &format!("seed={seed}"))
 }
 
-fn end(played: Result<ExitCode, trial::Failure>, what: &str) -> ExitCode {
+fn end(played: Result<ExitCode, proof::trial::Failure>, what: &str) -> ExitCode {
     match played {
         Ok(end) => end,
-        Err(trial::Failure::Interrupted) => {
+        Err(proof::trial::Failure::Interrupted) => {
             eprintln!("chaos: interrupted, {what}");
             ExitCode::from(130)
         }
-        Err(trial::Failure::Test(why)) => {
+        Err(proof::trial::Failure::Test(why)) => {
             println!("chaos: FAIL {what} the test itself: {why}");
             ExitCode::FAILURE
         }

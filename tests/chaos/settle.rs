@@ -8,10 +8,11 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::evidence::{Micros, Recorded, RunName, now};
-use crate::jobs::head;
-use crate::keys;
-use crate::soak::{self, Usage};
+use crate::proof::soak;
+use crate::proof::soak::Usage;
 use crate::stage::{Interrupted, Stage, schedctl};
+use crate::world::jobs::head;
+use crate::world::keys;
 
 /// The longest time that owed runs may take once nothing is wrong any more.
 pub(crate) const OWED: Duration = Duration::from_secs(60);

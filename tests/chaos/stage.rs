@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::evidence::{Micros, now};
-use crate::grounds::{Footing, Grounds};
 use crate::proxy::Proxy;
 use crate::support::daemon::Schedd;
 use crate::support::redis::TestRedis;
+use crate::world::grounds::{Footing, Grounds};
 
 /// The error after Ctrl-C: whoever waits gives up.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use schedd::store::{ApplyOrder, Change, Existing, SourceKind, Store, Successor};
+use schedd::store::{ApplyOrder, DefinitionChange, Existing, SourceKind, Store, Successor};
 
 use super::info;
 use super::support::eye::Eye;
@@ -59,8 +59,9 @@ fn fill(redis: &TestRedis, state: impl Fn(i64) -> &'static str) {
 }
 
 async fn define(store: &Store) {
-    let name: schedd::domain::ids::JobName = "nightly-report".parse().unwrap();
-    let planted = Some(Successor::on_time(&name, schedd::domain::time::UnixMillis::new(FIRST + RUNS * 2_000).unwrap()));
+    let name: schedd::domain::name::names::JobName = "nightly-report".parse().unwrap();
+    let planted =
+        Some(Successor::on_time(&name, schedd::domain::time::unix_millis::UnixMillis::new(FIRST + RUNS * 2_000).unwrap()));
     let order = ApplyOrder {
         name,
         definition: "{}".to_owned(),
@@ -70,15 +71,15 @@ async fn define(store: &Store) {
         source: "figures".to_owned(),
         token: "t".to_owned(),
         tz: "UTC".to_owned(),
-        lane: schedd::domain::lane::Lane::default_lane(),
+        lane: schedd::domain::queue::lane::Lane::default_lane(),
         tells: String::new(),
         not_while: std::collections::BTreeSet::new(),
         delay: None,
         max_runs: None,
         is_once: false,
-        change: Change::Schedule,
+        change: DefinitionChange::Schedule,
         planted,
-        anchor: schedd::domain::time::UnixMillis::EPOCH,
+        anchor: schedd::domain::time::unix_millis::UnixMillis::EPOCH,
         existing: Existing::Edit,
         planned: None,
         passed: None,
@@ -130,7 +131,7 @@ pub(super) fn bounds() {
         let () = redis::cmd("SLOWLOG").arg("RESET").query(&mut connection).unwrap();
         let job = "nightly-report".parse().unwrap();
         let started = Instant::now();
-        let zero = schedd::domain::time::UnixMillis::EPOCH;
+        let zero = schedd::domain::time::unix_millis::UnixMillis::EPOCH;
         // On a busy machine an answer may come late; a step repeated does what is left.
         while eye.ask(eye.store().forget_runs(Some(&job), zero, 1_000)).map_or_else(|error| error.is_passing(), |left| left > 0) {
         }

@@ -4,12 +4,12 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use schedd::domain::gate::{Gate, PerKey};
-use schedd::domain::ids::QueueName;
-use schedd::domain::job::Overlap;
-use schedd::domain::lane::Lane;
-use schedd::domain::queue::QueueSettings;
-use schedd::domain::rate::Rate;
+use schedd::domain::job::job_spec::Overlap;
+use schedd::domain::name::names::QueueName;
+use schedd::domain::queue::gate::{Gate, PerKey};
+use schedd::domain::queue::lane::Lane;
+use schedd::domain::queue::queue_rules::QueueSettings;
+use schedd::domain::queue::rate::Rate;
 use schedd::store::{Blocking, ClaimOrder, ClaimReply, Claimant, JobRecord, Section, SectionText, Successor};
 use serde_json::json;
 

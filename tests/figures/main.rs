@@ -19,8 +19,8 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use schedd::domain::gate::Gate;
-use schedd::domain::lane::Lane;
+use schedd::domain::queue::gate::Gate;
+use schedd::domain::queue::lane::Lane;
 use schedd::store::RunRecord;
 use serde_json::json;
 use support::daemon::Schedd;

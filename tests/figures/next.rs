@@ -5,10 +5,10 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use schedd::domain::clock_changes::ClockChanges;
-use schedd::domain::schedule::{Schedule, Timetable};
-use schedd::domain::time::UnixMillis;
-use schedd::domain::zone::Zone;
+use schedd::domain::schedule::clock_changes::ClockChanges;
+use schedd::domain::schedule::schedule_form::{Schedule, Timetable};
+use schedd::domain::time::unix_millis::UnixMillis;
+use schedd::domain::time::zone::Zone;
 
 const FORMS: [&str; 12] = [
     "* * * * *",

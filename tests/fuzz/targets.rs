@@ -14,25 +14,26 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use schedd::config::{compile_text, from_surface, job_from_json, read_ics, to_surface};
-use schedd::domain::clock_changes::ClockChanges;
-use schedd::domain::clock_notes::clock_notes;
-use schedd::domain::days::{DayItem, Days};
-use schedd::domain::describe::{Of, in_words};
-use schedd::domain::duration::{format_duration, parse_duration};
-use schedd::domain::env_file;
-use schedd::domain::gate::SharedKey;
-use schedd::domain::human_time::{parse_fixed, parse_instant};
-use schedd::domain::ids::{IdError, JobName, NodeName, QueueName, RunId};
-use schedd::domain::job::JobSpec;
-use schedd::domain::lane::Lane;
-use schedd::domain::rate::Rate;
-use schedd::domain::reference::{self, ReferenceError};
-use schedd::domain::schedule::{CalendarExpr, Recurrence, Schedule, Timetable};
-use schedd::domain::shape::Shape;
-use schedd::domain::size::parse_size;
-use schedd::domain::time::UnixMillis;
-use schedd::domain::unique::UniqueKey;
-use schedd::domain::zone::{Zone, ZoneName};
+use schedd::domain::job::env_file;
+use schedd::domain::job::job_spec::JobSpec;
+use schedd::domain::job::secret_reference;
+use schedd::domain::job::secret_reference::ReferenceError;
+use schedd::domain::job::unique_rule::UniqueKey;
+use schedd::domain::name::byte_size::parse_size;
+use schedd::domain::name::names::{IdError, JobName, NodeName, QueueName, RunId};
+use schedd::domain::queue::gate::SharedKey;
+use schedd::domain::queue::lane::Lane;
+use schedd::domain::queue::rate::Rate;
+use schedd::domain::schedule::clock_changes::ClockChanges;
+use schedd::domain::schedule::clock_notes::clock_notes;
+use schedd::domain::schedule::day_sets::{DayItem, DaySet};
+use schedd::domain::schedule::describe::{PhraseOf, in_words};
+use schedd::domain::schedule::schedule_form::{CalendarExpr, Recurrence, Schedule, Timetable};
+use schedd::domain::schedule::schedule_modifiers::Shape;
+use schedd::domain::time::duration::{format_duration, parse_duration};
+use schedd::domain::time::human_time::{parse_fixed, parse_instant};
+use schedd::domain::time::unix_millis::UnixMillis;
+use schedd::domain::time::zone::{Zone, ZoneName};
 use schedd::executor::wait_asked;
 use schedd::keeper::{news_frame, order_frame, read_news, read_order};
 use schedd::store::Address;
@@ -155,7 +156,7 @@ fn steps_forward(text: &str, schedule: &Schedule) {
             let _ = clock_notes(&table, at, next, &zone);
             at = next;
         }
-        let _ = (in_words(schedule, Of { zone: &zone, job: None, anchor: None }), schedule.text_with_zone(&zone));
+        let _ = (in_words(schedule, PhraseOf { zone: &zone, job: None, anchor: None }), schedule.text_with_zone(&zone));
     }
 }
 
@@ -261,9 +262,9 @@ fn days(text: &str) {
             Err(error) => is_clear(&error),
         }
     }
-    let set = Days::of(items);
+    let set = DaySet::of(items);
     let again: Result<Vec<DayItem>, _> = set.texts().iter().map(|text| text.parse()).collect();
-    assert_eq!(again.map(Days::of).as_ref(), Ok(&set));
+    assert_eq!(again.map(DaySet::of).as_ref(), Ok(&set));
     let Some(schedule) = any_schedule(cron) else { return };
     let only_on = Shape { only_on: Some(set.clone()).filter(|days| !days.is_empty()), ..Shape::default() };
     for shape in [Shape { exclude: set, ..Shape::default() }, only_on] {
@@ -289,11 +290,11 @@ fn any_schedule(text: &str) -> Option<Schedule> {
 }
 
 fn ics(text: &str) {
-    match timed(text, by_length(text), || read_ics(text, &berlin(), Days::MOST)) {
+    match timed(text, by_length(text), || read_ics(text, &berlin(), DaySet::MOST)) {
         Ok(items) => {
-            let set = Days::of(items);
+            let set = DaySet::of(items);
             let again: Result<Vec<DayItem>, _> = set.texts().iter().map(|text| text.parse()).collect();
-            assert_eq!(again.map(Days::of).as_ref(), Ok(&set));
+            assert_eq!(again.map(DaySet::of).as_ref(), Ok(&set));
         }
         Err(error) => {
             is_clear(&error.problem);
@@ -441,9 +442,9 @@ fn env_file(text: &str) {
 }
 
 fn reference(text: &str) {
-    let filled = timed(text, by_length(text), || reference::fill::<ReferenceError>(text, |name| Ok(format!("<{name}>"))));
-    match reference::check(text) {
-        Ok(()) => assert_eq!(filled.is_ok_and(|filled| filled != text), reference::is_in(text)),
+    let filled = timed(text, by_length(text), || secret_reference::fill::<ReferenceError>(text, |name| Ok(format!("<{name}>"))));
+    match secret_reference::check(text) {
+        Ok(()) => assert_eq!(filled.is_ok_and(|filled| filled != text), secret_reference::is_in(text)),
         Err(error) => {
             is_clear(&error);
             points_into(text, error.offset());

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use schedd::config::{compile_text, job_from_json};
-use schedd::domain::zone::Zone;
+use schedd::domain::time::zone::Zone;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const README_LINES: usize = 200;
@@ -225,7 +225,7 @@ fn every_verb_of_schedctl_in_the_docs_exists() {
 
 #[test]
 fn every_key_of_a_jobs_file_is_in_the_docs() {
-    let code = fs::read_to_string(Path::new(ROOT).join("src/config/keys.rs")).unwrap();
+    let code = fs::read_to_string(Path::new(ROOT).join("src/config/syntax/known_keys.rs")).unwrap();
     let docs: String = pages().into_iter().map(|page| page.text).collect();
     let mut count = 0;
     for list in
@@ -246,7 +246,7 @@ fn every_key_of_a_jobs_file_is_in_the_docs() {
 
 #[test]
 fn every_key_in_redis_is_in_the_docs() {
-    let code = fs::read_to_string(Path::new(ROOT).join("src/store/keys.rs")).unwrap();
+    let code = fs::read_to_string(Path::new(ROOT).join("src/store/server/redis_keys.rs")).unwrap();
     let (code, _tests) = code.split_once("#[cfg(test)]").unwrap();
     let layout = page(Path::new(ROOT).join("docs/redis-layout.md")).text;
     let (_, shared) = code.split_once("    shared_keys! {\n").unwrap();

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use schedd::domain::job::{Action, HttpRequest};
-use schedd::domain::run::{Ending, Outcome};
-use schedd::domain::secret_headers::SECRET_HEADERS;
-use schedd::domain::webhook::SigningSecret;
-use schedd::executor::{Attempt, StopReason, Stream};
+use schedd::domain::job::job_spec::{Action, HttpRequest};
+use schedd::domain::job::secret_headers::SECRET_HEADERS;
+use schedd::domain::job::webhook::SigningSecret;
+use schedd::domain::run::run_state::{AttemptOutcome, Ending};
+use schedd::executor::{Attempt, ExcerptStream, StopReason};
 use schedd::keeper::BootInstant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::support::attempt::{Bench, attempt};
-use crate::support::http_sink::{Answer, HttpSink};
+use crate::support::host::http_sink::{Answer, HttpSink};
 use crate::support::wait::eventually;
 
 fn request(method: &str, url: String) -> HttpRequest {
@@ -38,7 +38,7 @@ async fn a_request_carries_the_jobs_fields_and_the_facts_of_its_run() {
     job.headers = own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let attempt = of(job);
     let (outcome, _) = bench.run(&attempt).await;
-    assert_eq!(outcome, Outcome { http_status: Some(204), ..Outcome::bare(Ending::Succeeded) });
+    assert_eq!(outcome, AttemptOutcome { http_status: Some(204), ..AttemptOutcome::bare(Ending::Succeeded) });
     let requests = sink.requests();
     let [sent] = &requests[..] else { panic!("{requests:?}") };
     assert_eq!((sent.method.as_str(), sent.target.as_str(), sent.body.as_str()), ("POST", "/ping?a=1", r#"{"a": 1}"#));
@@ -77,8 +77,8 @@ async fn a_status_that_is_not_wanted_fails_and_says_which_was() {
     let bench = Bench::start().await;
     let sink = HttpSink::start([Answer::status(500).body("sorry"), Answer::status(200), Answer::status(404)]).await;
     let (outcome, output) = bench.run(&of(request("GET", sink.url("/")))).await;
-    assert_eq!(outcome, Outcome { http_status: Some(500), ..Outcome::failed("status 500, wanted 2xx") });
-    assert_eq!(output.snapshot().stream(Stream::Stdout), b"sorry");
+    assert_eq!(outcome, AttemptOutcome { http_status: Some(500), ..AttemptOutcome::failed("status 500, wanted 2xx") });
+    assert_eq!(output.snapshot().stream(ExcerptStream::Stdout), b"sorry");
     let mut job = request("GET", sink.url("/"));
     job.expect = vec![204, 404];
     let (outcome, _) = bench.run(&of(job.clone())).await;
@@ -105,7 +105,7 @@ async fn redirects_are_followed_as_far_as_the_job_says_and_secrets_stay_at_home(
     job.redirects = 2;
     let (outcome, output) = bench.run(&of(job)).await;
     assert_eq!((outcome.ending, outcome.http_status), (Ending::Succeeded, Some(200)));
-    assert_eq!(output.snapshot().stream(Stream::Stdout), b"there");
+    assert_eq!(output.snapshot().stream(ExcerptStream::Stdout), b"there");
     let next = &sink.requests()[2];
     assert_eq!((next.method.as_str(), next.target.as_str(), next.body.as_str()), ("POST", "/next", "text"));
     assert_eq!(next.header("authorization"), Some("Bearer secret"));
@@ -162,7 +162,7 @@ async fn a_redirect_that_leads_to_no_answer_is_none() {
     let mut job = request("GET", sink.url("/"));
     job.redirects = 1;
     let (outcome, _) = bench.run(&of(job)).await;
-    assert_eq!(outcome, Outcome::failed("cannot connect: connection refused"));
+    assert_eq!(outcome, AttemptOutcome::failed("cannot connect: connection refused"));
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn a_long_body_is_cut_and_counted_and_an_endless_one_is_not_read_to_its_en
     let (outcome, output) = bench.run(&of(request("GET", sink.url("/")))).await;
     assert_eq!(outcome.ending, Ending::Succeeded);
     let kept = output.snapshot();
-    assert_eq!((kept.stream(Stream::Stdout).len(), kept.dropped_bytes), (65_536, 100_000 - 65_536));
+    assert_eq!((kept.stream(ExcerptStream::Stdout).len(), kept.dropped_bytes), (65_536, 100_000 - 65_536));
     let (outcome, output) = bench.run(&of(request("GET", sink.url("/")))).await;
     assert_eq!(outcome.ending, Ending::Succeeded);
     assert!(output.snapshot().dropped_bytes >= (1 << 20) - 65_536);
@@ -218,7 +218,7 @@ async fn a_stop_or_a_passed_lease_ends_the_request() {
     let running = bench.begin(&of(request("GET", sink.url("/"))));
     eventually("the request is sent", || (sink.requests().len() == 1).then_some(())).await;
     running.stop.send_replace(Some(StopReason::Cancelled));
-    assert_eq!(running.task.await.unwrap(), Outcome::bare(Ending::Stopped));
+    assert_eq!(running.task.await.unwrap(), AttemptOutcome::bare(Ending::Stopped));
     let running = bench.begin(&of(request("GET", sink.url("/"))));
     eventually("the request is sent", || (sink.requests().len() == 2).then_some(())).await;
     running.deadline.send_replace(BootInstant::now());
@@ -243,7 +243,7 @@ async fn errors_are_words_without_the_secrets_of_the_url() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let (outcome, _) = bench.run(&of(request("GET", format!("http://{address}/?token=secret")))).await;
-    assert_eq!(outcome, Outcome::failed("cannot connect: connection refused"));
+    assert_eq!(outcome, AttemptOutcome::failed("cannot connect: connection refused"));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/?token=secret", listener.local_addr().unwrap());
     tokio::spawn(async move {

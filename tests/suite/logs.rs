@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
-use crate::support::program::write_program;
+use crate::support::host::program::write_program;
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 

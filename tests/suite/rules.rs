@@ -1,10 +1,11 @@
 //! Rules of the house that a machine can hold: imports only go down, and what the crate's front page says is there.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, each with those it may import from beside itself.
-const MAY_IMPORT: [(&str, &[&str]); 10] = [
+const MAY_IMPORT: [(&str, &[&str]); 11] = [
     ("domain", &[]),
     ("files", &[]),
     ("config", &["domain", "files"]),
@@ -12,9 +13,10 @@ const MAY_IMPORT: [(&str, &[&str]); 10] = [
     ("secrets", &["domain", "files"]),
     ("executor", &["domain", "keeper", "secrets"]),
     ("store", &["domain", "files"]),
+    ("private_redis", &["domain", "files"]),
     ("engine", &["domain", "config", "keeper", "secrets", "executor", "store"]),
-    ("daemon", &["domain", "files", "config", "keeper", "secrets", "executor", "store", "engine"]),
-    ("cli", &["domain", "config", "secrets", "store", "engine"]),
+    ("daemon", &["domain", "files", "config", "keeper", "secrets", "executor", "store", "private_redis", "engine"]),
+    ("cli", &["domain", "config", "secrets", "store", "private_redis", "engine"]),
 ];
 
 fn source() -> PathBuf {
@@ -56,12 +58,12 @@ fn only_the_store_speaks_redis_and_only_the_keeper_spawns() {
     for file in files_below(&source()) {
         let text = fs::read_to_string(&file).unwrap();
         let is_below = |folder: &str| file.starts_with(source().join(folder));
-        assert!(is_below("store") || !text.contains("redis::"), "{} speaks Redis", file.display());
+        assert!(is_below("store") || is_below("private_redis") || !text.contains("redis::"), "{} speaks Redis", file.display());
         let spawns = text.contains("process::Command") || text.contains("Command::new(");
         assert!(
             !spawns
                 || is_below("keeper")
-                || is_below("store/private_server")
+                || is_below("private_redis")
                 || is_below("cli")
                 // Starts none: it is the same process.
                 || is_below("daemon/concealing.rs"),
@@ -108,12 +110,98 @@ fn what_decides_never_asks_a_node_for_the_time_of_day() {
     for folder in ["domain", "engine", "executor", "keeper", "store"] {
         for file in files_below(&source().join(folder)) {
             // Breaks this very rule, in builds for tests only.
-            if file.ends_with("store/mutants.rs") {
+            if file.ends_with("store/server/mutants.rs") {
                 continue;
             }
             let text = fs::read_to_string(&file).unwrap();
             for clock in ["SystemTime", "Timestamp::now", "Zoned::now", "Utc::now", "Local::now"] {
                 assert!(!text.contains(clock), "{} asks {clock}", file.display());
+            }
+        }
+    }
+}
+
+/// The most Rust files in one folder.
+const MOST_FILES: usize = 15;
+
+#[test]
+fn no_folder_holds_more_files_than_a_reader_can_survey() {
+    for root in ["src", "tests"] {
+        let files = files_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join(root));
+        let mut count: BTreeMap<&Path, usize> = BTreeMap::new();
+        for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs")) {
+            *count.entry(file.parent().unwrap()).or_default() += 1;
+        }
+        let full: Vec<_> = count.into_iter().filter(|(_, count)| *count > MOST_FILES).collect();
+        assert!(full.is_empty(), "{full:?}, wanted at most {MOST_FILES} files each");
+    }
+}
+
+#[test]
+fn no_two_source_files_have_one_name() {
+    let mut places: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for file in files_below(&source()) {
+        let is_source = file.extension().is_some_and(|extension| extension == "rs");
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        if is_source && name != "mod.rs" {
+            let other = places.insert(name, file.clone());
+            assert!(other.is_none(), "{} and {}", file.display(), other.unwrap_or_default().display());
+        }
+    }
+}
+
+/// The names of the types that a text defines for others to use.
+fn public_types(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("pub"));
+    let types = lines.filter_map(|line| {
+        let line = if line.starts_with('(') { line.split_once(") ")?.1 } else { line.trim_start() };
+        ["struct ", "enum ", "trait ", "type ", "union "].iter().find_map(|word| line.strip_prefix(word))
+    });
+    types.map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default())
+}
+
+#[test]
+fn no_two_public_types_have_one_name() {
+    let mut places: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for file in files_below(&source()) {
+        for name in public_types(&fs::read_to_string(&file).unwrap()) {
+            let other = places.insert(name.to_owned(), file.clone());
+            assert!(other.is_none(), "{name}: {} and {}", file.display(), other.unwrap_or_default().display());
+        }
+    }
+}
+
+#[test]
+fn no_doc_comment_begins_with_a_word_that_says_nothing() {
+    const AVOIDED: [&str; 4] = ["What ", "Whether ", "Of ", "How "];
+    for file in files_below(&source()) {
+        let text = fs::read_to_string(&file).unwrap();
+        let mut before = "";
+        for line in text.lines().map(str::trim_start) {
+            let is_first = line.starts_with("/// ") && !before.starts_with("///");
+            let says = line.trim_start_matches("/// ");
+            let is_avoided = is_first && AVOIDED.iter().any(|word| says.starts_with(word));
+            assert!(!is_avoided, "{}: {line}", file.display());
+            before = line;
+        }
+    }
+}
+
+#[test]
+fn no_test_has_a_name_longer_than_its_subject_needs() {
+    const MOST: usize = 80;
+    for root in ["src", "tests"] {
+        for file in files_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join(root)) {
+            let Ok(text) = fs::read_to_string(&file) else { continue };
+            let mut is_test = false;
+            for line in text.lines().map(str::trim) {
+                if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+                    is_test = true;
+                } else if is_test && let Some(rest) = line.strip_prefix("async fn ").or_else(|| line.strip_prefix("fn ")) {
+                    let name = rest.split('(').next().unwrap_or_default();
+                    assert!(name.len() <= MOST, "{}: {name} has {} characters", file.display(), name.len());
+                    is_test = false;
+                }
             }
         }
     }

@@ -12,8 +12,8 @@ use tempfile::TempDir;
 
 use crate::support::daemon::{Schedd, ScheddBuilder};
 use crate::support::eye::Eye;
-use crate::support::notified::Notified;
-use crate::support::program::write_program;
+use crate::support::host::notified::Notified;
+use crate::support::host::program::write_program;
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use schedd::domain::schedule::{CalendarExpr, Recurrence, Schedule, Timetable};
-use schedd::domain::time::UnixMillis;
-use schedd::domain::zone::Zone;
+use schedd::domain::schedule::schedule_form::{CalendarExpr, Recurrence, Schedule, Timetable};
+use schedd::domain::time::unix_millis::UnixMillis;
+use schedd::domain::time::zone::Zone;
 
 /// Thu 2026-01-01 00:00:00 UTC.
 const BEGIN: i64 = 1_767_225_600;

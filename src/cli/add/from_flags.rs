@@ -7,32 +7,37 @@ use std::io::Read as _;
 
 use serde_json::{Map, Value, json};
 
-use super::flags::AddArgs;
-use super::instant::Bounds;
-use crate::cli::failure::Failure;
+use super::add_flags::AddArgs;
+use super::instant::AddBounds;
+use crate::cli::failure::CliFailure;
 use crate::config::{self, MAX_JSON_BYTES, NamedJob, Problem};
-use crate::domain::human_time::Instant;
-use crate::domain::time::UnixMillis;
-use crate::domain::zone::Zone;
+use crate::domain::time::human_time::Instant;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
 
 /// Returns the job that the flags describe. `at` has the instants of `--at`. All problems are
 /// reported in one line.
-pub(super) fn job_of_flags(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds, host_zone: &Zone) -> Result<NamedJob, Failure> {
+pub(super) fn job_of_flags(
+    args: &AddArgs,
+    at: &[UnixMillis],
+    bounds: &AddBounds,
+    host_zone: &Zone,
+) -> Result<NamedJob, CliFailure> {
     refuse_flags_alone(args)?;
     let value = keys_of(args, at, bounds)?;
     config::job_from_value(&value, host_zone).map_err(|problems| {
         let line = problems.iter().map(|problem| told(args, problem)).collect::<Vec<_>>().join("; ");
         // The caret marks the first problem that has a position.
         match problems.into_iter().find_map(|problem| problem.within) {
-            Some((text, offset)) => Failure::Pointed { line, text, offset },
-            None => Failure::Invalid(line),
+            Some((text, offset)) => CliFailure::Pointed { line, text, offset },
+            None => CliFailure::Invalid(line),
         }
     })
 }
 
 /// Refuses flags whose required flag is missing. clap does not require a flag that another given
 /// flag excludes.
-fn refuse_flags_alone(args: &AddArgs) -> Result<(), Failure> {
+fn refuse_flags_alone(args: &AddArgs) -> Result<(), CliFailure> {
     let (has_request, has_time) = (args.http.is_some(), !args.at.is_empty());
     let given = [
         ("--method", args.method.is_some(), has_request, "--http URL"),
@@ -43,12 +48,12 @@ fn refuse_flags_alone(args: &AddArgs) -> Result<(), Failure> {
         ("--allow-past", args.allow_past, has_time, "--at TIME"),
     ];
     match given.into_iter().find(|(_, is_given, has_other, _)| *is_given && !has_other) {
-        Some((flag, _, _, other)) => Err(Failure::Invalid(format!("{flag} requires {other}"))),
+        Some((flag, _, _, other)) => Err(CliFailure::Invalid(format!("{flag} requires {other}"))),
         None => Ok(()),
     }
 }
 
-fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds) -> Result<Value, Failure> {
+fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &AddBounds) -> Result<Value, CliFailure> {
     let mut keys = Map::new();
     let mut put = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -179,7 +184,7 @@ fn done_check_of(args: &AddArgs, line: &str) -> Value {
 
 /// Returns an HTTP notice for a URL and a shell notice for any other text. A text that is almost a
 /// URL is refused.
-fn notice_of(key: &str, text: &str) -> Result<Value, Failure> {
+fn notice_of(key: &str, text: &str) -> Result<Value, CliFailure> {
     let is_url = ["http://", "https://"]
         .iter()
         .any(|scheme| text.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme)));
@@ -188,7 +193,7 @@ fn notice_of(key: &str, text: &str) -> Result<Value, Failure> {
     }
     if is_almost_url(text) {
         let flag = key.replace('_', "-");
-        return Err(Failure::Invalid(format!(
+        return Err(CliFailure::Invalid(format!(
             "--{flag}: found {text:?}, which looks like a URL, wanted http:// or https:// before it; of a program wanted ./ or / before its path"
         )));
     }
@@ -233,16 +238,16 @@ fn catch_up_of(args: &AddArgs) -> Option<Value> {
     is_given.then(|| without_nulls(json!({"mode": args.catch_up, "max_age": args.max_age, "spread": args.spread})))
 }
 
-fn http_of(args: &AddArgs, url: &str) -> Result<Value, Failure> {
+fn http_of(args: &AddArgs, url: &str) -> Result<Value, CliFailure> {
     let mut headers = Map::new();
     let mut seen = BTreeSet::new();
     for header in &args.header {
         let Some((name, value)) = header.split_once(':') else {
-            return Err(Failure::Invalid(format!("--header {header:?} has no colon, wanted NAME:VALUE")));
+            return Err(CliFailure::Invalid(format!("--header {header:?} has no colon, wanted NAME:VALUE")));
         };
         let name = name.trim();
         if !seen.insert(name.to_ascii_lowercase()) {
-            return Err(Failure::Invalid(format!("--header {name} is given twice, wanted once")));
+            return Err(CliFailure::Invalid(format!("--header {name} is given twice, wanted once")));
         }
         headers.insert(name.to_owned(), value.trim_matches([' ', '\t']).into());
     }
@@ -253,9 +258,9 @@ fn http_of(args: &AddArgs, url: &str) -> Result<Value, Failure> {
 }
 
 /// Returns the text itself, or the content of the file for `@FILE`.
-fn text_of(flag: &str, text: &str) -> Result<String, Failure> {
+fn text_of(flag: &str, text: &str) -> Result<String, CliFailure> {
     let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
-    let refuse = |why: String| Failure::Invalid(format!("{flag} {text:?} {why}"));
+    let refuse = |why: String| CliFailure::Invalid(format!("{flag} {text:?} {why}"));
     let limit = u64::try_from(MAX_JSON_BYTES).unwrap_or(u64::MAX);
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
@@ -266,14 +271,14 @@ fn text_of(flag: &str, text: &str) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| refuse("is not UTF-8, wanted text".to_owned()))
 }
 
-fn env_of(pairs: &[String]) -> Result<Value, Failure> {
+fn env_of(pairs: &[String]) -> Result<Value, CliFailure> {
     let mut env = Map::new();
     for pair in pairs {
         let Some((name, value)) = pair.split_once('=') else {
-            return Err(Failure::Invalid(format!("--env {pair:?} has no =, wanted NAME=VALUE")));
+            return Err(CliFailure::Invalid(format!("--env {pair:?} has no =, wanted NAME=VALUE")));
         };
         if env.insert(name.to_owned(), value.into()).is_some() {
-            return Err(Failure::Invalid(format!("--env {name:?} is given twice, wanted once")));
+            return Err(CliFailure::Invalid(format!("--env {name:?} is given twice, wanted once")));
         }
     }
     Ok(Value::Object(env))
@@ -339,7 +344,7 @@ mod tests {
     #[test]
     fn what_only_looks_like_a_url_is_no_line_for_the_shell() {
         for text in ["htps://typo/x", "ftp://h/x", "HTTP+X://h", "hc-ping.com/uuid", "hooks.example.com:8080/a?b=c"] {
-            let Err(Failure::Invalid(why)) = notice_of("on_failure", text) else { panic!("{text}") };
+            let Err(CliFailure::Invalid(why)) = notice_of("on_failure", text) else { panic!("{text}") };
             assert!(why.starts_with(&format!("--on-failure: found {text:?}, which looks like a URL")), "{why}");
         }
         for text in [

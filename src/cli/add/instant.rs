@@ -6,21 +6,21 @@
 use jiff::tz::AmbiguousOffset;
 
 use super::AddArgs;
-use super::flags::Fold;
-use crate::cli::failure::Failure;
+use super::add_flags::FoldFlag;
+use crate::cli::failure::CliFailure;
 use crate::cli::render::{Console, Relative, rfc3339, shown, span};
 use crate::config::NamedJob;
-use crate::domain::human_time::{Instant, parse_instant};
-use crate::domain::job::JobSpec;
-use crate::domain::lateness::{Decision, Due, judge};
-use crate::domain::schedule::Timetable;
-use crate::domain::time::UnixMillis;
-use crate::domain::zone::Zone;
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::schedule::lateness::{Decision, Due, judge};
+use crate::domain::schedule::schedule_form::Timetable;
+use crate::domain::time::human_time::{Instant, parse_instant};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
 
 /// Parses each `--at` at `now` in `zone`.
-pub(super) fn instants_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<Vec<Instant>, Failure> {
+pub(super) fn instants_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<Vec<Instant>, CliFailure> {
     let read = |text: &String| {
-        let read = parse_instant(text, now, zone).map_err(|error| Failure::at_time("--at", text, &error))?;
+        let read = parse_instant(text, now, zone).map_err(|error| CliFailure::at_time("--at", text, &error))?;
         Ok(folded(read, args.fold, zone))
     };
     args.at.iter().map(read).collect()
@@ -28,23 +28,28 @@ pub(super) fn instants_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Resul
 
 /// The instants of `--anchor`, `--start` and `--end`.
 #[derive(Debug, Default)]
-pub(super) struct Bounds {
+pub(super) struct AddBounds {
     pub(super) anchor: Option<Instant>,
     pub(super) start: Option<Instant>,
     pub(super) end: Option<Instant>,
 }
 
 /// Parses the bounds of the schedule at `now` in `zone`.
-pub(super) fn bounds_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<Bounds, Failure> {
+pub(super) fn bounds_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<AddBounds, CliFailure> {
     let read = |flag: &str, text: &Option<String>| {
-        let read = text.as_ref().map(|text| parse_instant(text, now, zone).map_err(|error| Failure::at_time(flag, text, &error)));
+        let read =
+            text.as_ref().map(|text| parse_instant(text, now, zone).map_err(|error| CliFailure::at_time(flag, text, &error)));
         read.transpose()
     };
-    Ok(Bounds { anchor: read("--anchor", &args.anchor)?, start: read("--start", &args.start)?, end: read("--end", &args.end)? })
+    Ok(AddBounds {
+        anchor: read("--anchor", &args.anchor)?,
+        start: read("--start", &args.start)?,
+        end: read("--end", &args.end)?,
+    })
 }
 
 /// Prints the understood instants of the bounds.
-pub(super) fn tell_bounds(bounds: &Bounds, now: UnixMillis, zone: &Zone, console: &mut Console) {
+pub(super) fn tell_bounds(bounds: &AddBounds, now: UnixMillis, zone: &Zone, console: &mut Console) {
     for (word, bound) in [("anchor", &bounds.anchor), ("start", &bounds.start), ("end", &bounds.end)] {
         let Some(Instant { at, note }) = bound else { continue };
         console.note(&format!("{word} {} ({}), {}", rfc3339(*at, zone), zone.name(), Relative { now }.either(*at)));
@@ -64,7 +69,7 @@ pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
 
 /// Returns the instant that `fold` selects of a local time that comes twice. An instant without a
 /// note comes once, or names its offset.
-fn folded(read: Instant, fold: Option<Fold>, zone: &Zone) -> Instant {
+fn folded(read: Instant, fold: Option<FoldFlag>, zone: &Zone) -> Instant {
     let Some((first, second)) = both_comings(read.at, zone).filter(|_| read.note.is_some()) else { return read };
     let tell = |at: UnixMillis| rfc3339(at, zone);
     let (at, said) = match fold {
@@ -72,8 +77,8 @@ fn folded(read: Instant, fold: Option<Fold>, zone: &Zone) -> Instant {
         None => {
             (first, format!("the first is taken, {}; the second is {}, which --fold second takes", tell(first), tell(second)))
         }
-        Some(Fold::First) => (first, format!("the first is taken, {}", tell(first))),
-        Some(Fold::Second) => (second, format!("the second is taken, {}", tell(second))),
+        Some(FoldFlag::First) => (first, format!("the first is taken, {}", tell(first))),
+        Some(FoldFlag::Second) => (second, format!("the second is taken, {}", tell(second))),
     };
     let note = format!("it comes twice in {}: {said}", zone.name());
     Instant { at, note: Some(note) }
@@ -94,11 +99,11 @@ pub(super) fn tell_due(at: UnixMillis, now: UnixMillis, zone: &Zone, console: &m
 }
 
 /// Refuses a past instant unless `--allow-past` is given.
-pub(super) fn refuse_past(args: &AddArgs, instants: &[Instant], now: UnixMillis, zone: &Zone) -> Result<(), Failure> {
+pub(super) fn refuse_past(args: &AddArgs, instants: &[Instant], now: UnixMillis, zone: &Zone) -> Result<(), CliFailure> {
     let past = args.at.iter().zip(instants).find(|(_, instant)| instant.at < now);
     let Some((text, Instant { at, .. })) = past.filter(|_| !args.allow_past) else { return Ok(()) };
     let (ago, name) = (span(now.since(*at)), zone.name());
-    Err(Failure::Invalid(format!(
+    Err(CliFailure::Invalid(format!(
         "--at {text:?} is {ago} ago: {} in {name}; wanted a future time, or --allow-past to run it at once",
         shown(*at, zone)
     )))
@@ -115,13 +120,15 @@ pub(super) fn tell_instants(
     now: UnixMillis,
     zone: &Zone,
     console: &mut Console,
-) -> Result<Option<UnixMillis>, Failure> {
+) -> Result<Option<UnixMillis>, CliFailure> {
     let table = Timetable::shaped(job.spec.schedule.clone(), &job.spec.shape, zone.clone(), now);
     let mut owed = None;
     for (text, instant) in args.at.iter().zip(instants) {
         let at = instant.at;
         match (why_not(&job.spec, &table, at, now), at < now) {
-            (Some(why), true) => return Err(Failure::Invalid(format!("--at {text:?} is past and would not run at once: {why}"))),
+            (Some(why), true) => {
+                return Err(CliFailure::Invalid(format!("--at {text:?} is past and would not run at once: {why}")));
+            }
             (Some(why), false) => console.warn(&format!("--at {text:?} does not run: {why}")),
             (None, true) => owed = Some(at),
             (None, false) => tell_due(at, now, zone, console),
@@ -166,22 +173,22 @@ mod tests {
     #[test]
     fn of_a_time_that_comes_twice_the_one_asked_for_is_taken() {
         let berlin = Zone::load(&"Europe/Berlin".parse().unwrap()).unwrap();
-        let take = |text: &str, now: &str, fold: Option<Fold>| {
+        let take = |text: &str, now: &str, fold: Option<FoldFlag>| {
             let now = UnixMillis::from_timestamp(now.parse().unwrap()).unwrap();
             let taken = folded(parse_instant(text, now, &berlin).unwrap(), fold, &berlin);
             (taken.at.to_string(), taken.note)
         };
         let (first, second) = ("2027-10-31T00:30:00.000Z", "2027-10-31T01:30:00.000Z");
         let (before, between) = ("2027-10-01T00:00:00Z", "2027-10-31T01:00:00Z");
-        for (fold, wanted) in [(None, first), (Some(Fold::First), first), (Some(Fold::Second), second)] {
+        for (fold, wanted) in [(None, first), (Some(FoldFlag::First), first), (Some(FoldFlag::Second), second)] {
             let (at, note) = take("2027-10-31T02:30", before, fold);
             assert_eq!(at, wanted, "{fold:?}");
             assert_eq!(note.unwrap().contains("--fold second"), fold.is_none());
         }
         assert_eq!(take("02:30", between, None).0, second);
-        assert_eq!(take("02:30", between, Some(Fold::First)).0, first);
+        assert_eq!(take("02:30", between, Some(FoldFlag::First)).0, first);
         for once in ["2027-10-31T02:30:00+02:00", "2027-10-31T04:30"] {
-            assert_eq!(take(once, before, Some(Fold::Second)), take(once, before, None), "{once}");
+            assert_eq!(take(once, before, Some(FoldFlag::Second)), take(once, before, None), "{once}");
         }
     }
 }

@@ -3,40 +3,41 @@
 //! Invariant: everything that can be checked without Redis is checked before the first request. So
 //! invalid input gets the same answer whether Redis is up or not.
 
-mod doubts;
-mod flags;
+mod add_flags;
+mod add_warnings;
+mod clock_skew;
 mod from_flags;
 mod instant;
-mod lines;
-mod pools;
-mod progress;
-mod reading;
-mod skew;
-mod taken;
-mod taken_key;
+mod key_conflict;
+mod line_reader;
+mod name_conflict;
+mod progress_bar;
+mod stdin_lines;
+mod unknown_pools;
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use doubts::{Host, timeless};
-pub(super) use flags::{AddArgs, ProcessorsError};
+pub(crate) use add_flags::{AddArgs, ProcessorsError};
+use add_warnings::{Host, timeless};
 use instant::{bounds_of, instants_of};
-use pools::Pools;
-use taken_key::key_taken;
+use key_conflict::key_taken;
+use unknown_pools::Pools;
 
 use super::args::Global;
 use super::connect::connect;
-use super::failure::Failure;
+use super::failure::CliFailure;
 use super::next::zone_of;
 use super::render::{Console, rfc3339, shown, zone_of_job};
 use crate::config::NamedJob;
-use crate::domain::ids::{IdError, JobName};
-use crate::domain::schedule::Schedule;
-use crate::domain::time::UnixMillis;
-use crate::domain::unique::Second;
-use crate::domain::zone::Zone;
-use crate::engine::planting::{self, Applied, Request};
+use crate::domain::job::unique_rule::Second;
+use crate::domain::name::names::{IdError, JobName};
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+use crate::engine::planning::planting;
+use crate::engine::planning::planting::{Applied, Request};
 use crate::store::{Existing, JobRecord, Rev, SourceKind, Store};
 
 /// Random names tried before giving up. A second one is hardly ever needed.
@@ -44,20 +45,20 @@ const DRAWS: usize = 8;
 const NAME_LETTERS: usize = 10;
 
 /// Adds jobs.
-pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) -> Result<u8, Failure> {
+pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let host_zone = Zone::of_host();
     if args.stdin {
-        return lines::add_lines(global, args, host_zone, console).await;
+        return stdin_lines::add_lines(global, args, host_zone, console).await;
     }
     let zone = args.tz.as_deref().map(zone_of).transpose()?.unwrap_or_else(|| host_zone.clone());
     // This check uses the host's clock, so that input that can never be valid is refused without
     // Redis.
-    let draft: Vec<UnixMillis> = instants_of(args, skew::own_now(), &zone)?.iter().map(|instant| instant.at).collect();
-    from_flags::job_of_flags(args, &draft, &bounds_of(args, skew::own_now(), &zone)?, &host_zone)?;
+    let draft: Vec<UnixMillis> = instants_of(args, clock_skew::own_now(), &zone)?.iter().map(|instant| instant.at).collect();
+    from_flags::job_of_flags(args, &draft, &bounds_of(args, clock_skew::own_now(), &zone)?, &host_zone)?;
 
     let store = connect(global, console).await?;
     let seen = seen_of(&store, args).await?;
-    let (now, skew) = skew::ask_time(&store).await?;
+    let (now, skew) = clock_skew::ask_time(&store).await?;
     if let Some(skew) = skew.filter(|_| instant::depends_on_a_clock(args)) {
         console.warn(&skew);
     }
@@ -69,14 +70,14 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     let owed = instant::tell_instants(args, &instants, &job, now, &zone, console)?;
     instant::tell_bounds(&bounds, now, &zone, console);
     if let Some(why) = Pools::read(&store).await?.unknown_to(&job) {
-        return Err(Failure::Invalid(why));
+        return Err(CliFailure::Invalid(why));
     }
     for doubt in Host::default().lacks(&job).iter().chain(&job.warnings) {
         console.warn(&from_flags::told(args, doubt));
     }
     let others: Vec<JobName> = job.spec.not_while.iter().cloned().collect();
-    for other in doubts::strangers(&store, &others).await? {
-        console.warn(&format!("--not-while: {}", doubts::stranger_words(&other)));
+    for other in add_warnings::strangers(&store, &others).await? {
+        console.warn(&format!("--not-while: {}", add_warnings::stranger_words(&other)));
     }
     let mut added = apply(&store, args, &job, seen, &host_zone).await?;
     match owed {
@@ -116,7 +117,7 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
 }
 
 /// Returns the revision of the job to replace, read before anything is decided by its definition.
-async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<Rev>, Failure> {
+async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<Rev>, CliFailure> {
     let Some(name) = args.name.as_deref().filter(|_| args.replace).and_then(|name| name.parse().ok()) else { return Ok(None) };
     Ok(store.read_job(&name).await?.filter(JobRecord::is_live).map(|job| job.rev))
 }
@@ -125,12 +126,12 @@ async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<Rev>, Failure> 
 type Added = (JobName, &'static str, Option<UnixMillis>);
 
 /// Applies one job given by flags.
-async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, seen: Option<Rev>, host_zone: &Zone) -> Result<Added, Failure> {
+async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, seen: Option<Rev>, host_zone: &Zone) -> Result<Added, CliFailure> {
     for _ in 0..DRAWS {
         let is_drawn = job.name.is_none();
         let name = match &job.name {
             Some(name) => name.clone(),
-            None => draw_name().map_err(|error| Failure::Failed(error.to_string()))?,
+            None => draw_name().map_err(|error| CliFailure::Failed(error.to_string()))?,
         };
         let existing = if args.replace && !is_drawn { Existing::Edit } else { Existing::Refuse };
         let request = Request { seen: seen.clone(), ..request(name.clone(), job, existing) };
@@ -144,22 +145,22 @@ async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, seen: Option<Rev>,
             Applied::Taken(first) => Err(key_taken(store, &first, job).await),
             Applied::Exists | Applied::Held(_) if is_drawn => continue,
             Applied::Exists if args.if_absent => pending(store, name, "exists").await,
-            Applied::Exists | Applied::Held(_) => Err(taken::name_taken(store, &name, job).await),
-            Applied::Newer(now) => Err(Failure::Conflict(taken::changed_meanwhile(&name, &now))),
-            Applied::Past(at) => Err(Failure::Invalid(format!("job {name}: its time {at} is past"))),
-            Applied::Done(at) => Err(Failure::Conflict(taken::done_already(&name, at))),
+            Applied::Exists | Applied::Held(_) => Err(name_conflict::name_taken(store, &name, job).await),
+            Applied::Newer(now) => Err(CliFailure::Conflict(name_conflict::changed_meanwhile(&name, &now))),
+            Applied::Past(at) => Err(CliFailure::Invalid(format!("job {name}: its time {at} is past"))),
+            Applied::Done(at) => Err(CliFailure::Conflict(name_conflict::done_already(&name, at))),
         };
     }
-    Err(Failure::Conflict("no free name was found; give one by --name".to_owned()))
+    Err(CliFailure::Conflict("no free name was found; give one by --name".to_owned()))
 }
 
 /// Returns since when an existing job that was changed is paused.
-async fn paused_since(store: &Store, (name, result, _): &Added) -> Result<Option<UnixMillis>, Failure> {
+async fn paused_since(store: &Store, (name, result, _): &Added) -> Result<Option<UnixMillis>, CliFailure> {
     Ok(if *result == "updated" { store.read_job(name).await?.and_then(|job| job.paused_at) } else { None })
 }
 
 /// Returns an existing job with the due time of its planned run.
-async fn pending(store: &Store, name: JobName, result: &'static str) -> Result<Added, Failure> {
+async fn pending(store: &Store, name: JobName, result: &'static str) -> Result<Added, CliFailure> {
     let next = store.read_job(&name).await?.and_then(|job| job.pending).map(|run| run.due());
     Ok((name, result, next))
 }

@@ -4,24 +4,24 @@
 //! Invariant: nothing happens unless a run or `--dead` is given. All selected runs are read before
 //! the first is changed, so changes do not affect the selection.
 
-mod purge;
-mod retry;
+mod purge_verb;
+mod retry_verb;
 
-pub(super) use purge::{PurgeArgs, purge};
-pub(super) use retry::{RetryArgs, retry};
+pub(crate) use purge_verb::{PurgeArgs, purge};
+pub(crate) use retry_verb::{RetryArgs, retry};
 
-use super::failure::Failure;
-use super::target::no_such_run;
-use crate::domain::ids::{IdError, RunId};
-use crate::domain::time::UnixMillis;
-use crate::domain::zone::Zone;
+use super::failure::CliFailure;
+use super::jobs::target::no_such_run;
+use crate::domain::name::names::{IdError, RunId};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
 use crate::store::Store;
 
 /// The dead letters to handle.
 #[derive(Debug, clap::Args)]
 struct Chosen {
     /// Ids of runs
-    #[arg(value_name = "RUN", add = crate::cli::complete::runs(), required_unless_present = "dead", conflicts_with = "dead")]
+    #[arg(value_name = "RUN", add = super::shell::completion::runs(), required_unless_present = "dead", conflicts_with = "dead")]
     runs: Vec<String>,
     /// All dead letters that the filters select
     #[arg(long)]
@@ -33,21 +33,21 @@ struct Chosen {
 
 impl Chosen {
     /// Parses the ids of the named runs.
-    fn named(&self) -> Result<Vec<RunId>, Failure> {
-        let parsed = self.runs.iter().map(|word| word.parse().map_err(|error: IdError| Failure::Invalid(error.to_string())));
+    fn named(&self) -> Result<Vec<RunId>, CliFailure> {
+        let parsed = self.runs.iter().map(|word| word.parse().map_err(|error: IdError| CliFailure::Invalid(error.to_string())));
         parsed.collect()
     }
 }
 
 /// Returns the failure for a run that is no dead letter.
-fn not_dead(run: &RunId, state: &str, at: Option<UnixMillis>, advice: &str) -> Failure {
+fn not_dead(run: &RunId, state: &str, at: Option<UnixMillis>, advice: &str) -> CliFailure {
     let at = at.map_or_else(String::new, |at| format!(" at {}", super::render::shown(at, &Zone::of_host())));
     let state = state.replace('_', " ");
-    Failure::Conflict(format!("run {run} is no dead letter: found {state}{at}, wanted failed, timed_out or lost; {advice}"))
+    CliFailure::Conflict(format!("run {run} is no dead letter: found {state}{at}, wanted failed, timed_out or lost; {advice}"))
 }
 
 /// Fails unless the run exists and is a dead letter.
-async fn demand_dead(store: &Store, run: &RunId, advice: &str) -> Result<(), Failure> {
+async fn demand_dead(store: &Store, run: &RunId, advice: &str) -> Result<(), CliFailure> {
     match store.read_run(run).await? {
         Some(record) if record.state.is_dead() => Ok(()),
         Some(record) => Err(not_dead(run, record.state.as_str(), record.finished_at, advice)),

@@ -5,24 +5,24 @@
 //! applied, or a Redis that evicts keys or cannot write. A problem that may only occur later is a
 //! warning and does not change the exit code.
 
-mod aside;
-mod book;
-mod discard;
-mod host;
-mod notices;
+mod consistency_section;
+mod entry_discard;
+mod host_section;
+mod node_sections;
+mod notice_section;
+mod quarantine_entries;
 mod report;
-mod surroundings;
 
 use clap::Args;
 use serde_json::json;
 
 use super::args::Global;
 use super::connect::{meant, unusable};
-use super::failure::Failure;
+use super::failure::CliFailure;
 use super::render::Console;
-use crate::engine::examination;
-use crate::store::{Check, Level, StoreError};
-use report::{Report, check_json};
+use crate::engine::maintenance::full_check;
+use crate::store::{CheckLevel, ServerCheck, StoreError};
+use report::{DoctorReport, check_json};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,7 +47,7 @@ unreachable.";
 /// repair it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct DoctorArgs {
+pub(crate) struct DoctorArgs {
     /// Repair what is safe, and report what was done
     #[arg(long)]
     fix: bool,
@@ -73,7 +73,7 @@ impl DoctorArgs {
 }
 
 /// Runs all checks, or one action on the quarantine. Returns the exit code.
-pub(in crate::cli) async fn doctor(global: &Global, args: &DoctorArgs, console: &mut Console) -> Result<u8, Failure> {
+pub(crate) async fn doctor(global: &Global, args: &DoctorArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let meant = meant(global, console)?;
     let is_private = meant.is_private;
     let (store, found) = meant.try_out(global).await?;
@@ -86,65 +86,68 @@ pub(in crate::cli) async fn doctor(global: &Global, args: &DoctorArgs, console: 
         Err(error) => return Err(unusable(error, is_private)),
     }
     if let Some(name) = &args.restore {
-        return aside::restore(&store, name, console).await;
+        return quarantine_entries::restore(&store, name, console).await;
     }
     if let Some(target) = &args.set_aside {
-        return aside::set_aside(&store, target, console).await;
+        return quarantine_entries::set_aside(&store, target, console).await;
     }
     if let Some(name) = &args.discard {
-        return discard::discard(&store, name, args.yes, console).await;
+        return entry_discard::discard(&store, name, args.yes, console).await;
     }
-    let mut report = Report::default();
+    let mut report = DoctorReport::default();
     let place = if is_private { "private to a schedd of this host" } else { "shared" };
-    let mut redis =
-        vec![Check::new("address", Level::Ok, format!("{}, namespace {}, {place}", store.address(), store.namespace()))];
-    redis.extend(store.check_server().await.or_else(surroundings::spoilt)?);
-    redis.extend(surroundings::spellings(&store).await?);
-    redis.push(surroundings::losses(&store).await);
+    let mut redis = vec![ServerCheck::new(
+        "address",
+        CheckLevel::Ok,
+        format!("{}, namespace {}, {place}", store.address(), store.namespace()),
+    )];
+    redis.extend(store.check_server().await.or_else(node_sections::spoilt)?);
+    redis.extend(node_sections::spellings(&store).await?);
+    redis.push(node_sections::losses(&store).await);
     report.add("redis", redis);
     let now = store.now().await?;
     let nodes = match store.list_nodes().await {
         Ok((_, nodes)) => {
-            let mut checks = surroundings::nodes(&nodes, now);
-            checks.extend(surroundings::clock_steps(&store, now).await.or_else(surroundings::spoilt)?);
-            checks.extend(surroundings::overdue(&store, &nodes, now).await.or_else(surroundings::spoilt)?);
-            checks.extend(surroundings::unserved(&store, &nodes, now).await.or_else(surroundings::spoilt)?);
-            checks.extend(surroundings::unserved_at_gates(&store, &nodes, now).await.or_else(surroundings::spoilt)?);
+            let mut checks = node_sections::nodes(&nodes, now);
+            checks.extend(node_sections::clock_steps(&store, now).await.or_else(node_sections::spoilt)?);
+            checks.extend(node_sections::overdue(&store, &nodes, now).await.or_else(node_sections::spoilt)?);
+            checks.extend(node_sections::unserved(&store, &nodes, now).await.or_else(node_sections::spoilt)?);
+            checks.extend(node_sections::unserved_at_gates(&store, &nodes, now).await.or_else(node_sections::spoilt)?);
             report.add("nodes", checks);
             nodes
         }
         Err(error) => {
-            report.add("nodes", surroundings::spoilt(error)?);
+            report.add("nodes", node_sections::spoilt(error)?);
             Vec::new()
         }
     };
-    let exam = examination::examine(&store).await?;
+    let exam = full_check::examine(&store).await?;
     let (mended, exam) = if args.fix { exam.mend(&store).await? } else { (Vec::new(), exam) };
-    report.add("sources", surroundings::sources(&store, &nodes).await);
-    report.add("books", book::summary(&store, &exam, &nodes, now).await);
-    let (count, quarantined) = store.list_quarantine(aside::SHOWN).await.unwrap_or_default();
+    report.add("sources", node_sections::sources(&store, &nodes).await);
+    report.add("books", consistency_section::summary(&store, &exam, &nodes, now).await);
+    let (count, quarantined) = store.list_quarantine(quarantine_entries::SHOWN).await.unwrap_or_default();
     let dropped = store.read_stats().await.map_or(0, |stats| stats.totals.get("quarantine_dropped").copied().unwrap_or(0));
     let discarded = store.list_discarded().await.unwrap_or_default();
-    report.add("quarantine", aside::summary(count, dropped, &discarded));
-    report.add("notices", notices::notices(&store, now).await.or_else(surroundings::spoilt)?);
-    report.add("host", host::host(&store, &nodes, now).await);
+    report.add("quarantine", quarantine_entries::summary(count, dropped, &discarded));
+    report.add("notices", notice_section::notices(&store, now).await.or_else(node_sections::spoilt)?);
+    report.add("host", host_section::host(&store, &nodes, now).await);
     let code = u8::from(report.has_failed() || !exam.findings.is_empty() || exam.partial.is_some());
     if console.is_json() {
         let mut document = report.json();
         document["ok"] = json!(code == 0);
-        document["findings"] = exam.findings.iter().map(book::finding_json).collect();
-        document["mended"] = mended.iter().map(book::mended_json).collect();
+        document["findings"] = exam.findings.iter().map(consistency_section::finding_json).collect();
+        document["mended"] = mended.iter().map(consistency_section::mended_json).collect();
         document["quarantine"] = json!({
             "count": count,
             "dropped": dropped,
-            "entries": quarantined.iter().map(aside::entry_json).collect::<Vec<_>>(),
-            "discarded": discarded.iter().map(discard::discarded_json).collect::<Vec<_>>(),
+            "entries": quarantined.iter().map(quarantine_entries::entry_json).collect::<Vec<_>>(),
+            "discarded": discarded.iter().map(entry_discard::discarded_json).collect::<Vec<_>>(),
         });
         console.json(&document);
     } else {
         report.text(console, |group, console| match group {
-            "books" => book::text(&mended, &exam, console),
-            "quarantine" => aside::text(count, &quarantined, console),
+            "books" => consistency_section::text(&mended, &exam, console),
+            "quarantine" => quarantine_entries::text(count, &quarantined, console),
             _ => {}
         });
     }
@@ -152,11 +155,11 @@ pub(in crate::cli) async fn doctor(global: &Global, args: &DoctorArgs, console: 
 }
 
 fn unfit(address: &str, why: &str, console: &mut Console) -> u8 {
-    let check = Check::new("address", Level::Fail, format!("{address} cannot be used: {why}"));
+    let check = ServerCheck::new("address", CheckLevel::Fail, format!("{address} cannot be used: {why}"));
     if console.is_json() {
         console.json(&json!({"ok": false, "redis": [check_json(&check)]}));
     } else {
-        let mut report = Report::default();
+        let mut report = DoctorReport::default();
         report.add("redis", vec![check]);
         report.text(console, |_, _| {});
     }

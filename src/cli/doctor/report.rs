@@ -3,24 +3,24 @@
 use serde_json::{Map, Value, json};
 
 use crate::cli::render::{Colour, Console, one_line};
-use crate::store::{Check, Level};
+use crate::store::{CheckLevel, ServerCheck};
 
 /// Width of the name column.
 const WIDTH: usize = 14;
 
 /// The results of all checks, by group.
 #[derive(Debug, Default)]
-pub(super) struct Report {
-    groups: Vec<(&'static str, Vec<Check>)>,
+pub(super) struct DoctorReport {
+    groups: Vec<(&'static str, Vec<ServerCheck>)>,
 }
 
-impl Report {
-    pub(super) fn add(&mut self, group: &'static str, checks: Vec<Check>) {
+impl DoctorReport {
+    pub(super) fn add(&mut self, group: &'static str, checks: Vec<ServerCheck>) {
         self.groups.push((group, checks));
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.groups.iter().flat_map(|(_, checks)| checks).any(|check| check.level == Level::Fail)
+        self.groups.iter().flat_map(|(_, checks)| checks).any(|check| check.level == CheckLevel::Fail)
     }
 
     /// Returns an object with a field for each group, an array of its lines.
@@ -44,17 +44,17 @@ impl Report {
     }
 }
 
-pub(super) fn check_json(check: &Check) -> Value {
+pub(super) fn check_json(check: &ServerCheck) -> Value {
     json!({"name": check.name, "level": check.level.as_str(), "text": check.text})
 }
 
 /// Prints one line.
-pub(super) fn line(level: Level, name: &str, text: &str, console: &mut Console) {
+pub(super) fn line(level: CheckLevel, name: &str, text: &str, console: &mut Console) {
     let colour = match level {
-        Level::Ok => Colour::Green,
-        Level::Note => Colour::Dim,
-        Level::Warn => Colour::Yellow,
-        Level::Fail => Colour::Red,
+        CheckLevel::Ok => Colour::Green,
+        CheckLevel::Note => Colour::Dim,
+        CheckLevel::Warn => Colour::Yellow,
+        CheckLevel::Fail => Colour::Red,
     };
     let word = console.paint(&format!("{:<4}", level.as_str()), colour);
     console.line(format!("  {word}  {:<WIDTH$}  {}", one_line(name), one_line(text)).trim_end());

@@ -6,12 +6,12 @@ mod view;
 
 use super::args::Global;
 use super::connect::connect;
-use super::failure::Failure;
-use super::past::parse_past;
+use super::failure::CliFailure;
+use super::jobs::target::{Target, find_run, no_such_job};
 use super::render::{Console, rfc3339, zone_of_job};
-use super::target::{Target, find_run, no_such_job};
+use super::runs::past_time::parse_past;
 use crate::domain::explain::{Facts, Subject, judge};
-use crate::engine::explaining::{Ask, gather};
+use crate::engine::explanation::{Ask, gather};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,9 +29,9 @@ is its last coming. Without --at and --last it is the job as it is now.";
 /// Tells in plain words why a run did or did not start when it was due; also of jobs that are no longer defined.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct ExplainArgs {
+pub(crate) struct ExplainArgs {
     /// Name of a job or id of a run
-    #[arg(value_name = "JOB|RUN", add = crate::cli::complete::jobs_and_runs())]
+    #[arg(value_name = "JOB|RUN", add = super::shell::completion::jobs_and_runs())]
     target: String,
     /// The occurrence at this time
     #[arg(long, value_name = "TIME", conflicts_with = "last")]
@@ -42,11 +42,13 @@ pub(in crate::cli) struct ExplainArgs {
 }
 
 /// Explains a job, its last occurrence, the one at an instant, or a run.
-pub(super) async fn explain(global: &Global, args: &ExplainArgs, console: &mut Console) -> Result<u8, Failure> {
+pub(crate) async fn explain(global: &Global, args: &ExplainArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let target = Target::parse(&args.target)?;
     if let (Target::Run(run), true) = (&target, args.last || args.at.is_some()) {
         let job = run.job();
-        return Err(Failure::Invalid(format!("--at and --last pick a run of a job: found the run {run}, wanted the job {job}")));
+        return Err(CliFailure::Invalid(format!(
+            "--at and --last pick a run of a job: found the run {run}, wanted the job {job}"
+        )));
     }
     let store = connect(global, console).await?;
     let (name, ask) = match target {
@@ -55,7 +57,7 @@ pub(super) async fn explain(global: &Global, args: &ExplainArgs, console: &mut C
             match find_run(&store, &run).await {
                 Ok(found) => (job, Ask::Run(found.run)),
                 // The ledger, a skipped range or a backfill may account for a run without a record.
-                Err(failure @ Failure::NotFound(_)) => match gather(&store, &job, &Ask::Run(run.clone())).await? {
+                Err(failure @ CliFailure::NotFound(_)) => match gather(&store, &job, &Ask::Run(run.clone())).await? {
                     Some(Facts {
                         subject: Subject::NotDue { .. } | Subject::Over { .. } | Subject::Unrecorded { .. }, ..
                     })
@@ -72,7 +74,7 @@ pub(super) async fn explain(global: &Global, args: &ExplainArgs, console: &mut C
                 Some(text) => {
                     let zone = zone_of_job(&store, &name).await;
                     let at = parse_past(text, store.now().await?, &zone)
-                        .map_err(|error| Failure::Invalid(format!("--at: {error}")))?;
+                        .map_err(|error| CliFailure::Invalid(format!("--at: {error}")))?;
                     console.note(&format!("at {} ({})", rfc3339(at.at, &zone), zone.name()));
                     if let Some(note) = &at.note {
                         console.note(note);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cli::render::{Console, one_line, rfc3339, shown};
 use crate::domain::explain::{AttemptFacts, Facts, Finding, Loss, NodeFacts, Part, RunFacts, Source, Subject};
-use crate::domain::time::UnixMillis;
+use crate::domain::time::unix_millis::UnixMillis;
 
 /// The word before the sentences of a part.
 fn word(part: Part) -> &'static str {

@@ -14,11 +14,11 @@ use clap::ValueEnum;
 
 use super::args::Global;
 use super::connect::connect;
-use super::failure::Failure;
+use super::failure::CliFailure;
 use super::render::{Cell, Console, Detail, JobView, JsonArray, Relative, Table, running_jobs, shown_in, view_jobs};
-use crate::domain::ids::{JobName, QueueName};
-use crate::domain::time::UnixMillis;
-use crate::domain::zone::Zone;
+use crate::domain::name::names::{JobName, QueueName};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
 use crate::store::{JobRecord, SourceKind, Store};
 
 /// Jobs read in one call.
@@ -26,7 +26,7 @@ const PAGE: usize = 500;
 
 /// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum JobState {
+pub(crate) enum JobState {
     Scheduled,
     Running,
     Retrying,
@@ -37,7 +37,7 @@ pub(super) enum JobState {
 
 impl JobState {
     /// Returns the word for the state.
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
             Self::Running => "running",
@@ -51,7 +51,7 @@ impl JobState {
 
 /// The kind of source a job comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Source {
+pub(crate) enum ListSource {
     /// Declared in a jobs file
     File,
     /// Added by schedctl
@@ -76,32 +76,32 @@ with --json, each list is printed below the previous one. Ctrl-C ends it (130)."
 /// Lists jobs by the time of their next run; jobs without one come last.
 #[derive(Debug, clap::Args)]
 #[command(after_help = LIST_EXAMPLES)]
-pub(super) struct List {
+pub(crate) struct ListArgs {
     /// Only jobs in this state
     #[arg(long, value_enum)]
-    pub(super) state: Option<JobState>,
+    pub(crate) state: Option<JobState>,
     /// Only jobs of this queue
     #[arg(long)]
-    pub(super) queue: Option<String>,
+    pub(crate) queue: Option<String>,
     /// Only jobs from files, or only those added by schedctl
     #[arg(long, value_enum)]
-    pub(super) source: Option<Source>,
+    pub(crate) source: Option<ListSource>,
     /// Include one-shots that are over
     #[arg(long)]
-    pub(super) all: bool,
+    pub(crate) all: bool,
     /// Show at most N jobs; 0 = all
     #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(super) limit: usize,
+    pub(crate) limit: usize,
     /// Skip the first N jobs
     #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(super) offset: usize,
+    pub(crate) offset: usize,
     /// List repeatedly at this interval [default: 2s]
     #[arg(long, value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "2s")]
-    pub(super) watch: Option<String>,
+    pub(crate) watch: Option<String>,
 }
 
 /// Lists jobs.
-pub(super) async fn list(global: &Global, args: &List, console: &mut Console) -> Result<u8, Failure> {
+pub(crate) async fn list(global: &Global, args: &ListArgs, console: &mut Console) -> Result<u8, CliFailure> {
     if let Some(text) = &args.watch {
         return watch::watch(global, args, watch::interval(text)?, console).await;
     }
@@ -119,7 +119,13 @@ struct Printed {
 }
 
 /// Prints the selected jobs, at most `most`.
-async fn print(store: &Store, args: &List, wanted: &Wanted, most: usize, console: &mut Console) -> Result<Printed, Failure> {
+async fn print(
+    store: &Store,
+    args: &ListArgs,
+    wanted: &Wanted,
+    most: usize,
+    console: &mut Console,
+) -> Result<Printed, CliFailure> {
     let now = store.now().await?;
     let mut printed = Printed { now, code: 0 };
     let mut sheet = Sheet::new(Relative { now });
@@ -146,13 +152,13 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn of(args: &List) -> Result<Self, Failure> {
+    fn of(args: &ListArgs) -> Result<Self, CliFailure> {
         let queue = args.queue.as_deref().map(str::parse::<QueueName>).transpose();
         let kind = args.source.map(|source| match source {
-            Source::File => SourceKind::File,
-            Source::Api => SourceKind::Api,
+            ListSource::File => SourceKind::File,
+            ListSource::Api => SourceKind::Api,
         });
-        let queue = queue.map_err(|error| Failure::Invalid(error.to_string()))?;
+        let queue = queue.map_err(|error| CliFailure::Invalid(error.to_string()))?;
         Ok(Self { state: args.state, queue, kind, all: args.all })
     }
 
@@ -191,7 +197,7 @@ struct Pager<'s> {
 }
 
 impl<'s> Pager<'s> {
-    async fn new(store: &'s Store, args: &List, most: usize, with_finished: bool) -> Result<Self, Failure> {
+    async fn new(store: &'s Store, args: &ListArgs, most: usize, with_finished: bool) -> Result<Self, CliFailure> {
         let left = if args.limit == 0 { most } else { args.limit.min(most) };
         let last_index = if with_finished { Index::Over } else { Index::Defined };
         let running = running_jobs(store).await?;
@@ -199,7 +205,7 @@ impl<'s> Pager<'s> {
     }
 
     /// Returns the next page, or `None` after the last. Reports jobs that cannot be read.
-    async fn next(&mut self, console: &mut Console, code: &mut u8) -> Result<Option<Vec<JobView>>, Failure> {
+    async fn next(&mut self, console: &mut Console, code: &mut u8) -> Result<Option<Vec<JobView>>, CliFailure> {
         while self.left > 0 {
             let names = match self.index {
                 Index::Defined => self.store.list_jobs(self.position, PAGE).await?,

@@ -14,14 +14,14 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
 use signal_hook_tokio::Signals;
 
-use super::{List, Printed, Wanted, print};
+use super::{ListArgs, Printed, Wanted, print};
 use crate::cli::args::Global;
 use crate::cli::connect::connect;
-use crate::cli::failure::Failure;
+use crate::cli::failure::CliFailure;
 use crate::cli::render::{Colour, Console, shown, span};
-use crate::cli::sight::Sight;
-use crate::domain::duration::parse_duration;
-use crate::domain::zone::Zone;
+use crate::cli::runs::run_poller::Sight;
+use crate::domain::time::duration::parse_duration;
+use crate::domain::time::zone::Zone;
 use crate::store::Store;
 
 /// The shortest interval between two tables.
@@ -34,16 +34,16 @@ const AROUND: usize = 4;
 const UNHEARD: &str = "cannot listen for signals";
 
 /// Parses the interval between two tables.
-pub(super) fn interval(text: &str) -> Result<Duration, Failure> {
-    let interval = parse_duration(text).map_err(|error| Failure::Invalid(format!("--watch: {error}")))?;
+pub(super) fn interval(text: &str) -> Result<Duration, CliFailure> {
+    let interval = parse_duration(text).map_err(|error| CliFailure::Invalid(format!("--watch: {error}")))?;
     if interval < SHORTEST {
-        return Err(Failure::Invalid(format!("--watch: {text} is too short, wanted at least {}", span(SHORTEST))));
+        return Err(CliFailure::Invalid(format!("--watch: {text} is too short, wanted at least {}", span(SHORTEST))));
     }
     Ok(interval)
 }
 
 /// Lists jobs at each `interval` until the user ends it. Returns the exit code.
-pub(super) async fn watch(global: &Global, args: &List, interval: Duration, console: &mut Console) -> Result<u8, Failure> {
+pub(super) async fn watch(global: &Global, args: &ListArgs, interval: Duration, console: &mut Console) -> Result<u8, CliFailure> {
     let wanted = Wanted::of(args)?;
     // Before the screen is opened, signals have their default effect.
     let store = connect(global, console).await?;
@@ -63,7 +63,7 @@ pub(super) async fn watch(global: &Global, args: &List, interval: Duration, cons
             if !console.is_deserted() {
                 tokio::time::sleep(interval).await;
             }
-            Ok::<(), Failure>(())
+            Ok::<(), CliFailure>(())
         };
         let signal = tokio::select! {
             turn = turn => {
@@ -89,7 +89,13 @@ pub(super) async fn watch(global: &Global, args: &List, interval: Duration, cons
 }
 
 /// Prints a table below the previous ones.
-async fn append(store: &Store, args: &List, wanted: &Wanted, sight: &mut Sight, console: &mut Console) -> Result<(), Failure> {
+async fn append(
+    store: &Store,
+    args: &ListArgs,
+    wanted: &Wanted,
+    sight: &mut Sight,
+    console: &mut Console,
+) -> Result<(), CliFailure> {
     let mut page = console.page();
     match print(store, args, wanted, usize::MAX, &mut page).await {
         Ok(Printed { now, .. }) => {
@@ -134,11 +140,11 @@ impl Screen {
     async fn draw(
         &mut self,
         store: &Store,
-        args: &List,
+        args: &ListArgs,
         wanted: &Wanted,
         interval: Duration,
         console: &mut Console,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliFailure> {
         let size = rustix::termios::tcgetwinsize(std::io::stdout());
         let (lines, columns) = size.map_or((0, 0), |size| (usize::from(size.ws_row), usize::from(size.ws_col)));
         let lines = if lines == 0 { usize::from(LINES) } else { lines };
@@ -149,7 +155,7 @@ impl Screen {
                 let head = format!("{}, every {}, ctrl-c ends it", shown(now, &Zone::of_host()), span(interval));
                 console.paint(&head, Colour::Bold)
             }
-            Err(failure @ Failure::Unreachable(_)) => console.paint(&failure.lines().join("; "), Colour::Red),
+            Err(failure @ CliFailure::Unreachable(_)) => console.paint(&failure.lines().join("; "), Colour::Red),
             Err(failure) => return Err(failure),
         };
         console.bytes(screenful(&first, &self.table, lines, columns).as_bytes());

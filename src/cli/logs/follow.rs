@@ -11,19 +11,19 @@ use futures_util::StreamExt;
 use signal_hook::consts::SIGINT;
 use signal_hook_tokio::Signals;
 
-use super::growth::{Growth, Piece};
-use super::pour::{Escaping, Pour};
+use super::output_diff::{Growth, LogPiece};
+use super::output_writer::{Escaping, Pour};
 use super::{last_with_output, open_runs};
-use crate::cli::failure::Failure;
+use crate::cli::failure::CliFailure;
+use crate::cli::jobs::pause_resume::not_defined;
+use crate::cli::jobs::target::{Target, find_run};
 use crate::cli::render::{Console, Zones, facts_in_words, shown, view_runs};
-use crate::cli::run::{INTERRUPTED, ending};
-use crate::cli::sight::{Look, Sight};
-use crate::cli::switch::not_defined;
-use crate::cli::target::{Target, find_run};
-use crate::domain::ids::{Fence, JobName, RunId};
-use crate::domain::run::RunState;
-use crate::domain::time::UnixMillis;
-use crate::domain::zone::Zone;
+use crate::cli::runs::run_poller::{PolledRun, Sight};
+use crate::cli::runs::run_verb::{INTERRUPTED, ending};
+use crate::domain::name::names::{Fence, JobName, RunId};
+use crate::domain::run::run_state::RunState;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
 use crate::store::{JobRecord, RunRecord, Store};
 
 /// Time between two reads.
@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 const LONG_PAUSE: Duration = Duration::from_secs(2);
 
 /// Follows a run, or the next run of a job. Returns the exit code.
-pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, console: &mut Console) -> Result<u8, Failure> {
+pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, console: &mut Console) -> Result<u8, CliFailure> {
     let mut clock = Clock::new()?;
     let run = match target {
         Target::Run(run) => find_run(store, run).await?.run,
@@ -46,8 +46,8 @@ pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, c
     let mut scene = Scene { store, run: &run, escaping, shown: None, said: None };
     loop {
         let seen = match sight.look(store, &run, console).await? {
-            Look::Run(record) => scene.show(*record, console).await,
-            Look::Away => Ok(false),
+            PolledRun::Run(record) => scene.show(*record, console).await,
+            PolledRun::Away => Ok(false),
         };
         match seen {
             Ok(true) => return Ok(0),
@@ -86,7 +86,7 @@ struct Clock {
 }
 
 impl Clock {
-    fn new() -> Result<Self, Failure> {
+    fn new() -> Result<Self, CliFailure> {
         Ok(Self { interrupts: Signals::new([SIGINT]).context("cannot listen for signals")? })
     }
 
@@ -104,7 +104,12 @@ impl Clock {
 
 /// Returns the running run of a job, else one that has started, else waits for the next run to
 /// start.
-async fn next_of(store: &Store, job: &JobName, clock: &mut Clock, console: &mut Console) -> Result<Result<RunId, Stop>, Failure> {
+async fn next_of(
+    store: &Store,
+    job: &JobName,
+    clock: &mut Clock,
+    console: &mut Console,
+) -> Result<Result<RunId, Stop>, CliFailure> {
     let newest_ended = |runs: Vec<RunRecord>| runs.into_iter().next().map(|run| run.run);
     let before = newest_ended(store.read_history(Some(job), 0, 1).await?.runs);
     let mut sight = Sight::default();
@@ -124,7 +129,7 @@ async fn next_of(store: &Store, job: &JobName, clock: &mut Clock, console: &mut 
             let job = store.read_job(job).await?.filter(JobRecord::is_live);
             let due = job.as_ref().and_then(|job| job.pending.as_ref()).map(RunId::due);
             let pause = if open.is_empty() { pause_before(due, store.now().await?) } else { PAUSE };
-            Ok::<Seen, Failure>(Seen::None(job.as_ref().map(waiting), pause))
+            Ok::<Seen, CliFailure>(Seen::None(job.as_ref().map(waiting), pause))
         };
         let mut pause = PAUSE;
         match look.await {
@@ -189,7 +194,7 @@ struct Shown {
 impl Scene<'_> {
     /// Shows new output and returns true if the run has ended. The record is read before the
     /// output, so an ended run is shown completely.
-    async fn show(&mut self, record: RunRecord, console: &mut Console) -> Result<bool, Failure> {
+    async fn show(&mut self, record: RunRecord, console: &mut Console) -> Result<bool, CliFailure> {
         let attempt = last_with_output(&record);
         if self.shown.as_ref().is_some_and(|shown| shown.attempt < attempt) {
             self.pour_new(console).await?;
@@ -223,14 +228,14 @@ impl Scene<'_> {
     }
 
     /// Prints what the attempt has written since the last read.
-    async fn pour_new(&mut self, console: &mut Console) -> Result<(), Failure> {
+    async fn pour_new(&mut self, console: &mut Console) -> Result<(), CliFailure> {
         let Some(Shown { attempt, growth, pour, .. }) = &mut self.shown else { return Ok(()) };
         let Some(output) = self.store.read_output_since(self.run, *attempt, growth.mark()).await? else { return Ok(()) };
         for piece in growth.take(output) {
             match piece {
-                Piece::Anew => pour.end(console),
-                Piece::Bytes(stream, bytes) => pour.write(stream, &bytes, console),
-                Piece::Missed(count) => pour.missed(count, console),
+                LogPiece::Anew => pour.end(console),
+                LogPiece::Bytes(stream, bytes) => pour.write(stream, &bytes, console),
+                LogPiece::Missed(count) => pour.missed(count, console),
             }
         }
         Ok(())
@@ -242,7 +247,7 @@ impl Scene<'_> {
         }
     }
 
-    async fn tell_end(&self, record: RunRecord, attempt: u32, console: &mut Console) -> Result<(), Failure> {
+    async fn tell_end(&self, record: RunRecord, attempt: u32, console: &mut Console) -> Result<(), CliFailure> {
         if console.is_json() {
             Pour::new(self.run, attempt, self.escaping).over(record.state, console);
             return Ok(());

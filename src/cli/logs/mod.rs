@@ -4,8 +4,8 @@
 //! the bytes as they were stored.
 
 mod follow;
-mod growth;
-mod pour;
+mod output_diff;
+mod output_writer;
 
 use std::io::IsTerminal;
 
@@ -13,20 +13,20 @@ use serde_json::json;
 
 use super::args::{Global, Logs};
 use super::connect::connect;
-use super::failure::Failure;
-use super::history::open_runs;
+use super::failure::CliFailure;
+use super::jobs::target::{Target, find_run, no_such_job};
 use super::render::{Console, safe_text};
-use super::target::{Target, find_run, no_such_job};
-use crate::domain::ids::{JobName, RunId};
-use crate::domain::run::RunState;
+use super::runs::history_verb::open_runs;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::run::run_state::RunState;
 use crate::store::{KeptOutput, RunRecord, Store};
-use pour::Escaping;
+use output_writer::Escaping;
 
 /// Newest runs of a job among which one with output is looked for.
 const RUNS_LOOKED_AT: usize = 200;
 
 /// Prints the output of an attempt.
-pub(super) async fn logs(global: &Global, args: &Logs, console: &mut Console) -> Result<u8, Failure> {
+pub(crate) async fn logs(global: &Global, args: &Logs, console: &mut Console) -> Result<u8, CliFailure> {
     let target = Target::parse(&args.target)?;
     let store = connect(global, console).await?;
     if args.follow {
@@ -86,11 +86,11 @@ fn nothing(run: &RunId, attempt: u32, state: Option<RunState>) -> String {
     }
 }
 
-async fn of_run(store: &Store, run: &RunId, attempt: Option<u32>) -> Result<Found, Failure> {
+async fn of_run(store: &Store, run: &RunId, attempt: Option<u32>) -> Result<Found, CliFailure> {
     let record = find_run(store, run).await?;
     let (run, last) = (&record.run, last_with_output(&record));
     if let Some(wanted) = attempt.filter(|wanted| *wanted > last) {
-        return Err(Failure::NotFound(format!("run {run} has no attempt {wanted}: its last is number {last}")));
+        return Err(CliFailure::NotFound(format!("run {run} has no attempt {wanted}: its last is number {last}")));
     }
     let attempt = attempt.unwrap_or(last);
     let output = if attempt == 0 { None } else { read_output(store, run, attempt).await? };
@@ -108,13 +108,13 @@ fn last_with_output(record: &RunRecord) -> u32 {
 }
 
 /// Returns the stored output of an attempt, or `None` if it is empty.
-async fn read_output(store: &Store, run: &RunId, attempt: u32) -> Result<Option<KeptOutput>, Failure> {
+async fn read_output(store: &Store, run: &RunId, attempt: u32) -> Result<Option<KeptOutput>, CliFailure> {
     let output = store.read_output(run, attempt).await?;
     Ok(output.filter(|kept| !kept.stdout.is_empty() || !kept.stderr.is_empty() || kept.dropped_bytes > 0))
 }
 
 /// Returns the newest run of a job that has output.
-async fn of_job(store: &Store, job: &JobName, attempt: Option<u32>) -> Result<Option<Found>, Failure> {
+async fn of_job(store: &Store, job: &JobName, attempt: Option<u32>) -> Result<Option<Found>, CliFailure> {
     let mut runs: Vec<RunRecord> = open_runs(store, job).await?;
     runs.extend(store.read_history(Some(job), 0, RUNS_LOOKED_AT).await?.runs);
     if runs.is_empty() && store.read_job(job).await?.is_none() {
@@ -123,7 +123,7 @@ async fn of_job(store: &Store, job: &JobName, attempt: Option<u32>) -> Result<Op
     let most = runs.iter().map(last_with_output).max().unwrap_or(0);
     if let Some(wanted) = attempt.filter(|wanted| *wanted > most) {
         let of_it = format!("none of the last runs of {job} has an attempt {wanted}");
-        return Err(Failure::NotFound(format!("{of_it}: the highest number is {most}; wanted schedctl logs RUN --attempt N")));
+        return Err(CliFailure::NotFound(format!("{of_it}: the highest number is {most}; wanted schedctl logs RUN --attempt N")));
     }
     for record in runs.into_iter().filter(|record| last_with_output(record) > 0) {
         let number = attempt.unwrap_or_else(|| last_with_output(&record));

@@ -1,26 +1,26 @@
 //! `next`: the next times of a job, of the jobs of a file, or of a cron expression.
 
-mod flags;
-mod rows;
+mod next_flags;
+mod next_rows;
 
 use std::path::Path;
 
 use super::args::Global;
 use super::connect::connect;
-use super::failure::Failure;
+use super::failure::CliFailure;
+use super::jobs::target::{definition_of, find_job};
 use super::render::{Console, day_rules, one_line, rfc3339, shown};
-use super::target::{definition_of, find_job};
 use crate::config::{self, FilePlace, Rendering, start_of_rule};
-use crate::domain::clock_changes::ClockChanges;
-use crate::domain::duration::format_duration;
-use crate::domain::human_time::{Instant, parse_instant};
-use crate::domain::ids::JobName;
-use crate::domain::schedule::{CalendarExpr, Recurrence, Schedule, Timetable};
-use crate::domain::time::UnixMillis;
-use crate::domain::zone::{Zone, ZoneName};
+use crate::domain::name::names::JobName;
+use crate::domain::schedule::clock_changes::ClockChanges;
+use crate::domain::schedule::schedule_form::{CalendarExpr, Recurrence, Schedule, Timetable};
+use crate::domain::time::duration::format_duration;
+use crate::domain::time::human_time::{Instant, parse_instant};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::{Zone, ZoneName};
 
-pub(super) use flags::NextArgs;
-use rows::{Coming, Style, comings, tell};
+pub(crate) use next_flags::NextArgs;
+use next_rows::{Coming, Style, comings, tell};
 
 /// Times shown of one job or expression, unless `-n` is given. `COUNT_EACH` applies to each job of
 /// a file.
@@ -46,21 +46,21 @@ struct Found {
 }
 
 /// Prints the next times.
-pub(super) async fn next(global: &Global, args: &NextArgs, console: &mut Console) -> Result<u8, Failure> {
+pub(crate) async fn next(global: &Global, args: &NextArgs, console: &mut Console) -> Result<u8, CliFailure> {
     if args.long && !console.is_json() {
-        return Err(Failure::Invalid("--long requires --json (the table already shows everything)".to_owned()));
+        return Err(CliFailure::Invalid("--long requires --json (the table already shows everything)".to_owned()));
     }
     let zone = args.tz.as_deref().map(zone_of).transpose()?;
     let (found, what) = match (&args.file, &args.what) {
         (Some(file), _) => (of_file(file)?, one_line(&file.display().to_string())),
         (None, Some(what)) => match what.parse::<JobName>() {
             Ok(name) if args.name.is_none() && args.dtstart.is_none() => match of_job(global, &name, console).await {
-                Err(Failure::NotFound(_)) if is_calendar(what) => (of_expression(args, what, zone.clone())?, what.clone()),
+                Err(CliFailure::NotFound(_)) if is_calendar(what) => (of_expression(args, what, zone.clone())?, what.clone()),
                 found => (found?, format!("job {name}")),
             },
             Ok(_) | Err(_) => (of_expression(args, what, zone.clone())?, what.clone()),
         },
-        (None, None) => return Err(Failure::Invalid("no JOB, EXPR or --file FILE is given".to_owned())),
+        (None, None) => return Err(CliFailure::Invalid("no JOB, EXPR or --file FILE is given".to_owned())),
     };
     let from_zone = zone.clone().unwrap_or_else(|| match found.planned.as_slice() {
         [only] => only.timetable.zone().clone(),
@@ -69,7 +69,7 @@ pub(super) async fn next(global: &Global, args: &NextArgs, console: &mut Console
     let said = args
         .from
         .as_deref()
-        .map(|text| parse_instant(text, found.now, &from_zone).map_err(|error| Failure::at_time("--from", text, &error)));
+        .map(|text| parse_instant(text, found.now, &from_zone).map_err(|error| CliFailure::at_time("--from", text, &error)));
     let said = said.transpose()?;
     let from = said.as_ref().map_or(found.now, |said| said.at);
     let count = args.count.unwrap_or(if args.file.is_some() { COUNT_EACH } else { COUNT });
@@ -83,7 +83,7 @@ pub(super) async fn next(global: &Global, args: &NextArgs, console: &mut Console
         }
     }
     if times.is_empty() {
-        return Err(Failure::Invalid(format!("{what} has no time after {} and before 2100", shown(from, &from_zone))));
+        return Err(CliFailure::Invalid(format!("{what} has no time after {} and before 2100", shown(from, &from_zone))));
     }
     if let Some(Instant { at, note }) = said.filter(|_| !console.is_json()) {
         console.note(&format!("after {} ({})", rfc3339(at, &from_zone), from_zone.name()));
@@ -103,31 +103,31 @@ pub(super) async fn next(global: &Global, args: &NextArgs, console: &mut Console
 }
 
 /// Loads the zone `name` given by `--tz`.
-pub(super) fn zone_of(name: &str) -> Result<Zone, Failure> {
+pub(crate) fn zone_of(name: &str) -> Result<Zone, CliFailure> {
     let loaded = name.parse::<ZoneName>().and_then(|name| Zone::load(&name));
-    loaded.map_err(|error| Failure::Invalid(format!("--tz: {error}")))
+    loaded.map_err(|error| CliFailure::Invalid(format!("--tz: {error}")))
 }
 
 /// Parses the name of a job, which need not exist.
-pub(super) fn job_named(text: &str) -> Result<JobName, Failure> {
-    text.parse().map_err(|error| Failure::Invalid(format!("--name: {error}")))
+pub(crate) fn job_named(text: &str) -> Result<JobName, CliFailure> {
+    text.parse().map_err(|error| CliFailure::Invalid(format!("--name: {error}")))
 }
 
 /// Returns the schedule of an expression. With `dtstart` it is an iCalendar rule that starts there.
-pub(super) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule, Failure> {
+pub(crate) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule, CliFailure> {
     if let Some(dtstart) = dtstart {
         let from = start_of_rule(dtstart).ok_or_else(|| {
             let wanted = "a date and time by the wall clock, such as 2026-01-05T09:00";
-            Failure::Invalid(format!("--dtstart {dtstart:?} is not understood, wanted {wanted}"))
+            CliFailure::Invalid(format!("--dtstart {dtstart:?} is not understood, wanted {wanted}"))
         })?;
         let rule = Recurrence::new(text, from);
         let rule =
-            rule.map_err(|error| Failure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset });
+            rule.map_err(|error| CliFailure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset });
         return Ok(Schedule::Rules(vec![rule?]));
     }
     if text.get(..5).is_some_and(|head| head.eq_ignore_ascii_case("freq=")) {
         let wanted = "wanted --dtstart with it, as in --dtstart 2026-01-05T09:00";
-        return Err(Failure::Invalid(format!("an iCalendar rule is counted from a time: {wanted}")));
+        return Err(CliFailure::Invalid(format!("an iCalendar rule is counted from a time: {wanted}")));
     }
     let refused = match Schedule::of_cron(text) {
         Ok(schedule) => return Ok(schedule),
@@ -138,14 +138,14 @@ pub(super) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule,
     match text.parse::<CalendarExpr>() {
         Ok(expression) => Ok(Schedule::Calendar(vec![expression])),
         Err(error) if looks_like_a_calendar(text) => {
-            Err(Failure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset })
+            Err(CliFailure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset })
         }
-        Err(_) => Err(Failure::Pointed { line: refused.to_string(), text: text.to_owned(), offset: refused.offset }),
+        Err(_) => Err(CliFailure::Pointed { line: refused.to_string(), text: text.to_owned(), offset: refused.offset }),
     }
 }
 
 /// Returns true if a text that could be a job name is an `OnCalendar` word, such as `quarterly`.
-pub(super) fn is_calendar(text: &str) -> bool {
+pub(crate) fn is_calendar(text: &str) -> bool {
     text.parse::<CalendarExpr>().is_ok()
 }
 
@@ -157,17 +157,17 @@ fn looks_like_a_calendar(text: &str) -> bool {
 }
 
 /// Returns the failure for a schedule that is only `@reboot`.
-fn only_at_boot(what: &str) -> Failure {
-    Failure::Invalid(format!("{what} has no times of a clock: it runs once on each host after each boot"))
+fn only_at_boot(what: &str) -> CliFailure {
+    CliFailure::Invalid(format!("{what} has no times of a clock: it runs once on each host after each boot"))
 }
 
 /// Returns the time by this host's clock, for verbs that do not need Redis.
-fn own_now() -> Result<UnixMillis, Failure> {
+fn own_now() -> Result<UnixMillis, CliFailure> {
     UnixMillis::from_timestamp(jiff::Timestamp::now())
-        .ok_or_else(|| Failure::Failed("the clock of this host is before 1970 or after 2099".to_owned()))
+        .ok_or_else(|| CliFailure::Failed("the clock of this host is before 1970 or after 2099".to_owned()))
 }
 
-fn of_expression(args: &NextArgs, text: &str, zone: Option<Zone>) -> Result<Found, Failure> {
+fn of_expression(args: &NextArgs, text: &str, zone: Option<Zone>) -> Result<Found, CliFailure> {
     let mut schedule = schedule_of(text, args.dtstart.as_deref())?;
     if schedule.is_at_boot() {
         return Err(only_at_boot(text));
@@ -189,13 +189,13 @@ fn of_expression(args: &NextArgs, text: &str, zone: Option<Zone>) -> Result<Foun
     Ok(Found { planned: vec![Planned { job: None, timetable, remark: None, but_of: None }], now, rules })
 }
 
-async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Result<Found, Failure> {
+async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Result<Found, CliFailure> {
     let store = connect(global, console).await?;
     let record = find_job(&store, name).await?;
     let now = store.now().await?;
     let definition = definition_of(record)?;
     if definition.spec.schedule == Schedule::Manual {
-        return Err(Failure::Invalid(format!("job {name} has no schedule: it runs only when asked, by schedctl run {name}")));
+        return Err(CliFailure::Invalid(format!("job {name} has no schedule: it runs only when asked, by schedctl run {name}")));
     }
     if definition.spec.schedule.is_at_boot() && definition.timetable.first().is_none() {
         return Err(only_at_boot(&format!("job {name}")));
@@ -205,7 +205,7 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
         (Schedule::Delay(delay), _) => {
             let Some(pending) = &definition.record.pending else {
                 let delay = format_duration(*delay);
-                return Err(Failure::Invalid(format!(
+                return Err(CliFailure::Invalid(format!(
                     "job {name} runs {delay} after the end of a run, which is not known before it ends"
                 )));
             };
@@ -223,14 +223,14 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
 }
 
 /// Returns the jobs of a file as if it were applied now.
-fn of_file(file: &Path) -> Result<Found, Failure> {
+fn of_file(file: &Path) -> Result<Found, CliFailure> {
     let now = own_now()?;
     let host_zone = Zone::of_host();
     let config = config::read_file(&FilePlace::named(file), &host_zone)
-        .map_err(|error| Failure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect()))?;
+        .map_err(|error| CliFailure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect()))?;
     let mut planned = Vec::new();
     for (name, spec) in config.jobs {
-        let zone = spec.tz.as_ref().map(Zone::load).transpose().map_err(|error| Failure::Failed(error.to_string()))?;
+        let zone = spec.tz.as_ref().map(Zone::load).transpose().map_err(|error| CliFailure::Failed(error.to_string()))?;
         let zone = zone.unwrap_or_else(|| host_zone.clone());
         let remark = match &spec.schedule {
             Schedule::Delay(_) => Some("counted from now; the next one comes after the end of this run"),

@@ -5,14 +5,14 @@ mod overview;
 use clap::Subcommand;
 use serde_json::json;
 
-pub(super) use overview::{Standing, queues, standings};
+pub(crate) use overview::{QueueOverview, queues, standings};
 
 use super::args::Global;
 use super::connect::connect;
-use super::failure::Failure;
+use super::failure::CliFailure;
 use super::render::Console;
 use crate::config;
-use crate::domain::ids::QueueName;
+use crate::domain::name::names::QueueName;
 use crate::store::{QueueReply, QueueSwitch, Store};
 
 const SET_EXAMPLES: &str = "\
@@ -35,7 +35,7 @@ jobs file does not end a pause.";
 
 /// The change to make to a queue.
 #[derive(Debug, Subcommand)]
-pub(super) enum QueueVerb {
+pub(crate) enum QueueVerb {
     /// Change the settings of a queue
     #[command(after_help = SET_EXAMPLES)]
     Set {
@@ -63,7 +63,7 @@ pub(super) enum QueueVerb {
 }
 
 /// Changes, pauses or resumes queues.
-pub(super) async fn queue(global: &Global, verb: &QueueVerb, console: &mut Console) -> Result<u8, Failure> {
+pub(crate) async fn queue(global: &Global, verb: &QueueVerb, console: &mut Console) -> Result<u8, CliFailure> {
     match verb {
         QueueVerb::Set { queue, changes } => set(global, queue, changes, console).await,
         QueueVerb::Pause { queues } => switch(global, queues, QueueSwitch::Pause, console).await,
@@ -71,17 +71,17 @@ pub(super) async fn queue(global: &Global, verb: &QueueVerb, console: &mut Conso
     }
 }
 
-async fn set(global: &Global, queue: &str, changes: &[String], console: &mut Console) -> Result<u8, Failure> {
+async fn set(global: &Global, queue: &str, changes: &[String], console: &mut Console) -> Result<u8, CliFailure> {
     let queue = queue_name(queue)?;
     let mut pairs = Vec::new();
     for change in changes {
         let pair = change.split_once('=');
-        let (key, value) = pair.ok_or_else(|| Failure::Invalid(format!("{change}: wanted KEY=VALUE such as limit=5")))?;
+        let (key, value) = pair.ok_or_else(|| CliFailure::Invalid(format!("{change}: wanted KEY=VALUE such as limit=5")))?;
         pairs.push((key.trim().to_owned(), value.trim().to_owned()));
     }
     let told = |problems: Vec<config::Problem>| {
         let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        Failure::Invalid(told.join("; "))
+        CliFailure::Invalid(told.join("; "))
     };
     let store = connect(global, console).await?;
     let read = store.read_queue_settings(std::slice::from_ref(&queue)).await?;
@@ -100,7 +100,7 @@ async fn set(global: &Global, queue: &str, changes: &[String], console: &mut Con
     }
 }
 
-async fn switch(global: &Global, names: &[String], to: QueueSwitch, console: &mut Console) -> Result<u8, Failure> {
+async fn switch(global: &Global, names: &[String], to: QueueSwitch, console: &mut Console) -> Result<u8, CliFailure> {
     let names: Vec<QueueName> = names.iter().map(|text| queue_name(text)).collect::<Result<_, _>>()?;
     let store = connect(global, console).await?;
     let (mut worst, mut document) = (0, Vec::new());
@@ -129,12 +129,12 @@ async fn switch(global: &Global, names: &[String], to: QueueSwitch, console: &mu
     Ok(worst)
 }
 
-fn queue_name(text: &str) -> Result<QueueName, Failure> {
-    text.parse().map_err(|error: crate::domain::ids::IdError| Failure::Invalid(error.to_string()))
+fn queue_name(text: &str) -> Result<QueueName, CliFailure> {
+    text.parse().map_err(|error: crate::domain::name::names::IdError| CliFailure::Invalid(error.to_string()))
 }
 
 /// Returns the failure for a queue that no file declares, with the nearest name.
-async fn no_such_queue(store: &Store, queue: &QueueName) -> Failure {
+async fn no_such_queue(store: &Store, queue: &QueueName) -> CliFailure {
     let known = match store.read_queues().await {
         Ok(known) => known,
         Err(error) => return error.into(),
@@ -145,5 +145,5 @@ async fn no_such_queue(store: &Store, queue: &QueueName) -> Failure {
         None if queue.is_of_host() => "the queue of a host exists once a run was planted in it".to_owned(),
         None => "schedctl queues lists the queues".to_owned(),
     };
-    Failure::NotFound(format!("no queue {queue} in namespace {}: {hint}", store.namespace()))
+    CliFailure::NotFound(format!("no queue {queue} in namespace {}: {hint}", store.namespace()))
 }

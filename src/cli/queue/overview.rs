@@ -7,44 +7,44 @@ use serde_json::{Value, json};
 
 use crate::cli::args::Global;
 use crate::cli::connect::connect;
-use crate::cli::failure::Failure;
-use crate::cli::nodes::{is_present, serving};
+use crate::cli::failure::CliFailure;
 use crate::cli::render::{Cell, Colour, Console, Table, span};
-use crate::domain::ids::{Label, QueueName};
-use crate::domain::lane::Lane;
-use crate::domain::queue::Share;
-use crate::domain::serving::{Serving, Unserved};
-use crate::domain::time::UnixMillis;
+use crate::cli::state::nodes_verb::{is_present, serving};
+use crate::domain::name::names::{Label, QueueName};
+use crate::domain::queue::lane::Lane;
+use crate::domain::queue::lane_serving::{Serving, Unserved};
+use crate::domain::queue::queue_rules::Share;
+use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueDepth, QueueRecord, RunTimes, Store};
 
 /// Runs whose times are read: the last ended runs of all queues.
 const SAMPLED: usize = 1_000;
 
 /// The state of one queue.
-pub(in crate::cli) struct Standing {
+pub(crate) struct QueueOverview {
     /// The name of the queue.
-    pub(in crate::cli) name: QueueName,
+    pub(crate) name: QueueName,
     /// The settings of the queue.
-    pub(in crate::cli) record: QueueRecord,
+    pub(crate) record: QueueRecord,
     /// The number of runs in each state.
-    pub(in crate::cli) depth: QueueDepth,
+    pub(crate) depth: QueueDepth,
     /// The word for the state, such as `open` or `paused`.
-    pub(in crate::cli) state: &'static str,
+    pub(crate) state: &'static str,
     /// The number of present nodes that serve the queue.
-    pub(in crate::cli) nodes: u64,
+    pub(crate) nodes: u64,
     /// Ready runs that no node takes, by reason.
-    pub(in crate::cli) untaken: Vec<(Unserved, u64)>,
+    pub(crate) untaken: Vec<(Unserved, u64)>,
     /// The nodes that serve the queue with the reason why they claim nothing, if all of them claim
     /// nothing.
-    pub(in crate::cli) held: Vec<(String, String)>,
+    pub(crate) held: Vec<(String, String)>,
     /// The time since which a run has been ready, among runs whose labels some node carries.
-    pub(in crate::cli) oldest_wanted: Option<UnixMillis>,
+    pub(crate) oldest_wanted: Option<UnixMillis>,
 }
 
-impl Standing {
+impl QueueOverview {
     /// Returns remarks that the state does not express: runs that no node takes, and nodes that
     /// claim nothing.
-    pub(in crate::cli) fn remark(&self) -> Option<String> {
+    pub(crate) fn remark(&self) -> Option<String> {
         let told = self.untaken.iter().map(|(why, runs)| {
             let runs = if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
             format!("no node takes {runs}: {why}")
@@ -64,7 +64,7 @@ impl Standing {
 
 /// A queue with the times of its runs.
 struct View {
-    standing: Standing,
+    standing: QueueOverview,
     times: Times,
 }
 
@@ -76,7 +76,7 @@ struct Times {
 }
 
 /// Lists the queues.
-pub(in crate::cli) async fn queues(global: &Global, console: &mut Console) -> Result<u8, Failure> {
+pub(crate) async fn queues(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
     let (now, views) = view_all(&store).await?;
     if console.is_json() {
@@ -104,15 +104,15 @@ pub(in crate::cli) async fn queues(global: &Global, console: &mut Console) -> Re
     Ok(0)
 }
 
-async fn view_all(store: &Store) -> Result<(UnixMillis, Vec<View>), Failure> {
+async fn view_all(store: &Store) -> Result<(UnixMillis, Vec<View>), CliFailure> {
     let (now, standings) = standings(store).await?;
     let mut times = sorted_by_queue(store.read_run_times(SAMPLED).await?);
-    let view = |standing: Standing| View { times: times.remove(&standing.name).unwrap_or_default(), standing };
+    let view = |standing: QueueOverview| View { times: times.remove(&standing.name).unwrap_or_default(), standing };
     Ok((now, standings.into_iter().map(view).collect()))
 }
 
 /// Reads the state of every queue, and the time of Redis.
-pub(in crate::cli) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<Standing>), Failure> {
+pub(crate) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<QueueOverview>), CliFailure> {
     let mut names: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
     names.insert(QueueName::default_queue());
     let mut lanes = store.list_lanes().await?;
@@ -146,7 +146,7 @@ pub(in crate::cli) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<
             }
         }
         let is_unserved = Unserved::of(&Lane::from(name.clone()), &serving).is_some();
-        Standing {
+        QueueOverview {
             state: match state(&record, depth, own.iter().map(|(_, poll)| poll)) {
                 "open" if is_unserved => "unserved",
                 state => state,
@@ -268,7 +268,7 @@ impl View {
             "capacity": self.capacity(),
             "utilisation": self.utilisation(),
             "rate": settings.rate.map(|rate| rate.to_string()),
-            "burst": settings.rate.map(crate::domain::rate::Rate::burst),
+            "burst": settings.rate.map(crate::domain::queue::rate::Rate::burst),
             "weight": weight,
             "strict": settings.share == Share::Strict,
             "paused": settings.is_paused,

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::console::{Colour, Console};
 use super::run_view::facts_in_words;
 use super::table::{Cell, Table};
-use super::times::{in_words, shown};
-use crate::domain::ids::Fence;
-use crate::domain::run::RunState;
-use crate::domain::time::UnixMillis;
-use crate::domain::zone::Zone;
+use super::time_words::{in_words, shown};
+use crate::domain::name::names::Fence;
+use crate::domain::run::run_state::RunState;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
 use crate::store::{PastAttempt, RunRecord};
 
 /// Returns when the first attempt started.
@@ -32,7 +32,7 @@ fn end_of(record: &Value) -> Option<UnixMillis> {
 }
 
 /// Returns every attempt, oldest first.
-pub(in crate::cli) fn attempts_json(run: &RunRecord) -> Value {
+pub(crate) fn attempts_json(run: &RunRecord) -> Value {
     let past = run.past.iter().map(|past| {
         let record = record_of(past);
         json!({
@@ -69,7 +69,7 @@ pub(in crate::cli) fn attempts_json(run: &RunRecord) -> Value {
 }
 
 /// Prints every attempt as a row, with times in the zone `local`.
-pub(in crate::cli) fn attempts_table(run: &RunRecord, local: &Zone, console: &mut Console) {
+pub(crate) fn attempts_table(run: &RunRecord, local: &Zone, console: &mut Console) {
     let state_cell = |word: &str| Cell::new(word).coloured(word.parse::<RunState>().map_or(Colour::Plain, Colour::from));
     let number = |value: &Value| value.as_i64().and_then(|number| i32::try_from(number).ok());
     let mut rows: Vec<[Cell; 5]> = Vec::new();

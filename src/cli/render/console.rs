@@ -9,16 +9,16 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::Value;
 
 use super::escape::{one_line, safe_json};
-use super::times::Detail;
+use super::time_words::Detail;
 use crate::cli::args::Global;
-use crate::cli::failure::Failure;
+use crate::cli::failure::CliFailure;
 
 /// Terminal columns from which on tables show instants in full.
 const WIDE: u16 = 110;
 
 /// The colour of a text on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Colour {
+pub(crate) enum Colour {
     Plain,
     Bold,
     Green,
@@ -38,7 +38,7 @@ enum Sink {
 /// The output of a verb.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each asked for by its own name")]
-pub(in crate::cli) struct Console {
+pub(crate) struct Console {
     out: Sink,
     is_closed: bool,
     trouble: Option<io::Error>,
@@ -52,7 +52,7 @@ pub(in crate::cli) struct Console {
 
 impl Console {
     /// Creates the console that the flags ask for.
-    pub(in crate::cli) fn new(global: &Global) -> Self {
+    pub(crate) fn new(global: &Global) -> Self {
         let is_terminal = io::stdout().is_terminal();
         let unwanted = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         Self {
@@ -70,17 +70,17 @@ impl Console {
 
     /// Returns a console like this one that collects its lines, see [`Console::take_page`]. For a
     /// terminal it collects standard error too.
-    pub(in crate::cli) fn page(&self) -> Self {
+    pub(crate) fn page(&self) -> Self {
         Self { out: Sink::Page(Vec::new()), trouble: None, ..*self }
     }
 
     /// Returns a page like [`Console::page`] without colours.
-    pub(in crate::cli) fn plain_page(&self) -> Self {
+    pub(crate) fn plain_page(&self) -> Self {
         Self { has_colour: false, ..self.page() }
     }
 
     /// Returns the lines collected since the last call.
-    pub(in crate::cli) fn take_page(&mut self) -> String {
+    pub(crate) fn take_page(&mut self) -> String {
         match &mut self.out {
             Sink::Page(bytes) => String::from_utf8_lossy(&std::mem::take(bytes)).into_owned(),
             Sink::Stdout(_) => String::new(),
@@ -88,47 +88,47 @@ impl Console {
     }
 
     /// Returns true if text is coloured.
-    pub(in crate::cli) fn has_colour(&self) -> bool {
+    pub(crate) fn has_colour(&self) -> bool {
         self.has_colour
     }
 
     /// Returns true if text can be placed anywhere on a screen.
-    pub(in crate::cli) fn can_be_drawn_on(&self) -> bool {
+    pub(crate) fn can_be_drawn_on(&self) -> bool {
         self.is_terminal && !self.is_json && !is_dumb()
     }
 
     /// Returns true if JSON was requested.
-    pub(in crate::cli) fn is_json(&self) -> bool {
+    pub(crate) fn is_json(&self) -> bool {
         self.is_json
     }
 
     /// Returns true if only the result and errors were requested.
-    pub(in crate::cli) fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.is_quiet
     }
 
     /// Returns true if tables have a header line.
-    pub(in crate::cli) fn has_headers(&self) -> bool {
+    pub(crate) fn has_headers(&self) -> bool {
         self.has_headers
     }
 
     /// Returns true if standard output is a terminal.
-    pub(in crate::cli) fn is_terminal(&self) -> bool {
+    pub(crate) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
     /// Returns how instants are written in tables.
-    pub(in crate::cli) fn detail(&self) -> Detail {
+    pub(crate) fn detail(&self) -> Detail {
         self.detail
     }
 
     /// Returns true if a write failed, so that nobody reads standard output any more.
-    pub(in crate::cli) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
     /// Returns true if nobody reads standard output any more, found without writing to it.
-    pub(in crate::cli) fn is_deserted(&mut self) -> bool {
+    pub(crate) fn is_deserted(&mut self) -> bool {
         let stdout = io::stdout();
         let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -138,23 +138,23 @@ impl Console {
     }
 
     /// Writes a line.
-    pub(in crate::cli) fn line(&mut self, line: &str) {
+    pub(crate) fn line(&mut self, line: &str) {
         self.bytes(line.as_bytes());
         self.bytes(b"\n");
     }
 
     /// Writes bytes unchanged.
-    pub(in crate::cli) fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.attempt(|out| out.write_all(bytes));
     }
 
     /// Flushes what was written so far.
-    pub(in crate::cli) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         self.attempt(|out| out.flush());
     }
 
     /// Writes a JSON document on its own line.
-    pub(in crate::cli) fn json(&mut self, document: &Value) {
+    pub(crate) fn json(&mut self, document: &Value) {
         self.json_text(document);
         self.bytes(b"\n");
     }
@@ -167,7 +167,7 @@ impl Console {
     }
 
     /// Returns the text in a colour, if text is coloured.
-    pub(in crate::cli) fn paint(&self, text: &str, colour: Colour) -> String {
+    pub(crate) fn paint(&self, text: &str, colour: Colour) -> String {
         let code = match colour {
             _ if !self.has_colour => return text.to_owned(),
             Colour::Plain => return text.to_owned(),
@@ -181,24 +181,24 @@ impl Console {
     }
 
     /// Writes a remark to standard error, unless `--quiet` is given.
-    pub(in crate::cli) fn note(&mut self, line: &str) {
+    pub(crate) fn note(&mut self, line: &str) {
         if !self.is_quiet {
             self.aside(&one_line(line));
         }
     }
 
     /// Writes a warning to standard error.
-    pub(in crate::cli) fn warn(&mut self, line: &str) {
+    pub(crate) fn warn(&mut self, line: &str) {
         self.aside(&format!("schedctl: warning: {}", one_line(line)));
     }
 
     /// Writes an error about one of several objects to standard error.
-    pub(in crate::cli) fn error(&mut self, line: &str) {
+    pub(crate) fn error(&mut self, line: &str) {
         self.aside(&format!("schedctl: {}", one_line(line)));
     }
 
     /// Writes a failure to standard error. Returns its exit code.
-    pub(in crate::cli) fn failure(&mut self, failure: &Failure) -> u8 {
+    pub(crate) fn failure(&mut self, failure: &CliFailure) -> u8 {
         for line in failure.lines() {
             self.aside(&format!("schedctl: {line}"));
         }
@@ -209,13 +209,13 @@ impl Console {
     }
 
     /// Writes a line to standard error unchanged, after all earlier standard output.
-    pub(in crate::cli) fn aside(&mut self, line: &str) {
+    pub(crate) fn aside(&mut self, line: &str) {
         self.aside_bytes(line.as_bytes());
         self.aside_bytes(b"\n");
     }
 
     /// Writes bytes to standard error unchanged.
-    pub(in crate::cli) fn aside_bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn aside_bytes(&mut self, bytes: &[u8]) {
         if let Sink::Page(page) = &mut self.out
             && self.is_terminal
             && !self.is_json
@@ -229,7 +229,7 @@ impl Console {
     }
 
     /// Flushes the rest. Returns the exit code of the process.
-    pub(in crate::cli) fn close(mut self, code: u8) -> u8 {
+    pub(crate) fn close(mut self, code: u8) -> u8 {
         self.flush();
         match self.trouble.take() {
             None => code,
@@ -274,20 +274,20 @@ fn has_few_columns() -> bool {
 
 /// A JSON array that is written item by item, so that a long one needs no memory.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct JsonArray {
+pub(crate) struct JsonArray {
     has_begun: bool,
 }
 
 impl JsonArray {
     /// Writes the next item.
-    pub(in crate::cli) fn push(&mut self, console: &mut Console, item: &Value) {
+    pub(crate) fn push(&mut self, console: &mut Console, item: &Value) {
         console.bytes(if self.has_begun { b",\n" } else { b"[" });
         self.has_begun = true;
         console.json_text(item);
     }
 
     /// Writes the end of the array.
-    pub(in crate::cli) fn end(self, console: &mut Console) {
+    pub(crate) fn end(self, console: &mut Console) {
         console.line(if self.has_begun { "]" } else { "[]" });
     }
 }

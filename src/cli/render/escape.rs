@@ -4,22 +4,22 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use crate::domain::wording::steers;
+use crate::domain::time::wording::steers;
 
 /// Returns the text on one line, with every control and direction character escaped, also line
 /// breaks.
-pub(in crate::cli) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     escaped(text, |_| false)
 }
 
 /// Returns text for a terminal, escaped like [`one_line`] but with its line breaks and tabs.
-pub(in crate::cli) fn safe_text(bytes: &[u8]) -> String {
+pub(crate) fn safe_text(bytes: &[u8]) -> String {
     escaped(&String::from_utf8_lossy(bytes).replace("\r\n", "\n"), |c| matches!(c, '\n' | '\t'))
 }
 
 /// Returns a JSON text for a terminal: the same document, with all control and direction characters
 /// as `\u` escapes.
-pub(in crate::cli) fn safe_json(json: &str) -> Cow<'_, str> {
+pub(crate) fn safe_json(json: &str) -> Cow<'_, str> {
     if !json.contains(steers) {
         return Cow::Borrowed(json);
     }

@@ -5,51 +5,51 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::console::Colour;
-use super::lane::labels_json;
-use super::times::{rfc3339, shown};
+use super::lane_words::labels_json;
+use super::time_words::{rfc3339, shown};
 use crate::cli::args::JobState;
-use crate::cli::failure::Failure;
-use crate::domain::ids::{JobName, QueueName, RunId};
-use crate::domain::schedule::Schedule;
-use crate::domain::time::UnixMillis;
-use crate::domain::zone::Zone;
+use crate::cli::failure::CliFailure;
+use crate::domain::name::names::{JobName, QueueName, RunId};
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
-use crate::store::{JobRecord, JobSummary, QueueRecord, Retry, RunRecord, Store};
+use crate::store::{JobRecord, JobSummary, QueueRecord, RecordedRetry, RunRecord, Store};
 
 /// Leases read to find running jobs. No namespace runs more at once.
 const LEASES_READ: usize = 100_000;
 
 /// A job with all the data to show.
 #[derive(Debug, Clone)]
-pub(in crate::cli) struct JobView {
+pub(crate) struct JobView {
     /// The stored record.
-    pub(in crate::cli) record: JobRecord,
+    pub(crate) record: JobRecord,
     /// The definition, or why it cannot be read.
-    pub(in crate::cli) definition: Result<Definition, String>,
+    pub(crate) definition: Result<Definition, String>,
     /// The number of open regular runs.
-    pub(in crate::cli) open: u64,
+    pub(crate) open: u64,
     /// True if a run is running, also a manual one.
-    pub(in crate::cli) is_running: bool,
+    pub(crate) is_running: bool,
     /// The next retry of a scheduled or recent manual run, if a run waits for one.
-    pub(in crate::cli) retry: Option<Retry>,
+    pub(crate) retry: Option<RecordedRetry>,
     /// The run that ended last.
-    pub(in crate::cli) last: Option<RunRecord>,
+    pub(crate) last: Option<RunRecord>,
     /// The queue of the job, if it is paused.
-    pub(in crate::cli) paused_queue: Option<QueueRecord>,
+    pub(crate) paused_queue: Option<QueueRecord>,
 }
 
 /// Returns the jobs with a running run.
-pub(in crate::cli) async fn running_jobs(store: &Store) -> Result<BTreeSet<JobName>, Failure> {
+pub(crate) async fn running_jobs(store: &Store) -> Result<BTreeSet<JobName>, CliFailure> {
     let leases = store.list_leases(LEASES_READ).await?;
     Ok(leases.into_iter().flatten().map(|lease| lease.run.job().clone()).collect())
 }
 
 /// Returns views of jobs. `running` is the result of [`running_jobs`].
-pub(in crate::cli) async fn view_jobs(
+pub(crate) async fn view_jobs(
     store: &Store,
     jobs: Vec<JobRecord>,
     running: &BTreeSet<JobName>,
-) -> Result<Vec<JobView>, Failure> {
+) -> Result<Vec<JobView>, CliFailure> {
     let summaries = store.summarise(jobs).await?;
     let ids: Vec<RunId> = summaries.iter().filter_map(|summary| summary.last_run.clone()).collect();
     let mut last_runs = store.read_runs(&ids).await?.into_iter();
@@ -73,7 +73,7 @@ pub(in crate::cli) async fn view_jobs(
 }
 
 /// Returns the zone of a job, or UTC if it is not known.
-pub(in crate::cli) async fn zone_of_job(store: &Store, name: &JobName) -> Zone {
+pub(crate) async fn zone_of_job(store: &Store, name: &JobName) -> Zone {
     let record = store.read_job(name).await.ok().flatten();
     let definition = record.and_then(|record| Definition::of(record).ok());
     definition.map_or_else(Zone::utc, |definition| definition.timetable.zone().clone())
@@ -81,7 +81,7 @@ pub(in crate::cli) async fn zone_of_job(store: &Store, name: &JobName) -> Zone {
 
 impl JobView {
     /// Returns the state of the job.
-    pub(in crate::cli) fn state(&self) -> JobState {
+    pub(crate) fn state(&self) -> JobState {
         let record = &self.record;
         let schedule = self.definition.as_ref().map(|definition| &definition.spec.schedule);
         let is_manual = schedule.is_ok_and(|schedule| *schedule == Schedule::Manual);
@@ -104,18 +104,18 @@ impl JobView {
     }
 
     /// Returns the due time of the planned run.
-    pub(in crate::cli) fn next_due(&self) -> Option<UnixMillis> {
+    pub(crate) fn next_due(&self) -> Option<UnixMillis> {
         self.record.pending.as_ref().map(RunId::due)
     }
 
     /// Returns the next start and its run: the planned run or a retry.
-    pub(in crate::cli) fn next_start(&self) -> Option<(UnixMillis, &RunId)> {
+    pub(crate) fn next_start(&self) -> Option<(UnixMillis, &RunId)> {
         let retry = self.retry.iter().map(|retry| (retry.at, &retry.run));
         retry.chain(self.record.pending.iter().map(|run| (run.due(), run))).min_by_key(|(at, _)| *at)
     }
 
     /// Returns the word for the state in a list, and its colour.
-    pub(in crate::cli) fn state_word(&self) -> (&'static str, Colour) {
+    pub(crate) fn state_word(&self) -> (&'static str, Colour) {
         match self.state() {
             // No run of the job starts while the queue is paused, whatever its next time is.
             JobState::Scheduled if self.paused_queue.is_some() => ("queue paused", Colour::Yellow),
@@ -124,22 +124,22 @@ impl JobView {
     }
 
     /// Returns the zone of the job, or UTC if it is not known.
-    pub(in crate::cli) fn zone(&self) -> Zone {
+    pub(crate) fn zone(&self) -> Zone {
         self.definition.as_ref().map_or_else(|_| Zone::utc(), |definition| definition.timetable.zone().clone())
     }
 
     /// Returns the schedule as text.
-    pub(in crate::cli) fn schedule(&self) -> Option<String> {
+    pub(crate) fn schedule(&self) -> Option<String> {
         self.definition.as_ref().ok().map(|it| it.spec.schedule.text(it.timetable.zone()))
     }
 
     /// Returns the source of the job's file; `None` for a job that schedctl added.
-    pub(in crate::cli) fn source_name(&self) -> Option<&str> {
+    pub(crate) fn source_name(&self) -> Option<&str> {
         Some(self.record.source.as_str()).filter(|name| !name.is_empty())
     }
 
     /// Returns the fields for `list`.
-    pub(in crate::cli) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let zone = self.zone();
         let utc = |at: Option<UnixMillis>| at.map(|at| at.to_string());
         let last_run = self.last.as_ref().map(|run| {
@@ -171,7 +171,7 @@ impl JobView {
 }
 
 /// Returns a phrase saying that a queue is paused, since when and by whom.
-pub(in crate::cli) fn paused_queue_words(queue: &QueueName, record: &QueueRecord, local: &Zone) -> String {
+pub(crate) fn paused_queue_words(queue: &QueueName, record: &QueueRecord, local: &Zone) -> String {
     let since = record.paused.as_ref().map_or_else(String::new, |(at, by)| {
         let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
         format!(" since {}{by}", shown(*at, local))

@@ -4,26 +4,26 @@
 //! Control characters are escaped.
 
 mod attempts;
-mod change;
 mod console;
-mod definition;
+mod definition_lines;
 mod escape;
 mod job_view;
-mod lane;
+mod key_change;
+mod lane_words;
+mod notification_lines;
 mod outcomes;
 mod run_view;
 mod table;
-mod telling_lines;
-mod times;
+mod time_words;
 
-pub(super) use attempts::{attempts_json, attempts_table};
-pub(super) use change::key_change;
-pub(super) use console::{Colour, Console, JsonArray};
-pub(super) use definition::{action_line, day_rules, effective, policy_lines};
-pub(super) use escape::{one_line, safe_text};
-pub(super) use job_view::{JobView, paused_queue_words, running_jobs, view_jobs, zone_of_job};
-pub(super) use lane::{labels_json, queue_words};
-pub(super) use outcomes::Outcomes;
-pub(super) use run_view::{RunTable, RunView, Zones, facts_in_words, view_runs};
-pub(super) use table::{Cell, Table};
-pub(super) use times::{Detail, Relative, rfc3339, shown, shown_in, span};
+pub(crate) use attempts::{attempts_json, attempts_table};
+pub(crate) use console::{Colour, Console, JsonArray};
+pub(crate) use definition_lines::{action_line, day_rules, effective, policy_lines};
+pub(crate) use escape::{one_line, safe_text};
+pub(crate) use job_view::{JobView, paused_queue_words, running_jobs, view_jobs, zone_of_job};
+pub(crate) use key_change::key_change;
+pub(crate) use lane_words::{labels_json, queue_words};
+pub(crate) use outcomes::Outcomes;
+pub(crate) use run_view::{RunTable, RunView, Zones, facts_in_words, view_runs};
+pub(crate) use table::{Cell, Table};
+pub(crate) use time_words::{Detail, Relative, rfc3339, shown, shown_in, span};

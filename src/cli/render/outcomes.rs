@@ -4,22 +4,22 @@
 use serde_json::Value;
 
 use super::Console;
-use crate::cli::failure::Failure;
+use crate::cli::failure::CliFailure;
 
 /// Prints each outcome at once as a sentence, or all outcomes as one JSON array at the end.
-pub(in crate::cli) struct Outcomes<'a> {
+pub(crate) struct Outcomes<'a> {
     console: &'a mut Console,
     worst: u8,
     document: Vec<Value>,
 }
 
 impl<'a> Outcomes<'a> {
-    pub(in crate::cli) const fn on(console: &'a mut Console) -> Self {
+    pub(crate) const fn on(console: &'a mut Console) -> Self {
         Self { console, worst: 0, document: Vec::new() }
     }
 
     /// Records an outcome: JSON and a sentence for what was done, or a failure.
-    pub(in crate::cli) fn tell(&mut self, done: Result<(Value, String), Failure>) {
+    pub(crate) fn tell(&mut self, done: Result<(Value, String), CliFailure>) {
         match done {
             Ok((entry, _)) if self.console.is_json() => self.document.push(entry),
             Ok((_, sentence)) if !self.console.is_quiet() => self.console.line(&sentence),
@@ -29,7 +29,7 @@ impl<'a> Outcomes<'a> {
     }
 
     /// Prints the JSON array. Returns the exit code: the highest of the failures.
-    pub(in crate::cli) fn end(self) -> u8 {
+    pub(crate) fn end(self) -> u8 {
         if self.console.is_json() {
             self.console.json(&Value::Array(self.document));
         }

@@ -7,28 +7,28 @@ use serde_json::{Map, Value, json};
 
 use super::attempts::first_start;
 use super::console::{Colour, Console};
-use super::lane::labels_json;
+use super::lane_words::labels_json;
 use super::table::{Cell, Table};
-use super::times::{Detail, in_words, rfc3339, shown_in, span};
-use crate::cli::failure::Failure;
-use crate::domain::gate::Gate;
-use crate::domain::ids::{Fence, JobName, RunId, RunKind};
-use crate::domain::run::RunState;
-use crate::domain::time::UnixMillis;
-use crate::domain::wording::skipped_count;
-use crate::domain::zone::Zone;
+use super::time_words::{Detail, in_words, rfc3339, shown_in, span};
+use crate::cli::failure::CliFailure;
+use crate::domain::name::names::{Fence, JobName, RunId, RunKind};
+use crate::domain::queue::gate::Gate;
+use crate::domain::run::run_state::RunState;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::wording::skipped_count;
+use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
 use crate::store::{LetIn, RunRecord, Store};
 
 /// The zones of jobs, each read once.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct Zones {
+pub(crate) struct Zones {
     known: BTreeMap<JobName, Option<Zone>>,
 }
 
 impl Zones {
     /// Reads the zones of the runs' jobs that are not known yet.
-    async fn read_for(&mut self, store: &Store, runs: &[RunRecord]) -> Result<(), Failure> {
+    async fn read_for(&mut self, store: &Store, runs: &[RunRecord]) -> Result<(), CliFailure> {
         let mut names: Vec<JobName> = runs.iter().map(|run| run.run.job().clone()).collect();
         names.sort_unstable();
         names.dedup();
@@ -44,21 +44,17 @@ impl Zones {
 
 /// A run and the zone of its job; UTC if the zone is not known.
 #[derive(Debug)]
-pub(in crate::cli) struct RunView {
+pub(crate) struct RunView {
     /// The stored record.
-    pub(in crate::cli) record: RunRecord,
+    pub(crate) record: RunRecord,
     /// The zone of the job.
-    pub(in crate::cli) zone: Zone,
+    pub(crate) zone: Zone,
     /// A phrase about a run that was let in at a gate and has not started.
-    pub(in crate::cli) let_in: Option<String>,
+    pub(crate) let_in: Option<String>,
 }
 
 /// Returns views of runs.
-pub(in crate::cli) async fn view_runs(
-    store: &Store,
-    zones: &mut Zones,
-    mut runs: Vec<RunRecord>,
-) -> Result<Vec<RunView>, Failure> {
+pub(crate) async fn view_runs(store: &Store, zones: &mut Zones, mut runs: Vec<RunRecord>) -> Result<Vec<RunView>, CliFailure> {
     zones.read_for(store, &runs).await?;
     let let_in = forget_gates_passed(store, &mut runs).await?;
     let zone_of = |run: &RunRecord| zones.known.get(run.run.job()).cloned().flatten().unwrap_or_else(Zone::utc);
@@ -68,7 +64,7 @@ pub(in crate::cli) async fn view_runs(
 
 /// Removes the gate from each run that was let in, because it now waits for its queue. Returns for
 /// each run how it was let in.
-async fn forget_gates_passed(store: &Store, runs: &mut [RunRecord]) -> Result<Vec<Option<String>>, Failure> {
+async fn forget_gates_passed(store: &Store, runs: &mut [RunRecord]) -> Result<Vec<Option<String>>, CliFailure> {
     let is_at_gate =
         |run: &&mut RunRecord| run.state == RunState::Scheduled && run.waiting_for.as_ref().is_some_and(|what| what != "overlap");
     let mut at_gates: Vec<&mut RunRecord> = runs.iter_mut().filter(is_at_gate).collect();
@@ -115,7 +111,7 @@ impl RunView {
     }
 
     /// Describes what the run waits for: an open run of its job, or a gate.
-    pub(in crate::cli) fn waiting_for(&self) -> Option<String> {
+    pub(crate) fn waiting_for(&self) -> Option<String> {
         match self.record.waiting_for.as_deref()? {
             "overlap" => Some("an open run of its job".to_owned()),
             what => Some(Gate::from_name(&what.replacen(' ', ":", 1)).map_or_else(|| what.to_owned(), |gate| gate.words())),
@@ -123,7 +119,7 @@ impl RunView {
     }
 
     /// Returns the reason for the state in words.
-    pub(in crate::cli) fn reason(&self) -> Option<String> {
+    pub(crate) fn reason(&self) -> Option<String> {
         let record = &self.record;
         let waits_for_retry = record.state == RunState::Scheduled && record.attempt > 0;
         let told = record.reason.clone().filter(|_| !waits_for_retry);
@@ -135,7 +131,7 @@ impl RunView {
     }
 
     /// Returns the fields for `history`.
-    pub(in crate::cli) fn json(&self) -> Map<String, Value> {
+    pub(crate) fn json(&self) -> Map<String, Value> {
         let record = &self.record;
         let ended = !self.is_running();
         let millis = |length: Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
@@ -200,26 +196,26 @@ impl RunView {
 }
 
 /// Describes the facts of a failed attempt.
-pub(in crate::cli) fn facts_in_words(record: &RunRecord) -> Option<String> {
+pub(crate) fn facts_in_words(record: &RunRecord) -> Option<String> {
     in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status)
 }
 
 /// A table of runs, printed page by page.
 #[derive(Debug)]
-pub(in crate::cli) struct RunTable {
+pub(crate) struct RunTable {
     table: Table<8>,
     local: Zone,
 }
 
 impl RunTable {
     /// Creates a table with times in this host's zone.
-    pub(in crate::cli) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let headers = ["DUE", "LATE", "TOOK", "STATE", "ATTEMPT", "NODE", "RUN", "REASON"];
         Self { table: Table::new(headers), local: Zone::of_host() }
     }
 
     /// Prints some runs.
-    pub(in crate::cli) fn page(&mut self, runs: &[RunView], console: &mut Console) {
+    pub(crate) fn page(&mut self, runs: &[RunView], console: &mut Console) {
         let rows: Vec<[Cell; 8]> = runs.iter().map(|run| run.cells(&self.local, console.detail())).collect();
         self.table.page(&rows, console);
     }

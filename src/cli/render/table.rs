@@ -8,26 +8,26 @@ use super::escape::one_line;
 
 /// A cell of a table.
 #[derive(Debug, Clone)]
-pub(in crate::cli) struct Cell {
+pub(crate) struct Cell {
     text: String,
     colour: Colour,
 }
 
 impl Cell {
     /// Creates a cell. An empty text is shown as a dash.
-    pub(in crate::cli) fn new(text: impl AsRef<str>) -> Self {
+    pub(crate) fn new(text: impl AsRef<str>) -> Self {
         let text = one_line(text.as_ref());
         Self { text: if text.is_empty() { "-".to_owned() } else { text }, colour: Colour::Plain }
     }
 
     /// Creates a cell like [`Cell::new`], or a dash for `None`.
-    pub(in crate::cli) fn maybe(text: Option<impl AsRef<str>>) -> Self {
+    pub(crate) fn maybe(text: Option<impl AsRef<str>>) -> Self {
         text.map_or_else(|| Self::new(""), Self::new)
     }
 
     /// Returns the cell in a colour.
     #[must_use]
-    pub(in crate::cli) fn coloured(self, colour: Colour) -> Self {
+    pub(crate) fn coloured(self, colour: Colour) -> Self {
         Self { colour, ..self }
     }
 
@@ -38,7 +38,7 @@ impl Cell {
 
 /// A table of `N` columns.
 #[derive(Debug)]
-pub(in crate::cli) struct Table<const N: usize> {
+pub(crate) struct Table<const N: usize> {
     headers: [&'static str; N],
     widths: [usize; N],
     is_begun: bool,
@@ -46,12 +46,12 @@ pub(in crate::cli) struct Table<const N: usize> {
 
 impl<const N: usize> Table<N> {
     /// Creates a table without rows.
-    pub(in crate::cli) fn new(headers: [&'static str; N]) -> Self {
+    pub(crate) fn new(headers: [&'static str; N]) -> Self {
         Self { headers, widths: headers.map(str::len), is_begun: false }
     }
 
     /// Prints some rows. The first call prints the headers above them.
-    pub(in crate::cli) fn page(&mut self, rows: &[[Cell; N]], console: &mut Console) {
+    pub(crate) fn page(&mut self, rows: &[[Cell; N]], console: &mut Console) {
         for row in rows {
             for (width, cell) in self.widths.iter_mut().zip(row) {
                 *width = cell.width().max(*width);

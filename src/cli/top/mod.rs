@@ -7,15 +7,15 @@
 //! Invariant: every event comes through one channel, so the model changes in one place. A slow or
 //! missing Redis delays no key.
 
-mod data;
-mod lists;
-mod model;
 mod pane_view;
 mod screen;
+mod screen_view;
+mod top_actions;
+mod top_data;
+mod top_lists;
+mod top_model;
 #[cfg(test)]
-mod tests;
-mod view;
-mod wishes;
+mod top_tests;
 
 use std::io::{ErrorKind, IsTerminal};
 use std::time::Duration;
@@ -29,21 +29,21 @@ use tokio::sync::{mpsc, watch};
 
 use super::args::Global;
 use super::connect::connect;
-use super::failure::Failure;
+use super::failure::CliFailure;
 use super::render::Console;
-use crate::domain::zone::Zone;
+use crate::domain::time::zone::Zone;
 use crate::store::Store;
-use lists::{Data, Subject};
-use model::{Asked, Model, Wish};
-use screen::Screen;
-use view::Theme;
+use screen::TopScreen;
+use screen_view::Theme;
+use top_lists::{TopData, TopSubject};
+use top_model::{Model, TopAction, TopRequest};
 
 /// Time between two reads.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Events that may wait to be handled.
 const NEWS: usize = 64;
 
-pub(super) const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 Example:
   schedctl top
 
@@ -58,15 +58,15 @@ read; a filter that is a complete name finds any job. Runs of notices are left o
 enum News {
     /// A key, or a new size of the terminal.
     Terminal(Event),
-    Read(Result<Box<Data>, Failure>),
-    Detail(Subject, Vec<String>),
+    Read(Result<Box<TopData>, CliFailure>),
+    Detail(TopSubject, Vec<String>),
     Answered(Result<String, String>),
     /// A signal, with the exit code for it.
     Signal(u8),
 }
 
 /// Shows the screen until the user quits. Returns the exit code.
-pub(super) async fn top(global: &Global, console: &mut Console) -> Result<u8, Failure> {
+pub(crate) async fn top(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
     refuse_without_terminal(console)?;
     let store = connect(global, console).await?;
     let theme = Theme {
@@ -76,9 +76,9 @@ pub(super) async fn top(global: &Global, console: &mut Console) -> Result<u8, Fa
         place: format!("schedd {} at {}", store.namespace(), store.address()),
     };
     let (sender, mut news) = mpsc::channel(NEWS);
-    let (ask, asked) = watch::channel(Asked::default());
+    let (ask, asked) = watch::channel(TopRequest::default());
     listen(&sender)?;
-    let mut screen = Screen::open()?;
+    let mut screen = TopScreen::open()?;
     tokio::spawn(keep_reading(store.clone(), asked, theme.zone.clone(), console.plain_page(), sender.clone()));
     let terminal = sender.clone();
     // The thread is not joined: it waits for a key, and ends with the process.
@@ -91,8 +91,8 @@ pub(super) async fn top(global: &Global, console: &mut Console) -> Result<u8, Fa
     });
     let mut model = Model::new();
     loop {
-        model.page = view::page_of(screen.height()).max(1);
-        if let Err(error) = screen.draw(|area, buffer| view::draw(&model, &theme, area, buffer)) {
+        model.page = screen_view::page_of(screen.height()).max(1);
+        if let Err(error) = screen.draw(|area, buffer| screen_view::draw(&model, &theme, area, buffer)) {
             // The terminal is gone.
             return if error.kind() == ErrorKind::BrokenPipe { Ok(0) } else { Err(screen::failed(&error)) };
         }
@@ -100,7 +100,7 @@ pub(super) async fn top(global: &Global, console: &mut Console) -> Result<u8, Fa
         let mut next = Some(first);
         while let Some(one) = next {
             match take(&mut model, one) {
-                Some(Wish::Quit(code)) => return Ok(code),
+                Some(TopAction::Quit(code)) => return Ok(code),
                 Some(wish) => carry_out(&store, wish, &sender),
                 None => {}
             }
@@ -115,19 +115,19 @@ pub(super) async fn top(global: &Global, console: &mut Console) -> Result<u8, Fa
     }
 }
 
-fn refuse_without_terminal(console: &Console) -> Result<(), Failure> {
+fn refuse_without_terminal(console: &Console) -> Result<(), CliFailure> {
     if console.is_json() {
-        return Err(Failure::Invalid(
+        return Err(CliFailure::Invalid(
             "top --json: top is for a person at a terminal; list, history, queues and stats give JSON".to_owned(),
         ));
     }
     if !console.is_terminal() || !std::io::stdin().is_terminal() {
-        return Err(Failure::Invalid(
+        return Err(CliFailure::Invalid(
             "top: wanted a terminal for its input and output; schedctl list --watch writes to anything".to_owned(),
         ));
     }
     if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
-        return Err(Failure::Invalid(
+        return Err(CliFailure::Invalid(
             "top: TERM is dumb or not set, wanted a terminal that can be drawn on; schedctl list --watch needs none".to_owned(),
         ));
     }
@@ -144,7 +144,7 @@ fn is_unicode() -> bool {
 }
 
 /// Turns signals into events.
-fn listen(sender: &mpsc::Sender<News>) -> Result<(), Failure> {
+fn listen(sender: &mpsc::Sender<News>) -> Result<(), CliFailure> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot listen for signals")?;
     let sender = sender.clone();
     tokio::spawn(async move {
@@ -158,7 +158,7 @@ fn listen(sender: &mpsc::Sender<News>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn take(model: &mut Model, news: News) -> Option<Wish> {
+fn take(model: &mut Model, news: News) -> Option<TopAction> {
     match news {
         News::Terminal(Event::Key(key)) => return model.take_key(key),
         News::Terminal(_) => {}
@@ -166,15 +166,15 @@ fn take(model: &mut Model, news: News) -> Option<Wish> {
         News::Read(Err(failure)) => model.take_silence(failure.lines().join("; ")),
         News::Detail(subject, lines) => model.take_detail(&subject, lines),
         News::Answered(answer) => model.take_answer(answer),
-        News::Signal(code) => return Some(Wish::Quit(code)),
+        News::Signal(code) => return Some(TopAction::Quit(code)),
     }
     None
 }
 
-fn carry_out(store: &Store, wish: Wish, sender: &mpsc::Sender<News>) {
+fn carry_out(store: &Store, wish: TopAction, sender: &mpsc::Sender<News>) {
     let (store, sender) = (store.clone(), sender.clone());
     tokio::spawn(async move {
-        let answer = wishes::carry_out(&store, wish).await.map_err(|failure| failure.lines().join("; "));
+        let answer = top_actions::carry_out(&store, wish).await.map_err(|failure| failure.lines().join("; "));
         // A failed send needs no report: the user has quit.
         let _ = sender.send(News::Answered(answer)).await;
     });
@@ -184,19 +184,19 @@ fn carry_out(store: &Store, wish: Wish, sender: &mpsc::Sender<News>) {
 /// is gone.
 async fn keep_reading(
     store: Store,
-    mut asked: watch::Receiver<Asked>,
+    mut asked: watch::Receiver<TopRequest>,
     zone: Zone,
     mut page: Console,
     sender: mpsc::Sender<News>,
 ) {
     loop {
         let wanted = asked.borrow_and_update().clone();
-        let read = data::read(&store, &wanted, &zone).await.map(Box::new);
+        let read = top_data::read(&store, &wanted, &zone).await.map(Box::new);
         if sender.send(News::Read(read)).await.is_err() {
             return;
         }
         if let Some(subject) = wanted.detail {
-            let read = data::read_detail(&store, &subject, &mut page).await;
+            let read = top_data::read_detail(&store, &subject, &mut page).await;
             let lines = read.unwrap_or_else(|failure| failure.lines());
             if sender.send(News::Detail(subject, lines)).await.is_err() {
                 return;

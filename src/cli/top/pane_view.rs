@@ -9,9 +9,9 @@ use ratatui::style::Modifier;
 use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Widget};
 
-use super::lists::{Pane, Row};
-use super::model::{Model, Order};
-use super::view::Theme;
+use super::screen_view::Theme;
+use super::top_lists::{Pane, Row};
+use super::top_model::{Model, TopOrder};
 use crate::cli::render::Colour;
 
 /// Spaces between two columns.
@@ -72,9 +72,9 @@ fn title<'a>(model: &Model, pane: Pane, shown: usize, theme: &Theme, width: usiz
     let total = model.total(pane);
     let count = if shown as u64 == total { total.to_string() } else { format!("{shown} of {total}") };
     let order = match model.order {
-        Order::Time => "",
-        Order::Name => ", by name",
-        Order::State => ", by state",
+        TopOrder::Time => "",
+        TopOrder::Name => ", by name",
+        TopOrder::State => ", by state",
     };
     let name = format!("{} {} ({count}{order}) ", pane as usize + 1, pane.title());
     let rest = width.saturating_sub(name.chars().count());

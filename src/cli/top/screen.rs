@@ -6,16 +6,16 @@ use ratatui::DefaultTerminal;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::cli::failure::Failure;
+use crate::cli::failure::CliFailure;
 
 /// The screen. It is restored when dropped, and by a hook after a panic.
-pub(super) struct Screen {
+pub(super) struct TopScreen {
     terminal: DefaultTerminal,
 }
 
-impl Screen {
+impl TopScreen {
     /// Switches the terminal to the screen of `top`.
-    pub(super) fn open() -> Result<Self, Failure> {
+    pub(super) fn open() -> Result<Self, CliFailure> {
         match ratatui::try_init() {
             Ok(terminal) => Ok(Self { terminal }),
             Err(error) => {
@@ -37,7 +37,7 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for TopScreen {
     fn drop(&mut self) {
         // A failed restore needs no report: the terminal is gone.
         let _ = self.terminal.show_cursor();
@@ -46,15 +46,15 @@ impl Drop for Screen {
 }
 
 /// Returns the failure for a terminal that cannot be used.
-pub(super) fn failed(error: &std::io::Error) -> Failure {
-    Failure::Failed(format!("top: the terminal cannot be drawn on: {error}"))
+pub(super) fn failed(error: &std::io::Error) -> CliFailure {
+    CliFailure::Failed(format!("top: the terminal cannot be drawn on: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Stdio};
 
-    use super::Screen;
+    use super::TopScreen;
 
     /// The environment variable that is set for the process that panics.
     const PANICS: &str = "SCHEDD_TEST_PANICS";
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn somebody_panics_while_the_screen_is_held() {
         let Ok(place) = std::env::var(PANICS) else { return };
-        let mut screen = Screen::open().unwrap();
+        let mut screen = TopScreen::open().unwrap();
         screen.draw(|area, buffer| buffer.set_string(area.x, area.y, "drawn", ratatui::style::Style::new())).unwrap();
         assert_ne!(place, "here", "in the hand that draws");
         let other = std::thread::spawn(|| panic!("in another thread"));

@@ -4,8 +4,8 @@
 use super::bad_jobs::each_is_refused;
 use super::{compile, fault, faults, good, host, job};
 use crate::config::job_from_json;
-use crate::domain::limits::Limits;
-use crate::domain::process::ProcessRules;
+use crate::domain::job::process_limits::Limits;
+use crate::domain::job::process_rules::ProcessRules;
 
 #[test]
 fn a_job_says_false_to_the_pings_of_the_defaults() {

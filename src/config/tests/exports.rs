@@ -4,12 +4,12 @@ use proptest::prelude::*;
 
 use super::surfaces::specs;
 use super::{compile, good, host, job};
-use crate::config::surface::to_surface;
+use crate::config::canonical::canonical_job::to_surface;
 use crate::config::{TableForm, group_table, job_from_json, job_table, queue_table};
-use crate::domain::clock_changes::ClockChanges;
-use crate::domain::group::{GroupSettings, Turns};
-use crate::domain::job::JobSpec;
-use crate::domain::queue::{QueueSettings, Share};
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::queue::group_rules::{GroupSettings, TurnRules};
+use crate::domain::queue::queue_rules::{QueueSettings, Share};
+use crate::domain::schedule::clock_changes::ClockChanges;
 
 fn file_of(spec: &JobSpec) -> String {
     let queue = queue_table(&spec.queue, &QueueSettings { limit: Some(7), ..QueueSettings::default() });
@@ -76,7 +76,7 @@ fn a_job_that_is_over_is_a_comment_and_texts_of_any_kind_stay_whole() {
 
 #[test]
 fn queues_and_groups_read_back() {
-    let rate = "100/1m".parse::<crate::domain::rate::Rate>().unwrap();
+    let rate = "100/1m".parse::<crate::domain::queue::rate::Rate>().unwrap();
     for settings in [
         QueueSettings::default(),
         QueueSettings { concurrency: 5, limit: Some(3), rate: Some(rate), share: Share::Weight(4), is_paused: true },
@@ -86,7 +86,8 @@ fn queues_and_groups_read_back() {
         assert_eq!(good(&queue_table(&name, &settings)).queues[&name], settings);
     }
     let order = vec!["a".parse().unwrap(), "b".parse().unwrap()];
-    let turns = Turns { order, gap: std::time::Duration::from_secs(5), turn_timeout: std::time::Duration::from_millis(1_500) };
+    let turns =
+        TurnRules { order, gap: std::time::Duration::from_secs(5), turn_timeout: std::time::Duration::from_millis(1_500) };
     for settings in [GroupSettings::Exclusive, GroupSettings::Alternate(turns)] {
         let name = "night".parse().unwrap();
         assert_eq!(good(&group_table(&name, &settings)).groups[&name], settings);

@@ -4,15 +4,15 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{compile, good, job, queue, warnings};
-use crate::config::surface::{from_surface, to_surface};
+use crate::config::canonical::canonical_job::{from_surface, to_surface};
 use crate::config::{DaemonConfig, HistoryConfig, OutputConfig};
-use crate::domain::gate::{PerKey, SharedKey};
-use crate::domain::group::{GroupSettings, Turns};
-use crate::domain::job::{Action, AskedOn, CatchUp, CatchUpMode, Delivery, Overlap, Retry};
-use crate::domain::limits::Limits;
-use crate::domain::queue::{QueueSettings, Share};
-use crate::domain::rate::Rate;
-use crate::domain::schedule::{CronExpr, Schedule};
+use crate::domain::job::job_spec::{Action, AskedOn, CatchUp, CatchUpMode, Delivery, Overlap, RetryRule};
+use crate::domain::job::process_limits::Limits;
+use crate::domain::queue::gate::{PerKey, SharedKey};
+use crate::domain::queue::group_rules::{GroupSettings, TurnRules};
+use crate::domain::queue::queue_rules::{QueueSettings, Share};
+use crate::domain::queue::rate::Rate;
+use crate::domain::schedule::schedule_form::{CronExpr, Schedule};
 
 const HOUR: u64 = 3_600;
 
@@ -69,7 +69,7 @@ http = { method = "POST", url = "https://example.com/ping", headers = { X-From =
     assert!(matches!(&backup.schedule, Schedule::Cron(list) if list[0].as_str() == "30 2 * * *"));
     assert_eq!(backup.action, Action::Shell("pg_dump app | gzip > /var/backups/app.sql.gz".to_owned()));
     assert_eq!(backup.timeout, secs(2 * HOUR));
-    assert_eq!(backup.retry, Retry { limit: 3, delay: secs(60), max_delay: secs(HOUR), ..Retry::default() });
+    assert_eq!(backup.retry, RetryRule { limit: 3, delay: secs(60), max_delay: secs(HOUR), ..RetryRule::default() });
     assert_eq!(backup.catch_up, CatchUp { max_age: Some(secs(12 * HOUR)), ..CatchUp::default() });
 
     let report = job(&config, "report");
@@ -106,7 +106,7 @@ fn what_jobs_share_is_read_as_it_is_written() {
     assert_eq!(config.queues[&queue("a")], a);
     assert_eq!(config.queues[&queue("b")], QueueSettings { rate: Some(rate), share: Share::Strict, ..plain });
     let order = vec!["j".parse().unwrap(), "elsewhere".parse().unwrap()];
-    let turns = GroupSettings::Alternate(Turns { order, gap: secs(5), turn_timeout: secs(60) });
+    let turns = GroupSettings::Alternate(TurnRules { order, gap: secs(5), turn_timeout: secs(60) });
     assert_eq!(config.groups.into_values().collect::<Vec<_>>(), [GroupSettings::Exclusive, turns]);
     assert_eq!(config.jobs.into_values().next().unwrap().group, Some("y".parse().unwrap()));
 }
@@ -176,7 +176,7 @@ fn defaults_hold_where_a_job_is_silent_and_variables_are_merged() {
     let (silent, own) = (job(&config, "silent"), job(&config, "own"));
     assert_eq!((silent.timeout, silent.queue, silent.retry.limit), (secs(20), queue("slow"), 5));
     assert_eq!((own.timeout, own.queue), (secs(9), queue("default")));
-    assert_eq!((own.retry.limit, own.retry.delay), (1, Retry::default().delay), "a job's retry is its own as a whole");
+    assert_eq!((own.retry.limit, own.retry.delay), (1, RetryRule::default().delay), "a job's retry is its own as a whole");
     assert_eq!(own.env.into_iter().collect::<Vec<_>>(), [("A".into(), "1".into()), ("B".into(), "2".into())]);
 }
 
@@ -188,9 +188,9 @@ fn lists_of_codes_are_sets_and_may_come_from_the_defaults_of_every_kind_of_job()
          [jobs.c]\nhttp = 'http://h/'\n[jobs.d]\nshell = 'true'\nretry = {{ limit = 2, never_on = [255, 1] }}"
     ));
     let retry = |name| job(&config, name).retry;
-    assert_eq!(retry("a"), Retry { limit: 2, on: [75, 503].into(), ..Retry::default() });
+    assert_eq!(retry("a"), RetryRule { limit: 2, on: [75, 503].into(), ..RetryRule::default() });
     assert_eq!((retry("b").on, retry("c")), ([500, 503].into(), retry("a")));
-    assert_eq!(retry("d"), Retry { limit: 2, never_on: [1, 255].into(), ..Retry::default() });
+    assert_eq!(retry("d"), RetryRule { limit: 2, never_on: [1, 255].into(), ..RetryRule::default() });
     let in_redis = to_surface(&job(&config, "c"));
     assert_eq!(from_surface(&in_redis).unwrap(), job(&config, "c"), "codes out of [defaults] read back for any kind of job");
 }
@@ -326,7 +326,7 @@ fn what_a_run_has_to_pass_is_read_in_each_of_its_forms() {
     ] {
         assert_eq!(spec(&format!("key = 'k'\nper_key = {text}")).per_key, wanted);
     }
-    let names = |spec: &crate::domain::job::JobSpec| spec.not_while.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let names = |spec: &crate::domain::job::job_spec::JobSpec| spec.not_while.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(names(&spec("not_while = ['c', 'b']")), ["b", "c"]);
     assert_eq!(names(&spec("not_while = 'b'")), ["b"]);
     // A `per_key` in `[defaults]` is for jobs that have a key.

@@ -1,12 +1,12 @@
 //! iCalendar files as days and spans of time.
 
 use super::host;
-use crate::config::ics;
-use crate::domain::days::{DayItem, Days};
+use crate::config::schedule::ics;
+use crate::domain::schedule::day_sets::{DayItem, DaySet};
 
 fn events(text: &str) -> Vec<String> {
     let text = format!("BEGIN:VCALENDAR\n{text}\nEND:VCALENDAR");
-    Days::of(ics::read(&text, &host(), 100).unwrap_or_else(|error| panic!("{error:?}"))).texts()
+    DaySet::of(ics::read(&text, &host(), 100).unwrap_or_else(|error| panic!("{error:?}"))).texts()
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_file_that_would_take_long_to_follow_is_refused_by_counted_steps() {
     let event = |uid: usize, lines: &str| format!("BEGIN:VEVENT\nUID:{uid}\n{lines}\nEND:VEVENT\n");
     let refused = |events: String| {
         let text = format!("BEGIN:VCALENDAR\n{events}END:VCALENDAR");
-        ics::read(&text, &host(), Days::MOST).unwrap_err()
+        ics::read(&text, &host(), DaySet::MOST).unwrap_err()
     };
     // None of these events takes up a day, so their number alone refuses nothing.
     let daily = "DTSTART:20260101T090000\nRRULE:FREQ=DAILY;COUNT=5000";

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::{fault, host};
 use crate::config::{NamedJob, job_from_json, job_from_value};
-use crate::domain::job::Action;
-use crate::domain::schedule::Schedule;
-use crate::domain::unique::{Second, Unique};
+use crate::domain::job::job_spec::Action;
+use crate::domain::job::unique_rule::{Second, Unique};
+use crate::domain::schedule::schedule_form::Schedule;
 
 fn line(text: &str) -> Result<NamedJob, Vec<String>> {
     job_from_json(text, &host()).map_err(|problems| problems.iter().map(ToString::to_string).collect())

@@ -15,9 +15,9 @@ mod serving;
 mod surfaces;
 
 use super::{Config, ConfigError, compile_text};
-use crate::domain::ids::{JobName, QueueName};
-use crate::domain::job::JobSpec;
-use crate::domain::zone::Zone;
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::name::names::{JobName, QueueName};
+use crate::domain::time::zone::Zone;
 
 /// Returns the zone of the imagined host.
 fn host() -> Zone {

@@ -2,16 +2,16 @@ use std::time::Duration;
 
 use super::bad_jobs::job_fault;
 use super::{good, host, job};
-use crate::config::surface::{from_surface, to_surface};
+use crate::config::canonical::canonical_job::{from_surface, to_surface};
 use crate::config::{compile_text, job_from_json};
-use crate::domain::schedule::{Schedule, Timetable};
-use crate::domain::time::UnixMillis;
+use crate::domain::schedule::schedule_form::{Schedule, Timetable};
+use crate::domain::time::unix_millis::UnixMillis;
 
 /// Returns the first times of the only job of a file.
 fn times(text: &str, count: usize) -> Vec<String> {
     let spec = job(&good(&format!("[jobs.a]\nshell = 'true'\n{text}")), "a");
     assert_eq!(from_surface(&to_surface(&spec)).unwrap(), spec, "{text}");
-    let zone = spec.tz.as_ref().map_or_else(host, |name| crate::domain::zone::Zone::load(name).unwrap());
+    let zone = spec.tz.as_ref().map_or_else(host, |name| crate::domain::time::zone::Zone::load(name).unwrap());
     let schedule = spec.schedule.for_job(&"a".parse().unwrap(), spec.dst);
     let table = Timetable::shaped(schedule, &spec.shape, zone, UnixMillis::EPOCH);
     let from = UnixMillis::new(1_798_761_600_000).unwrap(); // 2027-01-01, a Friday
@@ -100,7 +100,7 @@ fn shaping_is_kept_and_defaults_may_have_some_of_it() {
     assert_eq!((a.exclude.texts(), a.skip_if_late), (vec!["sun".to_owned()], Some(Duration::from_secs(600))));
     let b = job(&file, "b").shape;
     assert!(b.jitter.is_zero() && b.exclude.is_empty() && b.max_runs == Some(2), "{b:?}");
-    assert_eq!(job(&file, "c").shape, crate::domain::shape::Shape::default());
+    assert_eq!(job(&file, "c").shape, crate::domain::schedule::schedule_modifiers::Shape::default());
     let d = job(&file, "d").shape;
     assert!(d.jitter.is_zero() && d.exclude.is_empty(), "{d:?}");
 }

@@ -1,7 +1,7 @@
 use super::bad_jobs::job_fault;
 use super::{compile, fault, good, host, job, warnings};
-use crate::config::compile_file::{compile_file, compile_redis_alone};
-use crate::config::exposure::{Exposure, Provenance};
+use crate::config::file::compile_file::{compile_file, compile_redis_alone};
+use crate::config::file::secret_exposure::{Exposure, Provenance};
 use crate::config::{from_surface, job_from_json, to_surface};
 
 #[test]

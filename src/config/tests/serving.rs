@@ -1,7 +1,7 @@
 use super::{fault, faults, good, job, queue};
 use crate::config::FlowLimits;
-use crate::domain::ids::Label;
-use crate::domain::lane::Priority;
+use crate::domain::name::names::Label;
+use crate::domain::queue::lane::Priority;
 
 fn labels(text: &str) -> std::collections::BTreeSet<Label> {
     text.split_whitespace().map(|label| label.parse().unwrap()).collect()

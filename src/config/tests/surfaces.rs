@@ -3,23 +3,23 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{good, host, job};
+use crate::config::canonical::canonical_job::{SurfaceError, from_surface, hash, to_surface};
 use crate::config::job_from_json;
-use crate::config::surface::{SurfaceError, from_surface, hash, to_surface};
-use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
-use crate::domain::days::{DayItem, Days};
-use crate::domain::gate::PerKey;
-use crate::domain::job::{
-    Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, Retry,
+use crate::domain::job::job_spec::{
+    Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, RetryRule,
 };
-use crate::domain::lane::Priority;
-use crate::domain::limits::Limits;
-use crate::domain::notice::NoticeKind;
-use crate::domain::process::{ProcessRules, Started};
-use crate::domain::rate::Rate;
-use crate::domain::schedule::{Recurrence, Schedule};
-use crate::domain::shape::Shape;
-use crate::domain::time::UnixMillis;
-use crate::domain::unique::{Second, Unique};
+use crate::domain::job::notice::NoticeKind;
+use crate::domain::job::process_limits::Limits;
+use crate::domain::job::process_rules::{ProcessRules, Started};
+use crate::domain::job::unique_rule::{Second, Unique};
+use crate::domain::queue::gate::PerKey;
+use crate::domain::queue::lane::Priority;
+use crate::domain::queue::rate::Rate;
+use crate::domain::schedule::clock_changes::{ClockChanges, Fold, Gap};
+use crate::domain::schedule::day_sets::{DayItem, DaySet};
+use crate::domain::schedule::schedule_form::{Recurrence, Schedule};
+use crate::domain::schedule::schedule_modifiers::Shape;
+use crate::domain::time::unix_millis::UnixMillis;
 
 fn surface_of_line(text: &str) -> String {
     to_surface(&job_from_json(text, &host()).unwrap().spec)
@@ -155,7 +155,7 @@ fn forms() -> impl Strategy<Value = Schedule> {
     ]
 }
 
-fn days() -> impl Strategy<Value = Days> {
+fn days() -> impl Strategy<Value = DaySet> {
     let item = prop_oneof![
         (1..128_u8).prop_map(DayItem::Weekdays),
         (0..40_000_i64, 0..9_i64).prop_map(|(first, more)| DayItem::Dates(first, first + more)),
@@ -163,7 +163,7 @@ fn days() -> impl Strategy<Value = Days> {
             DayItem::Span(UnixMillis::new(first * 1_000).unwrap(), UnixMillis::new((first + more) * 1_000).unwrap())
         }),
     ];
-    prop::collection::vec(item, 1..6).prop_map(Days::of)
+    prop::collection::vec(item, 1..6).prop_map(DaySet::of)
 }
 
 prop_compose! {
@@ -174,7 +174,7 @@ prop_compose! {
         max_runs in prop::option::of(1..=1_000_000_u32),
         jitter in prop_oneof![Just(Duration::ZERO), secs(1..=86_400)],
         splay in prop_oneof![Just(Duration::ZERO), secs(1..=86_400)],
-        exclude in prop_oneof![Just(Days::default()), days()],
+        exclude in prop_oneof![Just(DaySet::default()), days()],
         only_on in prop::option::of(days()),
         skip_if_late in prop::option::of(secs(1..=86_400)),
     ) -> Shape {
@@ -222,7 +222,7 @@ fn actions() -> impl Strategy<Value = Action> {
     ]
 }
 
-fn retries() -> impl Strategy<Value = Retry> {
+fn retries() -> impl Strategy<Value = RetryRule> {
     let backoffs = prop::sample::select(vec![Backoff::Fixed, Backoff::Linear, Backoff::Exponential]);
     // A code is in at most one of the two lists.
     let codes = prop::collection::btree_map(1..=599u16, any::<bool>(), 0..4);
@@ -230,7 +230,7 @@ fn retries() -> impl Strategy<Value = Retry> {
         |(limit, delay, backoff, longest, jitter, codes)| {
             let listed = |wanted: bool| codes.iter().filter(|(_, is_on)| **is_on == wanted).map(|(code, _)| *code).collect();
             let (on, never_on) = (listed(true), listed(false));
-            Retry { limit, delay, backoff, max_delay: longest.max(delay), jitter, on, never_on }
+            RetryRule { limit, delay, backoff, max_delay: longest.max(delay), jitter, on, never_on }
         },
     )
 }
@@ -298,7 +298,7 @@ prop_compose! {
         ),
         timeout in secs(1..=2_592_000),
         kill_grace in secs(0..=3_600),
-        retry in prop_oneof![Just(Retry::default()), retries()],
+        retry in prop_oneof![Just(RetryRule::default()), retries()],
         overlap in prop_oneof![
             Just(Overlap::Skip), Just(Overlap::Replace), Just(Overlap::Allow),
             (1..=100u32).prop_map(|max| Overlap::Queue { max }),

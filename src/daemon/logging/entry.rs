@@ -19,14 +19,14 @@ pub(super) struct Pairs {
 
 /// A line to be.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     pub(super) at: Timestamp,
     pub(super) level: Level,
     pub(super) message: String,
     pub(super) facts: Vec<(&'static str, Value)>,
 }
 
-impl Entry {
+impl LogEntry {
     /// One of now, without facts.
     pub(super) fn new(level: Level, message: String) -> Self {
         Self { at: Timestamp::now(), level, message, facts: Vec::new() }

@@ -7,15 +7,15 @@ use std::fmt::{self, Write as _};
 use serde_json::Value;
 use tracing::Level;
 
-use super::entry::Entry;
-use crate::domain::wording::steers;
+use super::entry::LogEntry;
+use crate::domain::time::wording::steers;
 
 /// The name in the journal of whoever writes.
 const IDENTIFIER: &str = "schedd";
 
 /// How entries are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum LogForm {
     /// For a person on a terminal.
     Sentences,
     /// The same, the level in colour.
@@ -28,9 +28,9 @@ pub(super) enum Form {
     Journal,
 }
 
-impl Form {
+impl LogForm {
     /// The entry in this form. Structured ones name the node, once it is known.
-    pub(super) fn written(self, entry: &Entry, node: Option<&str>) -> Vec<u8> {
+    pub(super) fn written(self, entry: &LogEntry, node: Option<&str>) -> Vec<u8> {
         let mut out = String::new();
         // Writing to a String cannot fail.
         let _ = match self {
@@ -43,7 +43,7 @@ impl Form {
     }
 }
 
-fn sentence(out: &mut String, entry: &Entry, form: Form) -> fmt::Result {
+fn sentence(out: &mut String, entry: &LogEntry, form: LogForm) -> fmt::Result {
     let local = entry.at.to_zoned(jiff::tz::TimeZone::system());
     write!(out, "{} ", local.strftime("%H:%M:%S%.3f"))?;
     let level = entry.level;
@@ -54,19 +54,19 @@ fn sentence(out: &mut String, entry: &Entry, form: Form) -> fmt::Result {
         _ => 34,
     };
     match form {
-        Form::ColouredSentences => write!(out, "\x1b[{colour}m{level:>5}\x1b[0m")?,
+        LogForm::ColouredSentences => write!(out, "\x1b[{colour}m{level:>5}\x1b[0m")?,
         _ => write!(out, "{level:>5}")?,
     }
     write!(out, " {}", escaped(&entry.message))?;
     pairs(out, entry)
 }
 
-fn key_value(out: &mut String, entry: &Entry) -> fmt::Result {
+fn key_value(out: &mut String, entry: &LogEntry) -> fmt::Result {
     write!(out, "ts={:.3} level={} msg={}", entry.at, level_word(entry.level), Quoted(&entry.message))?;
     pairs(out, entry)
 }
 
-fn pairs(out: &mut String, entry: &Entry) -> fmt::Result {
+fn pairs(out: &mut String, entry: &LogEntry) -> fmt::Result {
     for (name, value) in &entry.facts {
         match value {
             Value::String(text) => write!(out, " {name}={}", Quoted(text))?,
@@ -77,7 +77,7 @@ fn pairs(out: &mut String, entry: &Entry) -> fmt::Result {
     Ok(())
 }
 
-fn json(out: &mut String, entry: &Entry, node: Option<&str>) -> fmt::Result {
+fn json(out: &mut String, entry: &LogEntry, node: Option<&str>) -> fmt::Result {
     let text = |text: &str| Value::from(text).to_string();
     write!(out, "{{\"ts\":\"{:.3}\",\"level\":\"{}\",\"message\":{}", entry.at, level_word(entry.level), text(&entry.message))?;
     for (name, value) in with_node(entry, node) {
@@ -93,7 +93,7 @@ fn json(out: &mut String, entry: &Entry, node: Option<&str>) -> fmt::Result {
     Ok(())
 }
 
-fn journal(out: &mut String, entry: &Entry, node: Option<&str>) -> fmt::Result {
+fn journal(out: &mut String, entry: &LogEntry, node: Option<&str>) -> fmt::Result {
     let priority = match entry.level {
         Level::ERROR => 3,
         Level::WARN => 4,
@@ -120,7 +120,7 @@ fn journal(out: &mut String, entry: &Entry, node: Option<&str>) -> fmt::Result {
 }
 
 /// The facts, and the node unless they name one.
-fn with_node(entry: &Entry, node: Option<&str>) -> Vec<(&'static str, Value)> {
+fn with_node(entry: &LogEntry, node: Option<&str>) -> Vec<(&'static str, Value)> {
     let node = node.filter(|_| !entry.facts.iter().any(|(name, _)| *name == "node"));
     node.map(|node| ("node", Value::from(node))).into_iter().chain(entry.facts.iter().cloned()).collect()
 }
@@ -158,17 +158,17 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn entry() -> Entry {
+    fn entry() -> LogEntry {
         let at = "2026-11-21T22:49:00.125Z".parse().unwrap();
         let text = "Run \"ended\"\n\u{1b}[31m".to_owned();
-        Entry { at, ..Entry::new(Level::WARN, text) }
+        LogEntry { at, ..LogEntry::new(Level::WARN, text) }
             .with("late_ms", 5.into())
             .with("job", "backup".into())
             .with("run", "backup@5".into())
             .with("reason", "a b\nPRIORITY=0".into())
     }
 
-    fn written(form: Form) -> String {
+    fn written(form: LogForm) -> String {
         String::from_utf8(form.written(&entry(), Some("n1"))).unwrap()
     }
 
@@ -185,18 +185,18 @@ mod tests {
     fn a_line_for_people_and_one_of_pairs() {
         let line = "ts=2026-11-21T22:49:00.125Z level=warn msg=\"Run \\\"ended\\\"\\n\\u{1b}[31m\" late_ms=5 job=backup run=backup@5 \
                     reason=\"a b\\nPRIORITY=0\"\n";
-        assert_eq!(written(Form::KeyValue), line);
-        let line = written(Form::Sentences);
+        assert_eq!(written(LogForm::KeyValue), line);
+        let line = written(LogForm::Sentences);
         assert!(
             line.ends_with("  WARN Run \"ended\"\\n\\u{1b}[31m late_ms=5 job=backup run=backup@5 reason=\"a b\\nPRIORITY=0\"\n"),
             "{line}"
         );
-        assert!(written(Form::ColouredSentences).contains("\x1b[33m WARN\x1b[0m"));
+        assert!(written(LogForm::ColouredSentences).contains("\x1b[33m WARN\x1b[0m"));
     }
 
     #[test]
     fn an_object_has_each_text_as_it_was() {
-        let line = written(Form::Json);
+        let line = written(LogForm::Json);
         let found: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(line.lines().count(), 1);
         let wanted = serde_json::json!({
@@ -210,6 +210,6 @@ mod tests {
     fn an_entry_of_the_journal_has_a_field_a_line_and_nobody_forges_one() {
         let wanted = "MESSAGE=Run \"ended\"\\n\\u{1b}[31m\nPRIORITY=4\nSYSLOG_IDENTIFIER=schedd\nNODE=n1\nLATE_MS=5\nJOB=backup\n\
                       RUN_ID=backup@5\nREASON=a b\\nPRIORITY=0\n";
-        assert_eq!(written(Form::Journal), wanted);
+        assert_eq!(written(LogForm::Journal), wanted);
     }
 }

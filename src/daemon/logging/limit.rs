@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tracing::Level;
 
 use super::Source;
-use super::entry::Entry;
+use super::entry::LogEntry;
 
 /// How long a while is.
 const WHILE: Duration = Duration::from_secs(10);
@@ -26,14 +26,14 @@ const KINDS: usize = 4_096;
 #[derive(Debug)]
 pub(super) enum Admission {
     /// It is written, after what is to be told of the while before.
-    Written(Option<Entry>),
+    Written(Option<LogEntry>),
     /// It is counted only.
     HeldBack,
 }
 
 /// What was written lately.
 #[derive(Default)]
-pub(super) struct Limit {
+pub(super) struct LineLimit {
     kinds: Mutex<HashMap<u64, Kind>>,
 }
 
@@ -48,9 +48,9 @@ struct Kind {
     source: Source,
 }
 
-impl Limit {
+impl LineLimit {
     /// Whether `entry` is written now.
-    pub(super) fn admit(&self, entry: &Entry, source: Source, now: Instant) -> Admission {
+    pub(super) fn admit(&self, entry: &LogEntry, source: Source, now: Instant) -> Admission {
         let most = match source {
             Source::Schedd => MOST,
             Source::Job => MOST_OF_A_JOB,
@@ -85,7 +85,7 @@ impl Limit {
     }
 
     /// What is to be told of the kinds whose while is over; they begin anew.
-    pub(super) fn summaries(&self, now: Instant) -> Vec<Entry> {
+    pub(super) fn summaries(&self, now: Instant) -> Vec<LogEntry> {
         let mut kinds = self.kinds();
         let told = kinds.values().filter(|kind| now.duration_since(kind.since) >= WHILE).filter_map(Kind::summary).collect();
         kinds.retain(|_, kind| now.duration_since(kind.since) < WHILE);
@@ -93,7 +93,7 @@ impl Limit {
     }
 
     /// What is to be told of all kinds: nothing comes any more.
-    pub(super) fn all_summaries(&self) -> Vec<Entry> {
+    pub(super) fn all_summaries(&self) -> Vec<LogEntry> {
         std::mem::take(&mut *self.kinds()).values().filter_map(Kind::summary).collect()
     }
 
@@ -103,7 +103,7 @@ impl Limit {
 }
 
 impl Kind {
-    fn summary(&self) -> Option<Entry> {
+    fn summary(&self) -> Option<LogEntry> {
         let (count, seconds) = (self.held_back, WHILE.as_secs());
         if count == 0 {
             return None;
@@ -112,7 +112,7 @@ impl Kind {
             Source::Schedd => format!("{} ... {count} more like it within {seconds} s", self.message),
             Source::Job => format!("... {count} more lines of this job within {seconds} s are not logged"),
         };
-        let entry = Entry::new(self.level, message).with("held_back", count.into());
+        let entry = LogEntry::new(self.level, message).with("held_back", count.into());
         Some(match &self.job {
             Some(job) => entry.with("job", job.as_str().into()),
             None => entry,
@@ -121,7 +121,7 @@ impl Kind {
 }
 
 /// The same for entries of one kind, else another (but for 1 in 2^64).
-fn number_of(entry: &Entry, source: Source) -> u64 {
+fn number_of(entry: &LogEntry, source: Source) -> u64 {
     let mut hasher = DefaultHasher::new();
     (entry.level.as_str(), entry.job()).hash(&mut hasher);
     match source {
@@ -135,20 +135,20 @@ fn number_of(entry: &Entry, source: Source) -> u64 {
 mod tests {
     use super::*;
 
-    fn entry(message: &str, job: &str) -> Entry {
-        Entry::new(Level::WARN, message.to_owned()).with("job", job.into())
+    fn entry(message: &str, job: &str) -> LogEntry {
+        LogEntry::new(Level::WARN, message.to_owned()).with("job", job.into())
     }
 
     /// How many of so many entries are written.
-    fn written(limit: &Limit, count: usize, entry: &Entry, source: Source, now: Instant) -> usize {
+    fn written(limit: &LineLimit, count: usize, entry: &LogEntry, source: Source, now: Instant) -> usize {
         (0..count).filter(|_| matches!(limit.admit(entry, source, now), Admission::Written(_))).count()
     }
 
     #[test]
     fn of_many_like_each_other_the_first_are_written_and_the_others_are_counted() {
-        let (limit, start) = (Limit::default(), Instant::now());
+        let (limit, start) = (LineLimit::default(), Instant::now());
         assert_eq!(written(&limit, 223, &entry("again", "a"), Source::Schedd, start), 100);
-        for other in [entry("another", "a"), entry("again", "b"), Entry { level: Level::ERROR, ..entry("again", "a") }] {
+        for other in [entry("another", "a"), entry("again", "b"), LogEntry { level: Level::ERROR, ..entry("again", "a") }] {
             assert_eq!(written(&limit, 1, &other, Source::Schedd, start), 1, "{other:?}");
         }
         assert!(limit.summaries(start + Duration::from_millis(9_999)).is_empty());
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_next_of_its_kind_is_told_of_first() {
-        let (limit, start) = (Limit::default(), Instant::now());
+        let (limit, start) = (LineLimit::default(), Instant::now());
         written(&limit, 102, &entry("again", "a"), Source::Schedd, start);
         let Admission::Written(Some(summary)) = limit.admit(&entry("again", "a"), Source::Schedd, start + WHILE) else {
             panic!("no summary")
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_a_job_writes_is_one_kind_whatever_it_says() {
-        let (limit, now) = (Limit::default(), Instant::now());
+        let (limit, now) = (LineLimit::default(), Instant::now());
         let count = (0..1_500).map(|n| written(&limit, 1, &entry(&n.to_string(), "a"), Source::Job, now)).sum::<usize>();
         assert_eq!(count, 1_000);
         assert_eq!(limit.all_summaries()[0].message, "... 500 more lines of this job within 10 s are not logged");
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn more_kinds_than_are_counted_are_all_written() {
-        let (limit, now) = (Limit::default(), Instant::now());
+        let (limit, now) = (LineLimit::default(), Instant::now());
         for n in 0..2 * KINDS {
             assert_eq!(written(&limit, 1, &entry("again", &n.to_string()), Source::Schedd, now), 1);
         }

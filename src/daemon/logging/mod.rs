@@ -40,12 +40,12 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Scope};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use entry::{Entry, Pairs};
-use form::Form;
-use limit::{Admission, Limit};
-use writer::{LogWriter, Told};
+use entry::{LogEntry, Pairs};
+use form::LogForm;
+use limit::{Admission, LineLimit};
+use writer::{LogWriter, WrittenLines};
 
-use crate::domain::ids::NodeName;
+use crate::domain::name::names::NodeName;
 use crate::executor::output::LOG_TARGET;
 
 /// How lines are written.
@@ -91,9 +91,9 @@ pub(super) struct Log {
 
 /// What whoever logs and whoever writes have in common.
 struct Shared {
-    form: Form,
+    form: LogForm,
     node: OnceLock<String>,
-    limit: Limit,
+    limit: LineLimit,
 }
 
 impl Drop for Log {
@@ -116,27 +116,27 @@ impl Log {
 
     /// Whether it is read by programs, which want each last word in its form.
     pub(super) fn is_structured(&self) -> bool {
-        matches!(self.shared.form, Form::Json | Form::Journal)
+        matches!(self.shared.form, LogForm::Json | LogForm::Journal)
     }
 }
 
 /// Starts logging for this process. Fails if no thread can be started, or on a journal that was asked for and is not there.
 pub(super) fn start(format: LogFormat, level: LogLevel) -> io::Result<Log> {
     let form = match format {
-        LogFormat::Json => Form::Json,
-        LogFormat::Journal => Form::Journal,
-        LogFormat::Auto if journal::reads_standard_error() => Form::Journal,
+        LogFormat::Json => LogForm::Json,
+        LogFormat::Journal => LogForm::Journal,
+        LogFormat::Auto if journal::reads_standard_error() => LogForm::Journal,
         LogFormat::Auto | LogFormat::Text if io::stderr().is_terminal() => {
             let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-            if is_plain { Form::Sentences } else { Form::ColouredSentences }
+            if is_plain { LogForm::Sentences } else { LogForm::ColouredSentences }
         }
-        LogFormat::Auto | LogFormat::Text => Form::KeyValue,
+        LogFormat::Auto | LogFormat::Text => LogForm::KeyValue,
     };
-    let shared = Arc::new(Shared { form, node: OnceLock::new(), limit: Limit::default() });
+    let shared = Arc::new(Shared { form, node: OnceLock::new(), limit: LineLimit::default() });
     let telling = shared.clone();
     let tell = move |told| telling.tell(told);
     let writer = match form {
-        Form::Journal => LogWriter::start(journal::Socket::open()?, tell)?,
+        LogForm::Journal => LogWriter::start(journal::Socket::open()?, tell)?,
         _ => LogWriter::start(io::stderr(), tell)?,
     };
     let lines = Lines { shared: shared.clone(), writer: writer.clone() };
@@ -146,18 +146,21 @@ pub(super) fn start(format: LogFormat, level: LogLevel) -> io::Result<Log> {
 }
 
 impl Shared {
-    fn written(&self, entry: &Entry) -> Vec<u8> {
+    fn written(&self, entry: &LogEntry) -> Vec<u8> {
         self.form.written(entry, self.node.get().map(String::as_str))
     }
 
     /// What the writer has to say of itself.
-    fn tell(&self, told: Told) -> Vec<Vec<u8>> {
+    fn tell(&self, told: WrittenLines) -> Vec<Vec<u8>> {
         let entries = match told {
-            Told::Lost(count) => {
-                vec![Entry::new(Level::WARN, "Log lines lost: nobody read them in time.".to_owned()).with("count", count.into())]
+            WrittenLines::Lost(count) => {
+                vec![
+                    LogEntry::new(Level::WARN, "Log lines lost: nobody read them in time.".to_owned())
+                        .with("count", count.into()),
+                ]
             }
-            Told::Due => self.limit.summaries(Instant::now()),
-            Told::Rest => self.limit.all_summaries(),
+            WrittenLines::Due => self.limit.summaries(Instant::now()),
+            WrittenLines::Rest => self.limit.all_summaries(),
         };
         entries.iter().map(|entry| self.written(entry)).collect()
     }
@@ -187,7 +190,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut entry = Entry::of(event);
+        let mut entry = LogEntry::of(event);
         for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
             if let Some(pairs) = span.extensions().get::<Pairs>() {
                 entry.add(pairs);

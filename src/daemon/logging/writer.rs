@@ -26,7 +26,7 @@ enum Item {
 
 /// What the writer wants to have in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum WrittenLines {
     /// So many lines are missing here.
     Lost(u64),
     /// What was held back and is to be told by now.
@@ -52,7 +52,7 @@ impl LogWriter {
     /// A writer to `to`, which has from `tell` what it says itself. Fails if no thread can be started.
     pub(super) fn start(
         to: impl Write + Send + 'static,
-        tell: impl Fn(Told) -> Vec<Vec<u8>> + Send + 'static,
+        tell: impl Fn(WrittenLines) -> Vec<Vec<u8>> + Send + 'static,
     ) -> io::Result<Self> {
         let (items, received) = sync_channel(WAITING);
         let counts = Arc::new(Counts::default());
@@ -87,7 +87,7 @@ struct Carrier<W, T> {
     tell: T,
 }
 
-impl<W: Write, T: Fn(Told) -> Vec<Vec<u8>>> Carrier<W, T> {
+impl<W: Write, T: Fn(WrittenLines) -> Vec<Vec<u8>>> Carrier<W, T> {
     fn carry(mut self, items: &Receiver<Item>) {
         loop {
             match items.recv_timeout(ASK) {
@@ -96,10 +96,10 @@ impl<W: Write, T: Fn(Told) -> Vec<Vec<u8>>> Carrier<W, T> {
                     self.write(&line);
                 }
                 Ok(Item::Flush(done)) => {
-                    self.say(Told::Rest);
+                    self.say(WrittenLines::Rest);
                     let _ = done.try_send(());
                 }
-                Err(RecvTimeoutError::Timeout) => self.say(Told::Due),
+                Err(RecvTimeoutError::Timeout) => self.say(WrittenLines::Due),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
@@ -113,13 +113,13 @@ impl<W: Write, T: Fn(Told) -> Vec<Vec<u8>>> Carrier<W, T> {
         }
         let count = self.counts.lost.swap(0, Ordering::Relaxed);
         if count > 0 {
-            for line in (self.tell)(Told::Lost(count)) {
+            for line in (self.tell)(WrittenLines::Lost(count)) {
                 let _ = self.to.write_all(&line);
             }
         }
     }
 
-    fn say(&mut self, told: Told) {
+    fn say(&mut self, told: WrittenLines) {
         for line in (self.tell)(told) {
             self.write(&line);
         }
@@ -149,11 +149,11 @@ mod tests {
         }
     }
 
-    fn tell(told: Told) -> Vec<Vec<u8>> {
+    fn tell(told: WrittenLines) -> Vec<Vec<u8>> {
         match told {
-            Told::Lost(count) => vec![format!("{count} lost\n").into_bytes()],
-            Told::Rest => vec![b"rest\n".to_vec()],
-            Told::Due => Vec::new(),
+            WrittenLines::Lost(count) => vec![format!("{count} lost\n").into_bytes()],
+            WrittenLines::Rest => vec![b"rest\n".to_vec()],
+            WrittenLines::Due => Vec::new(),
         }
     }
 
@@ -202,7 +202,7 @@ mod tests {
         }
         let door = Arc::new(Mutex::new((false, Vec::new())));
         let writer = LogWriter::start(Door(door.clone()), |told| match told {
-            Told::Rest => Vec::new(),
+            WrittenLines::Rest => Vec::new(),
             told => tell(told),
         });
         let writer = writer.unwrap();

@@ -1,13 +1,13 @@
 //! Explains why a run did or did not start when it was due, in findings that it judges from facts.
 //!
-//! Invariant: pure. [`judge`] is a function of the [`Facts`] that `engine::explaining` gathered. It
+//! Invariant: pure. [`mod@judge`] is a function of the [`Facts`] that `engine::explaining` gathered. It
 //! guesses nothing: where the facts are silent, a finding says so.
 
+mod explain_words;
 mod facts;
 mod finding;
 mod judge;
 mod schedule_then;
-mod words;
 
 #[cfg(test)]
 mod tests;

@@ -2,15 +2,15 @@
 //!
 //! Invariant: a schedule is known only if no change may be missing from what is kept.
 
-use crate::domain::cron::CronExpr;
-use crate::domain::deed::Deed;
-use crate::domain::duration::parse_duration;
-use crate::domain::ids::JobName;
-use crate::domain::job::JobSpec;
-use crate::domain::schedule::{Schedule, Timetable};
-use crate::domain::shape::Shape;
-use crate::domain::time::UnixMillis;
-use crate::domain::zone::Zone;
+use crate::domain::job::audit_entry::AuditEntry;
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::name::names::JobName;
+use crate::domain::schedule::cron::CronExpr;
+use crate::domain::schedule::schedule_form::{Schedule, Timetable};
+use crate::domain::schedule::schedule_modifiers::Shape;
+use crate::domain::time::duration::parse_duration;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
 
 /// How many entries the audit log of a job keeps.
 const DEEDS_KEPT: usize = 100;
@@ -72,7 +72,7 @@ impl ScheduleThen {
     /// the present timetable, with its anchor and since when its occurrences count.
     pub fn at(
         past: &[PastSchedule],
-        deeds: &[Deed],
+        deeds: &[AuditEntry],
         job: &JobName,
         spec: &JobSpec,
         now: &Timetable,
@@ -90,7 +90,7 @@ impl ScheduleThen {
             return Self::Known(Box::new(now.clone()));
         }
         let is_cut = deeds.len() >= DEEDS_KEPT && deeds.first().is_some_and(|deed| deed.at > at);
-        let is_older_job = deeds.iter().any(|deed| deed.what == Deed::ADDED && deed.at > at);
+        let is_older_job = deeds.iter().any(|deed| deed.what == AuditEntry::ADDED && deed.at > at);
         if is_cut || is_older_job {
             return Self::Unknown;
         }
@@ -123,7 +123,7 @@ impl ScheduleThen {
 /// When the present schedule came into force. A resume moves `since`, the start of its occurrences.
 pub(super) fn schedule_since(
     past: &[PastSchedule],
-    deeds: &[Deed],
+    deeds: &[AuditEntry],
     (spec, now): (&JobSpec, &Timetable),
     since: UnixMillis,
 ) -> UnixMillis {
@@ -139,11 +139,11 @@ pub(super) fn schedule_since(
 }
 
 /// The same, as far as the audit log says.
-fn since_before_resume(deeds: &[Deed], since: UnixMillis) -> UnixMillis {
-    if !deeds.iter().any(|deed| deed.what == Deed::RESUMED && deed.at == since) {
+fn since_before_resume(deeds: &[AuditEntry], since: UnixMillis) -> UnixMillis {
+    if !deeds.iter().any(|deed| deed.what == AuditEntry::RESUMED && deed.at == since) {
         return since;
     }
-    let begins = |deed: &&Deed| (deed.what == Deed::ADDED || deed.what == Deed::EDITED) && deed.at <= since;
+    let begins = |deed: &&AuditEntry| (deed.what == AuditEntry::ADDED || deed.what == AuditEntry::EDITED) && deed.at <= since;
     deeds.iter().rev().find(begins).map_or(since, |deed| deed.at)
 }
 
@@ -161,19 +161,19 @@ fn rebuilt(text: &str, job: &JobName, spec: &JobSpec, anchor: UnixMillis) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::job::Action;
+    use crate::domain::job::job_spec::Action;
     use std::time::Duration;
 
     fn s(seconds: i64) -> UnixMillis {
         UnixMillis::new(seconds * 1000).unwrap()
     }
 
-    fn deed(what: &str, at: i64, schedules: Option<(&str, &str)>) -> Deed {
+    fn deed(what: &str, at: i64, schedules: Option<(&str, &str)>) -> AuditEntry {
         let schedules = schedules.map(|(old, new)| (old.to_owned(), new.to_owned()));
-        Deed { at: s(at), what: what.to_owned(), by: None, run: None, count: None, schedules, dues: None }
+        AuditEntry { at: s(at), what: what.to_owned(), by: None, run: None, count: None, schedules, dues: None }
     }
 
-    fn is_due(deeds: &[Deed], since: i64, at: i64) -> Option<bool> {
+    fn is_due(deeds: &[AuditEntry], since: i64, at: i64) -> Option<bool> {
         let spec = JobSpec::with_defaults(Schedule::Every(Duration::from_secs(3)), Action::Shell("true".to_owned()));
         let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
         ScheduleThen::at(&[], deeds, &"j".parse().unwrap(), &spec, &now, (s(0), s(since)), s(at)).is_occurrence(s(at))
@@ -185,20 +185,20 @@ mod tests {
         let spec = JobSpec::with_defaults(Schedule::At(at), Action::Shell("true".to_owned()));
         let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
         let text = spec.schedule.text_with_zone(&Zone::utc());
-        let edited = [deed(Deed::ADDED, 1, None), deed(Deed::EDITED, 50, Some(("every 3s", &text)))];
+        let edited = [deed(AuditEntry::ADDED, 1, None), deed(AuditEntry::EDITED, 50, Some(("every 3s", &text)))];
         let held =
-            |deeds: &[Deed], at| ScheduleThen::at(&[], deeds, &job, &spec, &now, (s(0), s(50)), s(at)).is_occurrence(s(at));
+            |deeds: &[AuditEntry], at| ScheduleThen::at(&[], deeds, &job, &spec, &now, (s(0), s(50)), s(at)).is_occurrence(s(at));
         assert_eq!((held(&edited, 30), held(&edited, 31), held(&edited, 100)), (Some(true), Some(false), Some(true)));
         // It was a one-shot from the start, and past when added.
         assert_eq!(
-            ScheduleThen::at(&[], &[deed(Deed::ADDED, 200, None)], &job, &spec, &now, (s(0), s(200)), at).is_occurrence(at),
+            ScheduleThen::at(&[], &[deed(AuditEntry::ADDED, 200, None)], &job, &spec, &now, (s(0), s(200)), at).is_occurrence(at),
             Some(true)
         );
     }
 
     #[test]
     fn a_resume_leaves_the_schedule_as_it_was() {
-        let deeds = [deed(Deed::ADDED, 1, None), deed(Deed::PAUSED, 50, None), deed(Deed::RESUMED, 60, None)];
+        let deeds = [deed(AuditEntry::ADDED, 1, None), deed(AuditEntry::PAUSED, 50, None), deed(AuditEntry::RESUMED, 60, None)];
         assert_eq!(since_before_resume(&deeds, s(60)), s(1));
         assert_eq!(since_before_resume(&deeds, s(55)), s(55));
         assert_eq!((is_due(&deeds, 60, 30), is_due(&deeds, 60, 31)), (Some(true), Some(false)));
@@ -206,12 +206,12 @@ mod tests {
 
     #[test]
     fn a_change_names_the_schedule_before_it() {
-        let deeds = [deed(Deed::ADDED, 1, None), deed(Deed::EDITED, 60, Some(("every 2s", "every 3s")))];
+        let deeds = [deed(AuditEntry::ADDED, 1, None), deed(AuditEntry::EDITED, 60, Some(("every 2s", "every 3s")))];
         assert_eq!(
             (is_due(&deeds, 60, 32), is_due(&deeds, 60, 33), is_due(&deeds, 60, 63)),
             (Some(true), Some(false), Some(true))
         );
-        let deeds = [deed(Deed::ADDED, 1, None), deed(Deed::EDITED, 999, Some(("*/5 * * * * in UTC", "every 3s")))];
+        let deeds = [deed(AuditEntry::ADDED, 1, None), deed(AuditEntry::EDITED, 999, Some(("*/5 * * * * in UTC", "every 3s")))];
         assert_eq!((is_due(&deeds, 999, 600), is_due(&deeds, 999, 660)), (Some(true), Some(false)));
     }
 
@@ -240,8 +240,8 @@ mod tests {
 
     #[test]
     fn a_gap_in_the_audit_log_leaves_the_schedule_unknown() {
-        let anew = [deed(Deed::REMOVED, 50, None), deed(Deed::ADDED, 60, None)];
-        let odd = [deed(Deed::ADDED, 1, None), deed(Deed::EDITED, 60, Some(("5m after each run", "every 3s")))];
+        let anew = [deed(AuditEntry::REMOVED, 50, None), deed(AuditEntry::ADDED, 60, None)];
+        let odd = [deed(AuditEntry::ADDED, 1, None), deed(AuditEntry::EDITED, 60, Some(("5m after each run", "every 3s")))];
         for deeds in [&anew[..], &odd, &[]] {
             assert_eq!(is_due(deeds, 60, 30), None, "{deeds:?}");
         }

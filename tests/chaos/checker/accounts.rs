@@ -8,7 +8,7 @@ use super::view::View;
 use super::wrong::{is_readded, was_removed};
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Doing, KILLED, Micros, Reach, Recorded, SECOND};
-use crate::jobs::{Act, Check, Job, Overlap};
+use crate::world::jobs::{Act, Check, Job, Overlap};
 
 /// The `late_after` of all jobs of the file.
 const LATE_AFTER: Micros = 3 * SECOND;
@@ -80,7 +80,7 @@ pub(super) fn owed(view: &View<'_>, job: &Job) -> Vec<Micros> {
     let phases = job.phases.iter().filter(|phase| phase.sure_from < phase.sure_to);
     phases
         .flat_map(|phase| match phase.when {
-            crate::schedule::When::Once(due) => vec![due],
+            crate::world::schedule::When::Once(due) => vec![due],
             when => when.dues(phase.sure_from, phase.sure_to, seen),
         })
         .collect()
@@ -101,7 +101,7 @@ pub(super) fn covered(view: &View<'_>, job: &Job) -> BTreeSet<Micros> {
     for recorded in view.evidence.history.iter().filter(|run| run.run.job == job.name && !run.run.is_manual) {
         covered.insert(recorded.run.due);
         if let Some((last, _)) = recorded.stretch {
-            let within = |phase: &crate::schedule::Phase| phase.when.dues(recorded.run.due, last + 1, seen);
+            let within = |phase: &crate::world::schedule::Phase| phase.when.dues(recorded.run.due, last + 1, seen);
             covered.extend(job.phases.iter().flat_map(within));
         }
     }

@@ -5,8 +5,8 @@ use super::view::View;
 use super::{Finding, Verdict};
 use crate::evidence::{Excuse, Inflicted, Micros, Recorded, SECOND, span};
 use crate::faults::late_after;
-use crate::jobs::Job;
-use crate::schedule::When;
+use crate::world::jobs::Job;
+use crate::world::schedule::When;
 
 /// MISSING: a missed run is not accounted for in one skipped range. DRIFT: more or fewer runs than
 /// the rule allows.

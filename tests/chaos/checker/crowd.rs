@@ -4,7 +4,7 @@
 use super::view::View;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Micros, SECOND};
-use crate::jobs::CROWD_SLOTS;
+use crate::world::jobs::CROWD_SLOTS;
 
 /// The longest time between a claim and its start. Starts may come in another order than claims
 /// within it.

@@ -6,7 +6,7 @@ use super::timing::latest_first;
 use super::view::View;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Micros, span};
-use crate::jobs::Job;
+use crate::world::jobs::Job;
 
 /// DRIFT: a due time that the reference does not have, a skipped range of another length, or starts
 /// that do not fit the due times.
@@ -21,7 +21,7 @@ pub(super) fn drift(view: &View<'_>, findings: &mut Vec<Finding>) {
             continue;
         };
         let seen = seen_due(view, job);
-        let is_allowed = |phase: &crate::schedule::Phase| {
+        let is_allowed = |phase: &crate::world::schedule::Phase| {
             (phase.maybe_from..phase.maybe_to).contains(&run.due) && phase.when.allows(run.due, seen)
         };
         if !run.is_manual && !job.phases.iter().any(is_allowed) {

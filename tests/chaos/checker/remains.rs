@@ -4,7 +4,7 @@
 use super::view::View;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Delay, Reach, SECOND, span};
-use crate::jobs::Act;
+use crate::world::jobs::Act;
 
 /// LEAK: a process of an attempt lived long after the attempt's end or timeout.
 pub(super) fn outlived(view: &View<'_>, findings: &mut Vec<Finding>) {

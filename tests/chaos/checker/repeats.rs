@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::view::View;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Micros, Reach, span};
-use crate::jobs::{Check, Overlap};
+use crate::world::jobs::{Check, Overlap};
 
 /// DUP: an attempt followed another without a cause.
 pub(super) fn dup(view: &View<'_>, findings: &mut Vec<Finding>) {

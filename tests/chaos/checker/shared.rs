@@ -10,8 +10,8 @@ use super::timing::{given_up, lost_unseen};
 use super::view::View;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Delay, Excuse, Inflicted, Micros, Recorded, SECOND, span};
-use crate::jobs::Job;
-use crate::sharing::{GAP, NARROW, ORDER, PATIENCE, Rate, Thing};
+use crate::world::jobs::Job;
+use crate::world::sharing::{GAP, NARROW, ORDER, PATIENCE, Rate, Thing};
 
 /// The longest time between a claim and its start.
 const START: Micros = SECOND;

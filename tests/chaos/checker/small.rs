@@ -16,8 +16,8 @@ use super::shared::counts;
 use super::view::View;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Delay, Inflicted, Micros, span};
-use crate::jobs::Job;
-use crate::small::{RANKED, ROOM, SHARES, SMALL, STRICT};
+use crate::world::jobs::Job;
+use crate::world::small::{RANKED, ROOM, SHARES, SMALL, STRICT};
 
 /// One of this many starts of a queue goes to the run that has been ready longest, whatever its
 /// priority.

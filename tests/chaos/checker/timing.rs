@@ -6,8 +6,8 @@ use super::view::View;
 use super::wrong::is_readded;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Delay, Inflicted, Micros, Recorded, SECOND, span};
-use crate::jobs::{Check, Overlap};
-use crate::small::SMALL;
+use crate::world::jobs::{Check, Overlap};
+use crate::world::small::SMALL;
 
 /// EARLY: an attempt began before its due time, or a retry before its delay.
 pub(super) fn early(view: &View<'_>, findings: &mut Vec<Finding>) {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::evidence::{Attempt, Delay, Evidence, Excuse, Inflicted, Micros, Recorded, RunName, SECOND, Timing};
-use crate::jobs::{Check, Job};
-use crate::sharing::Thing;
-use crate::small::SMALL;
+use crate::world::jobs::{Check, Job};
+use crate::world::sharing::Thing;
+use crate::world::small::SMALL;
 
 /// The time within which all nodes must reach Redis again after a fault is healed.
 const BACK: Micros = 3 * SECOND;

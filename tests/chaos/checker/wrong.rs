@@ -11,7 +11,7 @@ use super::shared::claimed_since;
 use super::view::View;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Deed, Doing, Excuse, Generation, Micros, Recorded, RunName, SECOND};
-use crate::schedule::When;
+use crate::world::schedule::When;
 
 /// The suffix of backfill runs, by which their ids differ from other manual runs.
 const BACKFILL: &str = "~backfill";

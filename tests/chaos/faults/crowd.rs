@@ -6,10 +6,10 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::{Fault, harmless};
-use crate::adding::add;
 use crate::evidence::{Harm, SECOND, now};
-use crate::jobs::{Job, crowded};
 use crate::stage::Stage;
+use crate::world::adding::add;
+use crate::world::jobs::{Job, crowded};
 
 /// F24.
 pub(super) struct Crowd {

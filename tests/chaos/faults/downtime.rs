@@ -8,11 +8,11 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::Fault;
-use crate::adding::add_lines;
 use crate::evidence::{Delay, Excuse, Harm, Hit, Micros, SECOND, now};
-use crate::jobs::{Act, Job, Overlap};
-use crate::schedule::{Phase, When};
 use crate::stage::{Stage, schedctl};
+use crate::world::adding::add_lines;
+use crate::world::jobs::{Act, Job, Overlap};
+use crate::world::schedule::{Phase, When};
 
 /// The `catch_up` of each job, its period and its `late_after` (both in seconds), and the most
 /// missed runs it may make up for.

@@ -5,20 +5,16 @@
 //! do to schedd's promises.
 //! The checker allows that much around the time of the fault, and nothing else.
 
-mod clock;
 mod crowd;
-mod disk;
 mod downtime;
-mod files;
 mod frozen;
+mod host;
 mod keeper;
-mod limits;
 mod namespace;
 pub(crate) mod needs;
 mod network;
 mod nodes;
 mod outside;
-mod power;
 mod redis;
 mod server;
 
@@ -29,9 +25,9 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use crate::evidence::{Delay, Excuse, Harm, Hit, SECOND};
-use crate::grounds::Grounds;
-use crate::jobs::Job;
 use crate::stage::{Node, Stage};
+use crate::world::grounds::Grounds;
+use crate::world::jobs::Job;
 
 /// The lease of the nodes.
 pub(crate) const LEASE: Duration = Duration::from_secs(6);
@@ -92,16 +88,16 @@ pub(crate) const DECK: &[(&str, Reaches, Draw)] = &[
     ("full-memory", Reaches::Redis, server::Full::draw),
     ("frozen-host", Reaches::Processes, frozen::Host::draw),
     ("suspend", Reaches::Processes, frozen::Suspend::draw),
-    ("power-cut", Reaches::Redis, power::Cut::draw),
+    ("power-cut", Reaches::Redis, host::power::Cut::draw),
     ("partition", Reaches::Redis, namespace::Partition::draw),
-    ("clock", Reaches::Processes, clock::Steps::draw),
-    ("full-disk", Reaches::Processes, disk::Full::draw),
-    ("no-files", Reaches::Processes, limits::NoFiles::draw),
+    ("clock", Reaches::Processes, host::clock::Steps::draw),
+    ("full-disk", Reaches::Processes, host::disk::Full::draw),
+    ("no-files", Reaches::Processes, host::limits::NoFiles::draw),
     ("kill-job", Reaches::Processes, outside::KillJobs::draw),
     ("fork-storm", Reaches::Processes, outside::ForkStorm::draw),
     ("crowd", Reaches::Files, crowd::Crowd::draw),
     ("downtime", Reaches::Processes, downtime::Downtime::draw),
-    ("bad-files", Reaches::Files, files::Storm::draw),
+    ("bad-files", Reaches::Files, host::files::Storm::draw),
 ];
 
 /// The target of a fault.

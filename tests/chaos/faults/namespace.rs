@@ -17,8 +17,8 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::needs::run;
 use super::{Fault, LEASE, name, outage, some_node};
 use crate::evidence::{Harm, Hit};
-use crate::grounds::Grounds;
 use crate::stage::Stage;
+use crate::world::grounds::Grounds;
 
 /// F11.
 pub(super) struct Partition {

@@ -8,10 +8,10 @@ use fastrand::Rng;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Fault, harmless};
-use crate::adding::add;
 use crate::evidence::{Harm, KILLED, SECOND, now};
-use crate::jobs::{Job, forking};
 use crate::stage::Stage;
+use crate::world::adding::add;
+use crate::world::jobs::{Job, forking};
 
 /// F22: processes of jobs are killed one by one, as a kernel out of memory does.
 pub(super) struct KillJobs {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::ctl::{Finished, Schedctl};
 use crate::support::daemon::Schedd;
-use crate::support::http_sink::{Answer, HttpSink};
+use crate::support::host::http_sink::{Answer, HttpSink};
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 

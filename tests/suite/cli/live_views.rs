@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, kill_process};
-use schedd::domain::run::RunState;
+use schedd::domain::run::run_state::RunState;
 use serde_json::Value;
 
 use super::{Bench, lines};

@@ -2,38 +2,21 @@
 //!
 //! In `daemon` a real one runs; elsewhere a node is played by calls to the store, where a run is to have happened.
 
-mod adding;
-mod adding_lines;
-mod adding_once;
-mod applying;
-mod backfilling;
-mod cancelling;
-mod checking;
+mod add;
 mod completing;
 mod connecting;
 mod daemon;
-mod dead;
-mod dead_filters;
-mod durations;
-mod exporting;
-mod following;
+mod jobs;
 mod lanes;
-mod listing;
 mod live_views;
-mod next_times;
-mod played;
 mod queueing;
-mod rerunning;
-mod running;
-mod showing;
-mod switching;
+mod runs;
 mod terminal;
 mod transcripts;
-mod trusting;
 
 use crate::support::ctl::Schedctl;
 use crate::support::redis::TestRedis;
-use played::Played;
+use runs::played::Played;
 
 /// Lines for `add --stdin`, made of numbers.
 fn lines(numbers: std::ops::Range<u32>, line: impl Fn(u32) -> String) -> String {

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use schedd::domain::run::RunState;
+use schedd::domain::run::run_state::RunState;
 
 use super::Bench;
 use crate::support::ctl::Schedctl;

@@ -4,13 +4,14 @@ use std::ops::Deref;
 
 use redis::FromRedisValue;
 use schedd::config;
-use schedd::domain::books::{Finding, Rule};
-use schedd::domain::ids::RunId;
-use schedd::domain::job::Overlap;
-use schedd::domain::zone::Zone;
-use schedd::engine::examination::{Mended, examine};
-use schedd::engine::planting::{self, Request};
-use schedd::store::{Claim, Existing, OutputFrames, SourceKind, Stream};
+use schedd::domain::consistency::{ConsistencyRule, Inconsistency};
+use schedd::domain::job::job_spec::Overlap;
+use schedd::domain::name::names::RunId;
+use schedd::domain::time::zone::Zone;
+use schedd::engine::maintenance::full_check::{Mended, examine};
+use schedd::engine::planning::planting;
+use schedd::engine::planning::planting::Request;
+use schedd::store::{Claim, Existing, OutputFrames, OutputStream, SourceKind};
 use serde_json::{Value, json};
 
 use crate::scripts::world::{World, name};
@@ -98,7 +99,7 @@ impl Desk {
         let run = self.minutely(job).await;
         let claim = self.win_due(&run).await;
         let mut frames = OutputFrames::new(0);
-        frames.push_head(Stream::Stdout, b"hello");
+        frames.push_head(OutputStream::Stdout, b"hello");
         self.at(self.now).write_output(&claim, &frames).await.unwrap();
         claim
     }
@@ -139,12 +140,12 @@ impl Desk {
         self.world.raw(command, rest, args)
     }
 
-    pub(super) async fn findings(&self) -> Vec<Finding> {
+    pub(super) async fn findings(&self) -> Vec<Inconsistency> {
         examine(&self.world.at(self.now)).await.unwrap().findings
     }
 
     /// Demands that the rule is told of the subject, mends, and demands that the books then agree. What was done.
-    pub(super) async fn mend(&self, rule: Rule, subject: &str) -> Vec<Mended> {
+    pub(super) async fn mend(&self, rule: ConsistencyRule, subject: &str) -> Vec<Mended> {
         let store = self.world.at(self.now);
         let exam = examine(&store).await.unwrap();
         demand(&exam.findings, rule, subject);
@@ -156,7 +157,7 @@ impl Desk {
     }
 
     /// Demands that the rule is told of the subject, that mending leaves it, and that its advice says `word`.
-    pub(super) async fn leaves(&self, rule: Rule, subject: &str, word: &str) {
+    pub(super) async fn leaves(&self, rule: ConsistencyRule, subject: &str, word: &str) {
         let store = self.world.at(self.now);
         let before = self.world.snapshot();
         let exam = examine(&store).await.unwrap();
@@ -175,7 +176,7 @@ fn successor_of(run: &RunId) -> i64 {
 }
 
 #[track_caller]
-pub(super) fn demand(findings: &[Finding], rule: Rule, subject: &str) {
+pub(super) fn demand(findings: &[Inconsistency], rule: ConsistencyRule, subject: &str) {
     let is_there = findings.iter().any(|finding| finding.rule == rule && finding.subject.to_string().contains(subject));
     assert!(is_there, "no {rule:?} of {subject}: {findings:#?}");
 }

@@ -3,17 +3,20 @@
 
 use proptest::prelude::*;
 use schedd::config;
-use schedd::domain::ids::RunId;
-use schedd::domain::notice::notice_job;
-use schedd::domain::run::RunState;
-use schedd::domain::time::UnixMillis;
-use schedd::engine::backfilling::{self, Window};
-use schedd::engine::examination::examine;
-use schedd::engine::{Definition, orphans, retrying};
+use schedd::domain::job::notice::notice_job;
+use schedd::domain::name::names::RunId;
+use schedd::domain::run::run_state::RunState;
+use schedd::domain::time::unix_millis::UnixMillis;
+use schedd::engine::Definition;
+use schedd::engine::dispatch::orphans;
+use schedd::engine::maintenance::full_check::examine;
+use schedd::engine::planning::backfill_plan;
+use schedd::engine::planning::backfill_plan::BackfillWindow;
+use schedd::engine::planning::retry_order;
 use schedd::store::{ClaimReply, Ended, JobRecord, LaneAsk, LanePoll, NoticeOrder, Verdict};
 use serde_json::{Value, json};
 
-use crate::scripts::accounting::{Play, Step, rules, steps};
+use crate::scripts::data::accounting::{Play, Step, rules, steps};
 use crate::scripts::world::{claimant, name, queue, t, token};
 use crate::support::cases::cases;
 
@@ -60,7 +63,7 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
     })
 }
 
-async fn dead(play: &Play) -> Vec<schedd::domain::ids::RunId> {
+async fn dead(play: &Play) -> Vec<schedd::domain::name::names::RunId> {
     let page = play.world.at(play.now).read_ended(&Ended::dead(), 0, 100).await.unwrap();
     page.runs.into_iter().map(|run| run.run).collect()
 }
@@ -83,7 +86,7 @@ async fn do_it(play: &mut Play, deed: &Deed) {
     match deed {
         Deed::RetryDead => {
             if let Some(run) = dead(play).await.first() {
-                retrying::retry_run(&store, run).await.unwrap();
+                retry_order::retry_run(&store, run).await.unwrap();
             }
         }
         Deed::Purge => drop(store.purge_dead(&dead(play).await).await.unwrap()),
@@ -109,8 +112,8 @@ async fn backfill(play: &Play, most: usize) {
     let store = play.world.at(play.now);
     let record = store.read_job(&name("a")).await.unwrap().filter(JobRecord::is_live);
     let Some(definition) = record.map(|record| Definition::of(record).unwrap()) else { return };
-    let window = Window { from: t(0), to: t(play.now) };
-    let planned = backfilling::plan(&store, &definition, window, most).await.unwrap();
+    let window = BackfillWindow { from: t(0), to: t(play.now) };
+    let planned = backfill_plan::plan(&store, &definition, window, most).await.unwrap();
     store.queue_backfill(&name("a"), &planned.runs).await.unwrap();
 }
 
@@ -169,7 +172,7 @@ async fn walk(rules: Value, deeds: &[Deed]) {
     for (at, deed) in deeds.iter().enumerate() {
         Box::pin(do_it(&mut play, deed)).await;
         // Whoever ends a backfill run plants the next, and the janitor does for those that end otherwise.
-        backfilling::advance(&play.world.at(play.now), &name("a")).await.unwrap();
+        backfill_plan::advance(&play.world.at(play.now), &name("a")).await.unwrap();
         if at % 8 == 7 || at + 1 == deeds.len() {
             let exam = examine(&play.world.at(play.now)).await.unwrap();
             assert!(exam.findings.is_empty() && exam.partial.is_none(), "after {deed:?}: {:#?}", exam.findings);

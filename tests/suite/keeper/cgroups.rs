@@ -5,14 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use schedd::domain::run::RunState;
+use schedd::domain::run::run_state::RunState;
 use schedd::store::RunRecord;
 use serde_json::json;
 
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::{Schedd, ScheddBuilder};
 use crate::support::eye::Eye;
-use crate::support::program::write_program;
+use crate::support::host::program::write_program;
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 

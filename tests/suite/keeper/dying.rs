@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
-use schedd::domain::run::{Ending, Outcome};
+use schedd::domain::run::run_state::{AttemptOutcome, Ending};
 use schedd::keeper::{BootInstant, Keeper, KeeperSettings, OutputBounds};
 
 use super::{exists, family, pids_in};
@@ -25,7 +25,7 @@ async fn when_the_keeper_is_killed_its_jobs_die_and_the_next_attempt_works() {
     let pid = Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
     rustix::process::kill_process(pid, Signal::KILL).unwrap();
     let outcome = running.task.await.unwrap();
-    assert_eq!(outcome, Outcome { error: Some("the keeper died".to_owned()), ..Outcome::bare(Ending::LeaseLost) });
+    assert_eq!(outcome, AttemptOutcome { error: Some("the keeper died".to_owned()), ..AttemptOutcome::bare(Ending::LeaseLost) });
     assert!(pids.iter().all(|pid| !exists(*pid)), "some of {pids:?} are left, dead or alive");
     let (outcome, _) = bench.run(&shell("exit 4")).await;
     assert_eq!(outcome.exit_code, Some(4));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use schedd::domain::run::Ending;
+use schedd::domain::run::run_state::Ending;
 use schedd::executor::StopReason;
 
 use super::{NONE, alive, children_of, exists, family, pids_in, stdout};

@@ -3,13 +3,13 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use schedd::domain::run::{Ending, Outcome};
+use schedd::domain::run::run_state::{AttemptOutcome, Ending};
 use schedd::executor::{Attempt, StopReason};
 
 use super::{children_of, stdout};
 use crate::support::attempt::{Bench, Running, command, shell};
-use crate::support::program::write_program;
-use crate::support::silent_mount::{Silence, SilentMount};
+use crate::support::host::program::write_program;
+use crate::support::host::silent_mount::{Silence, SilentMount};
 use crate::support::wait::eventually;
 
 /// Somebody who has taken a lease on a file (`fcntl(2)`, `F_SETLEASE`) and does not give it up: who opens the file waits.
@@ -79,7 +79,7 @@ async fn a_program_not_yet_openable_blocks_no_other_run_and_is_given_up_in_time(
     let mut attempt = command(&[&file]);
     attempt.timeout = Duration::from_millis(700);
     let (outcome, output) = bench.run(&attempt).await;
-    assert_eq!(outcome, Outcome::failed(format!("cannot start: {file} does not answer, waited 700ms")));
+    assert_eq!(outcome, AttemptOutcome::failed(format!("cannot start: {file} does not answer, waited 700ms")));
     assert_eq!(stdout(&output), "");
     let hanging = hang(&bench, &command(&[&file])).await;
     drop(holder);
@@ -99,13 +99,13 @@ async fn a_directory_on_a_mount_that_does_not_answer_is_the_end_of_that_start_al
     attempt.lease = Duration::from_millis(700);
     let (outcome, _) = bench.run(&attempt).await;
     let subject = mount.path("sub").display().to_string();
-    assert_eq!(outcome, Outcome::failed(format!("cannot start: directory {subject} does not answer, waited 700ms")));
+    assert_eq!(outcome, AttemptOutcome::failed(format!("cannot start: directory {subject} does not answer, waited 700ms")));
     let mut attempt = command(&["true"]);
     attempt.timeout = Duration::from_millis(700);
     attempt.env.insert("PATH".to_owned(), format!("/no/such/place:{}:/usr/bin:/bin", mount.path("bin").display()));
     let (outcome, _) = bench.run(&attempt).await;
     let subject = mount.path("bin/true").display().to_string();
-    assert_eq!(outcome, Outcome::failed(format!("cannot start: {subject} does not answer, waited 700ms")));
+    assert_eq!(outcome, AttemptOutcome::failed(format!("cannot start: {subject} does not answer, waited 700ms")));
     is_well(&bench, beside, keeper).await;
     eventually("nothing is left", || children_of(&bench.keeper).is_empty().then_some(())).await;
 }
@@ -122,7 +122,10 @@ async fn a_start_the_kernel_will_not_end_keeps_neither_the_keeper_nor_other_runs
     let (outcome, _) = bench.run(&attempt).await;
     let subject = mount.path("sub").display().to_string();
     let stuck = "its process is stuck in the kernel until that answers";
-    assert_eq!(outcome, Outcome::failed(format!("cannot start: directory {subject} does not answer, waited 700ms; {stuck}")));
+    assert_eq!(
+        outcome,
+        AttemptOutcome::failed(format!("cannot start: directory {subject} does not answer, waited 700ms; {stuck}"))
+    );
     is_well(&bench, beside, keeper).await;
     let (alone, _) = bench.run(&shell("exit 5")).await;
     assert_eq!((alone.exit_code, alone.left_processes), (Some(5), false), "what is stuck is nobody's");

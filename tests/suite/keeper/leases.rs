@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use schedd::domain::run::Ending;
+use schedd::domain::run::run_state::Ending;
 use schedd::keeper::BootInstant;
 
 use super::{NONE, alive, stdout};

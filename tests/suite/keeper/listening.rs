@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use schedd::domain::run::Ending;
-use schedd::executor::Stream;
+use schedd::domain::run::run_state::Ending;
+use schedd::executor::ExcerptStream;
 use schedd::keeper::BootInstant;
 
 use super::{KEPT, alive, stdout};
@@ -20,7 +20,7 @@ async fn two_hundred_megabytes_do_not_block_the_job_and_every_dropped_byte_is_co
     assert_eq!(outcome.ending, Ending::Succeeded);
     let kept = output.snapshot();
     assert_eq!(kept.dropped_bytes, SIZE + 9 - KEPT as u64);
-    let bytes = kept.stream(Stream::Stdout);
+    let bytes = kept.stream(ExcerptStream::Stdout);
     assert_eq!(bytes.len(), KEPT);
     assert!(bytes.starts_with(b"first\0") && bytes.ends_with(b"\0last"));
     let status = std::fs::read_to_string(format!("/proc/{}/status", bench.keeper.pid().unwrap())).unwrap();
@@ -48,7 +48,7 @@ async fn a_daemon_that_does_not_listen_blocks_no_job_and_misses_no_count() {
     hold_the_daemon_until("the job writes all", || Path::new(&file).exists());
     assert_eq!(running.task.await.unwrap().ending, Ending::Succeeded);
     let kept = running.output.snapshot();
-    let bytes = kept.stream(Stream::Stdout);
+    let bytes = kept.stream(ExcerptStream::Stdout);
     assert_eq!((bytes.len() as u64 + kept.dropped_bytes, bytes.len()), (SIZE + 9, KEPT));
     assert!(bytes.starts_with(b"first\0") && bytes.ends_with(b"\0last"));
 }

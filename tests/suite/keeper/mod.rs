@@ -12,7 +12,7 @@ mod users;
 
 use std::path::Path;
 
-use schedd::executor::{Attempt, OutputBuffer, Stream};
+use schedd::executor::{Attempt, ExcerptStream, OutputBuffer};
 use schedd::keeper::Keeper;
 
 use crate::support::wait::eventually;
@@ -20,7 +20,7 @@ use crate::support::wait::eventually;
 const NONE: [i32; 0] = [];
 
 fn stdout(output: &OutputBuffer) -> String {
-    String::from_utf8(output.snapshot().stream(Stream::Stdout)).unwrap()
+    String::from_utf8(output.snapshot().stream(ExcerptStream::Stdout)).unwrap()
 }
 
 /// The processes alive whose environment names the run.

@@ -6,25 +6,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use schedd::domain::job::Action;
-use schedd::domain::limits::Limits;
-use schedd::domain::run::{Ending, Outcome};
-use schedd::executor::{OutputBuffer, Stream};
-use schedd::keeper::{BootInstant, Launch, OutputBounds, Variables};
+use schedd::domain::job::job_spec::Action;
+use schedd::domain::job::process_limits::Limits;
+use schedd::domain::run::run_state::{AttemptOutcome, Ending};
+use schedd::executor::{ExcerptStream, OutputBuffer};
+use schedd::keeper::{BootInstant, LaunchOrder, OutputBounds, Variables};
 
 use super::{children_of, stdout};
 use crate::support::attempt::{Bench, command, shell};
-use crate::support::program::{copy_program, write_program};
+use crate::support::host::program::{copy_program, write_program};
 
 #[tokio::test]
 async fn the_exit_code_and_the_output_are_the_jobs_own() {
     let bench = Bench::start().await;
     let (outcome, output) = bench.run(&shell("echo out; echo err >&2; exit 3")).await;
-    assert_eq!(outcome, Outcome { exit_code: Some(3), ..Outcome::bare(Ending::Failed) });
-    assert_eq!(output.snapshot().stream(Stream::Stdout), b"out\n");
-    assert_eq!(output.snapshot().stream(Stream::Stderr), b"err\n");
+    assert_eq!(outcome, AttemptOutcome { exit_code: Some(3), ..AttemptOutcome::bare(Ending::Failed) });
+    assert_eq!(output.snapshot().stream(ExcerptStream::Stdout), b"out\n");
+    assert_eq!(output.snapshot().stream(ExcerptStream::Stderr), b"err\n");
     let (outcome, _) = bench.run(&shell("true")).await;
-    assert_eq!(outcome, Outcome { exit_code: Some(0), ..Outcome::bare(Ending::Succeeded) });
+    assert_eq!(outcome, AttemptOutcome { exit_code: Some(0), ..AttemptOutcome::bare(Ending::Succeeded) });
     assert_eq!(children_of(&bench.keeper), "");
 }
 
@@ -32,7 +32,7 @@ async fn the_exit_code_and_the_output_are_the_jobs_own() {
 async fn a_signal_is_told_as_a_signal_and_not_as_137() {
     let bench = Bench::start().await;
     let (outcome, _) = bench.run(&shell("kill -9 $$")).await;
-    let wanted = Outcome { signal: Some(9), ..Outcome::failed("signal 9 (KILL)") };
+    let wanted = AttemptOutcome { signal: Some(9), ..AttemptOutcome::failed("signal 9 (KILL)") };
     assert_eq!(outcome, wanted);
 }
 
@@ -123,7 +123,7 @@ async fn a_process_starts_in_its_directory_or_says_why_it_cannot() {
     assert_eq!(PathBuf::from(stdout(&output).trim_end()), bench.dir.path().canonicalize().unwrap());
     attempt.cwd = Some(PathBuf::from("/no/such/place"));
     let (outcome, _) = bench.run(&attempt).await;
-    assert_eq!(outcome, Outcome::failed("cannot start: directory /no/such/place: No such file or directory"));
+    assert_eq!(outcome, AttemptOutcome::failed("cannot start: directory /no/such/place: No such file or directory"));
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn a_missing_home_falls_back_to_another_directory_and_an_unusable_one_fail
         ("loop", "./program", Some("Too many levels of symbolic links")),
     ] {
         let home = PathBuf::from(bench.path(home));
-        let launch = Launch {
+        let launch = LaunchOrder {
             run: format!("backup@{home:?}"),
             fence: 1,
             argv: vec![program.to_owned()],

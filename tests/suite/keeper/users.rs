@@ -4,11 +4,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use schedd::domain::run::Ending;
+use schedd::domain::run::run_state::Ending;
 
 use super::{NONE, alive, children_of, exists, stdout};
 use crate::support::attempt::{Bench, shell};
-use crate::support::program::{copy_program, write_program};
+use crate::support::host::program::{copy_program, write_program};
 use crate::support::wait::eventually;
 
 /// Whether this process may become another user.
@@ -39,12 +39,12 @@ async fn a_job_runs_as_its_user_with_nothing_of_schedds_rights_left() {
     let wanted =
         format!("daemon\ndaemon\n1\n/usr/sbin daemon daemon /bin/sh\n/usr/sbin\ntoo\nin\n{none} {none} {none} {none} 1 ");
     assert_eq!(stdout(&output), wanted);
-    assert_eq!(output.snapshot().stream(schedd::executor::Stream::Stderr), b"told\n");
-    attempt.action = schedd::domain::job::Action::Shell("pwd".to_owned());
+    assert_eq!(output.snapshot().stream(schedd::executor::ExcerptStream::Stderr), b"told\n");
+    attempt.action = schedd::domain::job::job_spec::Action::Shell("pwd".to_owned());
     attempt.process.user = Some("nobody".parse().unwrap());
     let (_, output) = bench.run(&attempt).await;
     assert_eq!(stdout(&output), "/\n", "where it has no home");
-    attempt.action = schedd::domain::job::Action::Shell("id -un; id -gn".to_owned());
+    attempt.action = schedd::domain::job::job_spec::Action::Shell("id -un; id -gn".to_owned());
     // Of a host that has a user with a second group, in that one; else in its only one.
     let groups = std::fs::read_to_string("/etc/group").unwrap();
     let mut members =

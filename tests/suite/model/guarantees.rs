@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use schedd::domain::job::{Delivery, Overlap};
+use schedd::domain::job::job_spec::{Delivery, Overlap};
 
 use super::properties::Property;
 use super::rules::{Budget, Hosts, Rules};

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use redis::Value;
-use schedd::domain::ids::Fence;
-use schedd::domain::run::RunState;
+use schedd::domain::name::names::Fence;
+use schedd::domain::run::run_state::RunState;
 
 use super::real::{Real, id, job_of};
 use super::redis::{ONCE, Redis, Verdict};

@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use redis::Connection;
-use schedd::domain::ids::{Fence, RunId};
-use schedd::domain::job::Overlap;
-use schedd::domain::lane::Lane;
-use schedd::domain::run::RunState;
+use schedd::domain::job::job_spec::Overlap;
+use schedd::domain::name::names::{Fence, RunId};
+use schedd::domain::queue::lane::Lane;
+use schedd::domain::run::run_state::RunState;
 use schedd::store::{
     ApplyOrder, ApplyReply, Beside, Blocking, CancelReply, Claim, ClaimOrder, ClaimReply, Claimant, ExpiredLease, FinishReply,
     LeaseWord, RecoverReply, RemoveReply, RetryOrder, RetryReply, Rev, SkipOrder, SkipReply, StopRunning, Store,
@@ -21,8 +21,8 @@ use schedd::store::{
 use super::redis::{Call, ONCE, Redis, Reply, Token, Verdict};
 use super::rules::Rules;
 use super::state::State;
-use crate::scripts::recovering::recovery;
-use crate::scripts::removing::removal;
+use crate::scripts::claims::recovering::recovery;
+use crate::scripts::jobs::removing::removal;
 use crate::scripts::world::{LEASE, World, definition, queue, run_of, successor, t, token};
 
 /// A real Redis, and the mapping of the model's fences and leases to its own.
@@ -214,7 +214,7 @@ impl Real {
             job_lane: Lane::default_lane(),
             gates: Vec::new(),
             stands_at: Vec::new(),
-            per_key: schedd::domain::gate::PerKey::default(),
+            per_key: schedd::domain::queue::gate::PerKey::default(),
         };
         let claimant =
             Claimant { node: format!("n{}", by.node).parse().unwrap(), incarnation: by.incarnation.to_string(), lease: LEASE };

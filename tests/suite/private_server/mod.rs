@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use schedd::store::private_server::{Access, PrivateServer, ProgramSearch};
+use schedd::private_redis::{Access, PrivateServer, ProgramSearch};
 use tempfile::TempDir;
 
 use crate::support::daemon::end_private_server;
-use crate::support::program::write_program;
+use crate::support::host::program::write_program;
 use crate::support::wait::{LONG, until};
 
 /// A state directory whose server is ended with it, also when the test fails.

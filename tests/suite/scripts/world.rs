@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::FromRedisValue;
-use schedd::domain::gate::{Gate, PerKey};
-use schedd::domain::ids::{JobName, RunId};
-use schedd::domain::job::Overlap;
-use schedd::domain::lane::Lane;
-use schedd::domain::run::RunState;
-use schedd::domain::time::UnixMillis;
+use schedd::domain::job::job_spec::Overlap;
+use schedd::domain::name::names::{JobName, RunId};
+use schedd::domain::queue::gate::{Gate, PerKey};
+use schedd::domain::queue::lane::Lane;
+use schedd::domain::run::run_state::RunState;
+use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::store::{
-    Address, ApplyOrder, ApplyReply, CancelOrder, Change, Claim, ClaimOrder, ClaimReply, Claimant, Existing, FinishReply,
-    JobRecord, Keys, RunRecord, SourceKind, Store, Successor, Takers, Verdict,
+    Address, ApplyOrder, ApplyReply, CancelOrder, Claim, ClaimOrder, ClaimReply, Claimant, DefinitionChange, Existing,
+    FinishReply, JobRecord, Keys, RunRecord, SourceKind, Store, Successor, Takers, Verdict,
 };
 
 use crate::support::redis::TestRedis;
@@ -84,7 +84,7 @@ pub(crate) fn definition(job: &str, offset: i64) -> ApplyOrder {
         max_runs: None,
         not_while: BTreeSet::new(),
         tells: String::new(),
-        change: Change::Schedule,
+        change: DefinitionChange::Schedule,
         planted: Some(successor(job, offset)),
         anchor: t(0),
         existing: Existing::Edit,

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use schedd::domain::ids::{Fence, RunId};
-use schedd::domain::job::Action;
-use schedd::domain::process::ProcessRules;
-use schedd::domain::run::Outcome;
-use schedd::domain::time::UnixMillis;
+use schedd::domain::job::job_spec::Action;
+use schedd::domain::job::process_rules::ProcessRules;
+use schedd::domain::name::names::{Fence, RunId};
+use schedd::domain::run::run_state::AttemptOutcome;
+use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::executor::{Attempt, Control, Executors, MayRunAs, OutputBuffer, StopReason};
 use schedd::keeper::{BootInstant, Keeper, KeeperSettings, OutputBounds};
 use schedd::secrets::Credentials;
@@ -76,7 +76,7 @@ impl Bench {
     }
 
     /// Runs an attempt to its end without interference.
-    pub(crate) async fn run(&self, attempt: &Attempt) -> (Outcome, OutputBuffer) {
+    pub(crate) async fn run(&self, attempt: &Attempt) -> (AttemptOutcome, OutputBuffer) {
         let running = self.begin(attempt);
         (running.task.await.unwrap(), running.output)
     }
@@ -104,7 +104,7 @@ impl Bench {
 
 /// A started attempt.
 pub(crate) struct Running {
-    pub(crate) task: tokio::task::JoinHandle<Outcome>,
+    pub(crate) task: tokio::task::JoinHandle<AttemptOutcome>,
     pub(crate) deadline: watch::Sender<BootInstant>,
     pub(crate) stop: watch::Sender<Option<StopReason>>,
     pub(crate) output: OutputBuffer,
@@ -121,7 +121,7 @@ pub(crate) fn attempt(action: Action) -> Attempt {
         action,
         env: BTreeMap::new(),
         env_files: Vec::new(),
-        tidings: schedd::executor::Tidings::default(),
+        tidings: schedd::executor::NoticeFacts::default(),
         webhook_secrets: Vec::new(),
         by_redis: (UnixMillis::new(due).unwrap(), BootInstant::now()),
         cwd: Some(PathBuf::from("/")),

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use schedd::config;
-use schedd::domain::zone::Zone;
-use schedd::engine::planting::{self, Applied, Request};
+use schedd::domain::time::zone::Zone;
+use schedd::engine::planning::planting;
+use schedd::engine::planning::planting::{Applied, Request};
 use schedd::store::{Address, Existing, JobRecord, Keys, RunRecord, SourceKind, Store};
 
 use super::redis::TestRedis;

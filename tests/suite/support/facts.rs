@@ -1,7 +1,7 @@
 //! The facts that a node reports about itself.
 
-use schedd::domain::serving::Serving;
-use schedd::domain::time::UnixMillis;
+use schedd::domain::queue::lane_serving::Serving;
+use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::store::NodeFacts;
 
 /// Returns the facts of a node that runs nothing, serves every queue, and reports little about its

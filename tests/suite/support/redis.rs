@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::stepped_clock::SteppedClock;
 use super::wait::{LONG, until};
+use crate::support::host::stepped_clock::SteppedClock;
 
 pub(crate) struct TestRedis {
     dir: TempDir,

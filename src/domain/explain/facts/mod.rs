@@ -1,26 +1,26 @@
 //! The facts that explain a job or one of its occurrences. `engine::explaining` gathers them.
 
-mod blocker;
-mod job;
-mod loss;
-mod node;
-mod run;
+mod blocker_facts;
+mod job_facts;
+mod loss_facts;
+mod node_facts;
+mod run_facts;
 
-pub use blocker::{Blocker, Executing};
-pub use job::{JobFacts, Source};
-pub use loss::Loss;
-pub use node::{GONE_AFTER, NodeFacts};
-pub use run::{AtGate, AttemptFacts, LateNotice, ON_TIME, Passed, Place, RunFacts};
+pub use blocker_facts::{Blocker, Executing};
+pub use job_facts::{JobFacts, Source};
+pub use loss_facts::Loss;
+pub use node_facts::{GONE_AFTER, NodeFacts};
+pub use run_facts::{AtGate, AttemptFacts, LateNotice, ON_TIME, Passed, Place, RunFacts};
 
 use super::schedule_then::PastSchedule;
-use crate::domain::deed::Deed;
-use crate::domain::ids::{JobName, RunId};
-use crate::domain::job::JobSpec;
-use crate::domain::run::RunState;
-use crate::domain::schedule::Timetable;
-use crate::domain::time::UnixMillis;
-use crate::domain::wording::shown;
-use crate::domain::zone::Zone;
+use crate::domain::job::audit_entry::AuditEntry;
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::schedule_form::Timetable;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::wording::shown;
+use crate::domain::time::zone::Zone;
 
 /// All facts about what is asked.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ pub struct Facts {
     /// The subject of the question.
     pub subject: Subject,
     /// The audit log of the job, oldest entry first.
-    pub deeds: Vec<Deed>,
+    pub deeds: Vec<AuditEntry>,
     /// Earlier schedules of the job, oldest first, as far as they are kept.
     pub past: Vec<PastSchedule>,
     /// Why the audit log cannot be read, if so.
@@ -199,7 +199,7 @@ impl Facts {
     }
 
     /// The newest entry of this kind in the audit log, up to `until`.
-    pub(super) fn deed_before(&self, what: &str, until: UnixMillis) -> Option<&Deed> {
+    pub(super) fn deed_before(&self, what: &str, until: UnixMillis) -> Option<&AuditEntry> {
         self.deeds.iter().rev().find(|deed| deed.what == what && deed.at <= until)
     }
 }

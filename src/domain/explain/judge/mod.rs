@@ -1,17 +1,17 @@
 //! Judges the facts: all findings, in the order in which they answer.
 
-mod blocker;
-mod deadline;
-mod gate;
-mod loss;
-mod next;
+mod blocker_findings;
+mod deadline_findings;
+mod gate_findings;
+mod loss_findings;
+mod next_findings;
+mod node_findings;
 mod node_life;
-mod nodes;
 mod obstacle;
-mod outcome;
-mod plan;
-mod rule;
-mod timing;
+mod outcome_findings;
+mod plan_findings;
+mod rule_findings;
+mod timing_findings;
 
 use super::facts::Facts;
 use super::finding::Finding;
@@ -24,22 +24,22 @@ const NO_CAUSE: [&str; 6] = ["on_time", "late", "not_started", "late_unexplained
 
 /// All findings about what is asked.
 pub fn judge(facts: &Facts) -> Vec<Finding> {
-    let outcome = outcome::outcome(facts);
-    let timing = timing::timing(facts);
-    let rules = rule::rules(facts, &outcome, &timing);
-    let mut found = plan::plan(facts);
+    let outcome = outcome_findings::outcome(facts);
+    let timing = timing_findings::timing(facts);
+    let rules = rule_findings::rules(facts, &outcome, &timing);
+    let mut found = plan_findings::plan(facts);
     found.extend(outcome);
-    found.extend(loss::losses(facts));
-    found.extend(nodes::nodes(facts));
+    found.extend(loss_findings::losses(facts));
+    found.extend(node_findings::nodes(facts));
     found.extend(timing);
-    found.extend(deadline::deadlines(facts));
+    found.extend(deadline_findings::deadlines(facts));
     found.extend(rules);
-    found.extend(next::next(facts));
+    found.extend(next_findings::next(facts));
     found
 }
 
 /// Why the run asked about has not started, or started late; empty if nothing on record says why.
 pub fn causes(facts: &Facts) -> Vec<Finding> {
-    let waits = outcome::outcome(facts).into_iter().filter(|found| WAITS.contains(&found.code));
-    waits.chain(timing::timing(facts).into_iter().filter(|found| !NO_CAUSE.contains(&found.code))).collect()
+    let waits = outcome_findings::outcome(facts).into_iter().filter(|found| WAITS.contains(&found.code));
+    waits.chain(timing_findings::timing(facts).into_iter().filter(|found| !NO_CAUSE.contains(&found.code))).collect()
 }

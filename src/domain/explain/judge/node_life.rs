@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use crate::domain::explain::facts::{Facts, GONE_AFTER, NodeFacts, RunFacts, Subject};
-use crate::domain::lane::Lane;
-use crate::domain::node_event::{Befell, NodeEvent};
-use crate::domain::time::UnixMillis;
+use crate::domain::queue::lane::Lane;
+use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
+use crate::domain::time::unix_millis::UnixMillis;
 
 /// How long Redis keeps node events after the last of a node.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -93,11 +93,11 @@ fn gone_since(node: &NodeFacts, now: UnixMillis) -> Option<UnixMillis> {
 }
 
 fn is_start(event: &NodeEvent) -> bool {
-    matches!(event.what, Befell::Started { .. })
+    matches!(event.what, NodeEventKind::Started { .. })
 }
 
 fn is_life(event: &NodeEvent) -> bool {
-    is_start(event) || event.what == Befell::Stopped
+    is_start(event) || event.what == NodeEventKind::Stopped
 }
 
 /// The life of `node` at `at`.
@@ -105,12 +105,12 @@ fn life_at(node: &NodeFacts, at: UnixMillis, now: UnixMillis) -> Life {
     let before = node.events.iter().rev().find(|event| event.from <= at && is_life(event));
     let next = node.events.iter().find(|event| event.from > at && is_start(event));
     let seen_before_next = next.and_then(|event| match event.what {
-        Befell::Started { seen_before } => seen_before,
+        NodeEventKind::Started { seen_before } => seen_before,
         _ => None,
     });
     let gone = gone_since(node, now).filter(|seen| at > *seen);
     match before.map(|event| &event.what) {
-        Some(Befell::Stopped) => Life::Down(before.map(|event| event.from), next.map(|event| event.from)),
+        Some(NodeEventKind::Stopped) => Life::Down(before.map(|event| event.from), next.map(|event| event.from)),
         Some(_) => match (next, seen_before_next) {
             // It died, and the next process of its name found when it had last been seen.
             (Some(next), Some(seen)) if at > seen => Life::Down(Some(seen), Some(next.from)),
@@ -131,7 +131,7 @@ fn before_events(
 ) -> Life {
     let first = node.events.iter().find(|event| event.from > at && is_life(event));
     // A node that stops had run before; only its start is no longer on record.
-    if first.is_some_and(|event| event.what == Befell::Stopped) {
+    if first.is_some_and(|event| event.what == NodeEventKind::Stopped) {
         return Life::Up;
     }
     let was_there = node.events.iter().any(|event| event.from <= at);
@@ -154,8 +154,10 @@ fn went_down(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
     for event in &node.events {
         let back = || node.events.iter().find(|next| next.from > event.from && is_start(next)).map(|next| next.from);
         match event.what {
-            Befell::Stopped if is_within(event.from) => return Life::Down(Some(event.from), back()),
-            Befell::Started { seen_before: Some(seen) } if is_within(seen) => return Life::Down(Some(seen), Some(event.from)),
+            NodeEventKind::Stopped if is_within(event.from) => return Life::Down(Some(event.from), back()),
+            NodeEventKind::Started { seen_before: Some(seen) } if is_within(seen) => {
+                return Life::Down(Some(seen), Some(event.from));
+            }
             _ => {}
         }
     }
@@ -175,12 +177,19 @@ pub(super) fn obstacles_of<'f>(
     now: UnixMillis,
 ) -> impl Iterator<Item = NodeEvent> + 'f {
     let is_obstacle = move |event: &&NodeEvent| match &event.what {
-        Befell::RedisAway | Befell::ClaimsHeld | Befell::Held { .. } | Befell::Settling | Befell::NewServer => true,
-        Befell::QueuePaused { .. } | Befell::QueueFull { .. } | Befell::QueueRated { .. } => {
+        NodeEventKind::RedisAway
+        | NodeEventKind::ClaimsHeld
+        | NodeEventKind::Held { .. }
+        | NodeEventKind::Settling
+        | NodeEventKind::NewServer => true,
+        NodeEventKind::QueuePaused { .. } | NodeEventKind::QueueFull { .. } | NodeEventKind::QueueRated { .. } => {
             event.what.queue() == Some(lane.queue())
         }
-        Befell::SlotsTaken { queue: taken } => taken == lane.queue(),
-        Befell::Started { .. } | Befell::Stopped | Befell::ClockStepped { .. } | Befell::FileRefused { .. } => false,
+        NodeEventKind::SlotsTaken { queue: taken } => taken == lane.queue(),
+        NodeEventKind::Started { .. }
+        | NodeEventKind::Stopped
+        | NodeEventKind::ClockStepped { .. }
+        | NodeEventKind::FileRefused { .. } => false,
     };
     let closed = move |event: &NodeEvent| NodeEvent { to: event.to.or_else(|| process_end(node, event, now)), ..event.clone() };
     node.events.iter().filter(is_obstacle).map(closed).filter(move |event| window.meets(event))
@@ -189,8 +198,8 @@ pub(super) fn obstacles_of<'f>(
 /// When the process ended that noted an event and never noted the end of the event.
 fn process_end(node: &NodeFacts, event: &NodeEvent, now: UnixMillis) -> Option<UnixMillis> {
     let end = node.events.iter().filter(|other| other.from > event.from).find_map(|other| match other.what {
-        Befell::Started { seen_before } => Some(seen_before.unwrap_or(other.from)),
-        Befell::Stopped => Some(other.from),
+        NodeEventKind::Started { seen_before } => Some(seen_before.unwrap_or(other.from)),
+        NodeEventKind::Stopped => Some(other.from),
         _ => None,
     });
     end.or_else(|| gone_since(node, now)).map(|end| end.max(event.from))

@@ -3,13 +3,13 @@
 //! Invariant: a sentence names nodes together only for a time in which each had the obstacle.
 
 use super::node_life::{Life, Window, life, obstacles_of};
+use crate::domain::explain::explain_words::{after, from_to, list};
 use crate::domain::explain::facts::{Facts, ON_TIME, RunFacts};
 use crate::domain::explain::finding::{Finding, Part};
-use crate::domain::explain::words::{after, from_to, list};
-use crate::domain::node_event::{Befell, NodeEvent};
-use crate::domain::queue::QueueHold;
-use crate::domain::serving::{Serving, Unserved};
-use crate::domain::time::UnixMillis;
+use crate::domain::queue::lane_serving::{Serving, Unserved};
+use crate::domain::queue::queue_rules::QueueHold;
+use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
+use crate::domain::time::unix_millis::UnixMillis;
 
 /// How many obstacles of one kind are listed, if each node has its own.
 const LISTED: usize = 10;
@@ -24,7 +24,7 @@ const KINDS: [&str; 9] = [
     "queue_rated",
     "slots_taken",
     "claims_held",
-    Befell::HELD,
+    NodeEventKind::HELD,
 ];
 
 /// Kinds of obstacles that all nodes share.
@@ -54,7 +54,7 @@ pub(super) struct NoNode {
 #[derive(Debug, Clone)]
 pub(super) struct Obstacle {
     /// The node event.
-    pub(super) what: Befell,
+    pub(super) what: NodeEventKind,
     /// The nodes.
     pub(super) nodes: Vec<String>,
     /// When it began.
@@ -166,20 +166,22 @@ impl Obstacle {
         let queue = run.lane.queue();
         let of_queue = |hold, detail: &str| format!("Queue {queue} was {}{time}.", queue_words(hold, detail));
         let (code, text) = match &self.what {
-            Befell::RedisAway => ("late_redis", format!("Redis was out of reach of {nodes}{time}.")),
-            Befell::NewServer => (
+            NodeEventKind::RedisAway => ("late_redis", format!("Redis was out of reach of {nodes}{time}.")),
+            NodeEventKind::NewServer => (
                 "late_new_server",
                 format!(
                     "Redis had been restarted or replaced, and nothing was started{time} while nodes checked whether data was missing."
                 ),
             ),
-            Befell::Settling => ("late_settling", format!("Redis had lost data, and nothing was started{time}.")),
-            Befell::Held { .. } => ("late_held", format!("A limit of the node kept {nodes} from claiming{time}.")),
-            Befell::SlotsTaken { queue } => ("late_slots", format!("All slots of queue {queue} were taken on {nodes}{time}.")),
-            Befell::QueuePaused { by, .. } => ("late_queue", of_queue(QueueHold::Paused, by)),
-            Befell::QueueFull { limit: 0, .. } => ("late_queue", of_queue(QueueHold::Full, "")),
-            Befell::QueueFull { limit, .. } => ("late_queue", of_queue(QueueHold::Full, &limit.to_string())),
-            Befell::QueueRated { rate, .. } => ("late_queue", of_queue(QueueHold::Rate, rate)),
+            NodeEventKind::Settling => ("late_settling", format!("Redis had lost data, and nothing was started{time}.")),
+            NodeEventKind::Held { .. } => ("late_held", format!("A limit of the node kept {nodes} from claiming{time}.")),
+            NodeEventKind::SlotsTaken { queue } => {
+                ("late_slots", format!("All slots of queue {queue} were taken on {nodes}{time}."))
+            }
+            NodeEventKind::QueuePaused { by, .. } => ("late_queue", of_queue(QueueHold::Paused, by)),
+            NodeEventKind::QueueFull { limit: 0, .. } => ("late_queue", of_queue(QueueHold::Full, "")),
+            NodeEventKind::QueueFull { limit, .. } => ("late_queue", of_queue(QueueHold::Full, &limit.to_string())),
+            NodeEventKind::QueueRated { rate, .. } => ("late_queue", of_queue(QueueHold::Rate, rate)),
             _ => ("late_keeper", format!("The keeper was not ready on {nodes}{time}.")),
         };
         Part::Timing.finding(code, text)
@@ -188,9 +190,9 @@ impl Obstacle {
     /// The condition of the queue, if this obstacle is one.
     pub(super) fn hold(&self) -> Option<QueueHold> {
         match self.what {
-            Befell::QueuePaused { .. } => Some(QueueHold::Paused),
-            Befell::QueueFull { .. } => Some(QueueHold::Full),
-            Befell::QueueRated { .. } => Some(QueueHold::Rate),
+            NodeEventKind::QueuePaused { .. } => Some(QueueHold::Paused),
+            NodeEventKind::QueueFull { .. } => Some(QueueHold::Full),
+            NodeEventKind::QueueRated { .. } => Some(QueueHold::Rate),
             _ => None,
         }
     }

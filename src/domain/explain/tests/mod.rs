@@ -1,13 +1,13 @@
 //! Tables of facts and the findings they lead to, one for each question.
 
-mod deadline;
-mod gate;
-mod loss;
-mod next;
-mod nodes;
-mod outcome;
-mod plan;
-mod rule;
-mod scene;
-mod timing;
-mod whole;
+mod deadline_tests;
+mod explain_scene;
+mod gate_tests;
+mod loss_tests;
+mod next_tests;
+mod nodes_tests;
+mod outcome_tests;
+mod plan_tests;
+mod rule_tests;
+mod timing_tests;
+mod whole_tests;

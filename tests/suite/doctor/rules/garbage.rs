@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use schedd::domain::books::{FAMILIES, Mend, Rule, SINGLE_KEYS};
-use schedd::engine::examination::examine;
+use schedd::domain::consistency::{ConsistencyRule, FAMILIES, Mend, SINGLE_KEYS};
+use schedd::engine::maintenance::full_check::examine;
 
 use crate::doctor::desk::Desk;
 
 /// What is to become of it.
 enum Judged {
-    By(Rule),
+    By(ConsistencyRule),
     /// Nobody judges it, for this reason.
     Free(&'static str),
 }
@@ -21,34 +21,34 @@ const MEMBER: &str = "\u{1} garbage";
 
 /// Of each hash a field and what is written there.
 static FIELDS: [(&str, &str, &str, Judged); 20] = [
-    ("stops", "No Run", "cancelled", By(Rule::Field)),
-    ("totals", "succeeded", "garbage", By(Rule::Field)),
-    ("queues", "default", "garbage", By(Rule::Field)),
-    ("groups", "No Group", "exclusive", By(Rule::Field)),
+    ("stops", "No Run", "cancelled", By(ConsistencyRule::Field)),
+    ("totals", "succeeded", "garbage", By(ConsistencyRule::Field)),
+    ("queues", "default", "garbage", By(ConsistencyRule::Field)),
+    ("groups", "No Group", "exclusive", By(ConsistencyRule::Field)),
     ("quarantine", "entry", "garbage", Free("why it is there is text, and what it was may be anything")),
-    ("audit", "at", "garbage", By(Rule::Field)),
-    ("output_sizes", "a", "garbage", By(Rule::Count)),
-    ("servers", "one", "garbage", By(Rule::Field)),
-    ("job:a", "def", "garbage", By(Rule::Definition)),
-    ("run:RUN", "state", "garbage", By(Rule::Record)),
-    ("output:RUN#1", "dropped", "garbage", By(Rule::Field)),
-    ("node:one", "pid", "garbage", By(Rule::Field)),
-    ("source:one", "a", "garbage", By(Rule::Field)),
-    ("declared:one", "queue default", "garbage", By(Rule::Field)),
+    ("audit", "at", "garbage", By(ConsistencyRule::Field)),
+    ("output_sizes", "a", "garbage", By(ConsistencyRule::Count)),
+    ("servers", "one", "garbage", By(ConsistencyRule::Field)),
+    ("job:a", "def", "garbage", By(ConsistencyRule::Definition)),
+    ("run:RUN", "state", "garbage", By(ConsistencyRule::Record)),
+    ("output:RUN#1", "dropped", "garbage", By(ConsistencyRule::Field)),
+    ("node:one", "pid", "garbage", By(ConsistencyRule::Field)),
+    ("source:one", "a", "garbage", By(ConsistencyRule::Field)),
+    ("declared:one", "queue default", "garbage", By(ConsistencyRule::Field)),
     ("queue:default", "limit", "garbage", Free("it counts as not set, and `doctor` warns of it beside the books")),
-    ("queue_state:default", "tat", "garbage", By(Rule::Field)),
-    ("group:g", "mode", "garbage", By(Rule::Field)),
-    ("ledger_before:a", "failed", "garbage", By(Rule::Field)),
-    ("gate:group:g", "turn", "No Job", By(Rule::Field)),
-    ("unique:k", "job", "No Job", By(Rule::UniqueWrong)),
+    ("queue_state:default", "tat", "garbage", By(ConsistencyRule::Field)),
+    ("group:g", "mode", "garbage", By(ConsistencyRule::Field)),
+    ("ledger_before:a", "failed", "garbage", By(ConsistencyRule::Field)),
+    ("gate:group:g", "turn", "No Job", By(ConsistencyRule::Field)),
+    ("unique:k", "job", "No Job", By(ConsistencyRule::UniqueWrong)),
 ];
 
 /// Each key with what is done to it.
 fn rows() -> Vec<(String, &'static str, Vec<&'static str>, &'static Judged)> {
-    static ENTRY: Judged = By(Rule::Entry);
-    static TEXT: Judged = By(Rule::Text);
-    static COUNT: Judged = By(Rule::Count);
-    static FENCE: Judged = By(Rule::Fence);
+    static ENTRY: Judged = By(ConsistencyRule::Entry);
+    static TEXT: Judged = By(ConsistencyRule::Text);
+    static COUNT: Judged = By(ConsistencyRule::Count);
+    static FENCE: Judged = By(ConsistencyRule::Fence);
     let mut rows = Vec::new();
     let singles = SINGLE_KEYS.iter().map(|(key, kind)| ((*key).to_owned(), *kind));
     let families = FAMILIES.iter().map(|(family, kind)| {
@@ -116,11 +116,11 @@ async fn a_group_rid_of_a_spoilt_setting_is_said_again_by_its_file() {
     use schedd::store::{Section, SectionText};
     let desk = Desk::new();
     let section = Section::Group("g".parse().unwrap());
-    let text = SectionText::Group(schedd::domain::group::GroupSettings::Exclusive);
+    let text = SectionText::Group(schedd::domain::queue::group_rules::GroupSettings::Exclusive);
     let source = "one".parse().unwrap();
     desk.store.declare_section(&source, &section, Some(&text)).await.unwrap();
     assert_eq!(desk.store.read_declared(&source).await.unwrap()[&section], text.hash());
     desk.break_by("HSET", "group:g", &["mode", "garbage"]);
-    desk.mend(Rule::Field, "group:g").await;
+    desk.mend(ConsistencyRule::Field, "group:g").await;
     assert_ne!(desk.store.read_declared(&source).await.unwrap()[&section], text.hash());
 }

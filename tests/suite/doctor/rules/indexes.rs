@@ -1,11 +1,11 @@
 //! The rules of indexes and counters: they name what is there, all of it, and count it.
 
-use schedd::domain::books::Rule;
-use schedd::domain::ids::RunId;
-use schedd::domain::job::Overlap;
-use schedd::domain::run::RunState;
-use schedd::engine::backfilling;
-use schedd::store::{OutputFrames, Stream, Verdict, WatchReply};
+use schedd::domain::consistency::ConsistencyRule;
+use schedd::domain::job::job_spec::Overlap;
+use schedd::domain::name::names::RunId;
+use schedd::domain::run::run_state::RunState;
+use schedd::engine::planning::backfill_plan;
+use schedd::store::{OutputFrames, OutputStream, Verdict, WatchReply};
 use serde_json::json;
 
 use crate::doctor::desk::Desk;
@@ -17,7 +17,7 @@ async fn an_index_that_is_wrong_of_a_job_is_set_right() {
         let desk = Desk::new();
         let run = desk.minutely("a").await;
         desk.break_by(command, "jobs", args);
-        desk.mend(Rule::JobIndex, "job a").await;
+        desk.mend(ConsistencyRule::JobIndex, "job a").await;
         assert_eq!(desk.indexed("a"), Some(run.due().as_i64() - t(0).as_i64()));
     }
 }
@@ -27,7 +27,7 @@ async fn an_index_that_names_a_job_nobody_defined_is_rid_of_it() {
     let desk = Desk::new();
     desk.break_by("ZADD", "jobs", &["5", "nobody"]);
     desk.break_by("ZADD", "finished", &["5", "nobody"]);
-    desk.mend(Rule::UnknownJob, "job nobody").await;
+    desk.mend(ConsistencyRule::UnknownJob, "job nobody").await;
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn a_wish_to_stop_a_run_that_is_over_is_taken_out() {
     let run = desk.done("a").await;
     desk.break_by("HSET", "stops", &[&run.to_string(), "by hand"]);
     desk.break_by("HSET", "stops", &["a@5", "by hand"]);
-    desk.mend(Rule::StopWrong, &run.to_string()).await;
+    desk.mend(ConsistencyRule::StopWrong, &run.to_string()).await;
     assert_eq!(desk.get::<i64>("EXISTS", "stops", &[]), 0);
 }
 
@@ -45,11 +45,11 @@ async fn history_and_records_are_made_to_name_each_other() {
     let mut desk = Desk::new();
     let run = desk.done("a").await;
     desk.break_by("ZREM", "history", &[&run.to_string()]);
-    desk.mend(Rule::HistoryWrong, &run.to_string()).await;
+    desk.mend(ConsistencyRule::HistoryWrong, &run.to_string()).await;
     for index in ["history", "history:a"] {
         desk.break_by("ZADD", index, &["5", "a@5"]);
     }
-    desk.mend(Rule::HistoryWrong, "a@5").await;
+    desk.mend(ConsistencyRule::HistoryWrong, "a@5").await;
 }
 
 #[tokio::test]
@@ -59,9 +59,9 @@ async fn dead_letters_and_their_lists_are_made_to_agree() {
     let claim = desk.win_due(&run).await;
     desk.finish(desk.now(), &claim, Verdict::Final(RunState::Failed)).await;
     desk.break_by("DEL", "dead:a", &[]);
-    desk.mend(Rule::DeadWrong, &run.to_string()).await;
+    desk.mend(ConsistencyRule::DeadWrong, &run.to_string()).await;
     desk.break_by("ZADD", "dead", &["5", "a@5"]);
-    desk.mend(Rule::DeadWrong, "a@5").await;
+    desk.mend(ConsistencyRule::DeadWrong, "a@5").await;
 }
 
 #[tokio::test]
@@ -70,15 +70,15 @@ async fn the_list_of_backfills_is_made_to_name_the_jobs_that_have_some() {
     desk.minutely("a").await;
     let runs = [RunId::backfill("a".parse().unwrap(), t(-60_000)), RunId::backfill("a".parse().unwrap(), t(-120_000))];
     desk.at(0).queue_backfill(&"a".parse().unwrap(), &runs).await.unwrap();
-    backfilling::advance(&desk.at(0), &"a".parse().unwrap()).await.unwrap();
+    backfill_plan::advance(&desk.at(0), &"a".parse().unwrap()).await.unwrap();
     desk.demand_sound("").await;
     desk.break_by("DEL", "backfills", &[]);
-    desk.mend(Rule::BackfillWrong, "job a").await;
+    desk.mend(ConsistencyRule::BackfillWrong, "job a").await;
     assert_eq!(desk.get::<Vec<String>>("ZRANGE", "backfills", &["0", "-1"]), ["a"]);
     desk.break_by("DEL", "backfill:a", &[]);
-    desk.mend(Rule::BackfillWrong, "job a").await;
+    desk.mend(ConsistencyRule::BackfillWrong, "job a").await;
     desk.break_by("ZADD", "backfills", &["5", "nobody"]);
-    desk.mend(Rule::BackfillWrong, "job nobody").await;
+    desk.mend(ConsistencyRule::BackfillWrong, "job nobody").await;
     assert_eq!(desk.get::<i64>("ZCARD", "backfills", &[]), 0);
 }
 
@@ -87,10 +87,10 @@ async fn outputs_and_their_index_are_made_to_agree() {
     let desk = Desk::new();
     desk.minutely("a").await;
     desk.break_by("ZADD", "outputs", &["5", "a@5#1"]);
-    desk.mend(Rule::OutputWrong, "outputs").await;
+    desk.mend(ConsistencyRule::OutputWrong, "outputs").await;
     desk.break_by("HSET", "output:a@7#1", &["head", "x", "size", "1"]);
     desk.break_by("SET", "output_bytes", &["1"]);
-    desk.mend(Rule::OutputWrong, "outputs").await;
+    desk.mend(ConsistencyRule::OutputWrong, "outputs").await;
     assert_eq!(desk.get::<i64>("ZCARD", "outputs", &[]), 1);
 }
 
@@ -100,13 +100,13 @@ async fn the_index_of_a_job_s_outputs_is_made_to_agree() {
     let claim = desk.printing("a").await;
     let member = format!("{}#1", claim.run);
     desk.break_by("DEL", "outputs:a", &[]);
-    desk.mend(Rule::OutputWrong, "outputs").await;
+    desk.mend(ConsistencyRule::OutputWrong, "outputs").await;
     assert!(desk.score("outputs:a", &member).is_some());
     desk.break_by("ZADD", "outputs:a", &["5", "a@5#1"]);
-    desk.mend(Rule::OutputWrong, "outputs").await;
+    desk.mend(ConsistencyRule::OutputWrong, "outputs").await;
     assert_eq!(desk.get::<i64>("ZCARD", "outputs:a", &[]), 1);
     desk.break_by("ZADD", "outputs:a", &["5", "b@5#1"]);
-    desk.mend(Rule::Entry, "outputs:a").await;
+    desk.mend(ConsistencyRule::Entry, "outputs:a").await;
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn counters_are_set_to_what_they_count() {
     for (bytes, waiting) in [("7", "3"), ("spoilt", "-1"), ("0", "x")] {
         desk.break_by("SET", "output_bytes", &[bytes]);
         desk.break_by("HSET", "totals", &["waiting", waiting]);
-        let mended = desk.mend(Rule::Count, "output_bytes").await;
+        let mended = desk.mend(ConsistencyRule::Count, "output_bytes").await;
         let done: Vec<(String, Vec<String>)> =
             mended.into_iter().map(|mended| (mended.finding.subject.to_string(), mended.done)).collect();
         let key = |rest: &str| format!("key {}", desk.key(rest));
@@ -129,7 +129,7 @@ async fn counters_are_set_to_what_they_count() {
     // A counter may hold what is no text at all.
     let spoilt = redis::cmd("SET").arg(desk.key("output_bytes")).arg(b"\xff\xfe\x00").exec(&mut desk.redis.connection());
     spoilt.unwrap();
-    desk.mend(Rule::Count, "output_bytes").await;
+    desk.mend(ConsistencyRule::Count, "output_bytes").await;
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn runs_that_wait_at_a_gate_are_counted_among_those_that_wait() {
     assert_eq!(desk.total("waiting"), 1);
     desk.demand_sound("while one waits at a gate").await;
     desk.break_by("HSET", "totals", &["waiting", "0"]);
-    desk.mend(Rule::Count, "totals").await;
+    desk.mend(ConsistencyRule::Count, "totals").await;
     assert_eq!(desk.total("waiting"), 1);
     desk.succeed(2, &claim).await;
 }
@@ -174,7 +174,7 @@ async fn a_place_whose_run_stands_in_quarantine_and_nowhere_else_is_given_up() {
     desk.demand_sound("while it is due too").await;
     // As a quarantine of before left it: out of its lane, with its place.
     desk.break_by("ZREM", &due, &[&woken]);
-    desk.mend(Rule::GateWrong, "held:key:k").await;
+    desk.mend(ConsistencyRule::GateWrong, "held:key:k").await;
     assert_eq!(desk.score("held:key:k", &woken), None);
     desk.open_all(3).await;
     assert!(desk.score("held:key:k", &run_of("c", 0).to_string()).is_some(), "the next has it");
@@ -188,14 +188,14 @@ async fn the_bytes_of_output_of_each_job_and_the_ranges_of_ledgers_are_counted()
     for (command, args) in [("HSET", &["a", "1"][..]), ("HSET", &["a", "x"][..]), ("HDEL", &["a"][..]), ("HSET", &["b", "7"][..])]
     {
         desk.break_by(command, "output_sizes", args);
-        desk.mend(Rule::Count, "output_sizes").await;
+        desk.mend(ConsistencyRule::Count, "output_sizes").await;
         assert_eq!(desk.get::<Vec<(String, u64)>>("HGETALL", "output_sizes", &[]), [("a".to_owned(), kept)]);
     }
     desk.succeed(desk.now(), &claim).await;
     desk.at(desk.now()).forget_runs(None, t(0), 0).await.unwrap();
     for said in ["5", "x", ""] {
         desk.break_by("HSET", "totals", &["ledger_ranges", said]);
-        desk.mend(Rule::Count, "totals").await;
+        desk.mend(ConsistencyRule::Count, "totals").await;
         assert_eq!(desk.total("ledger_ranges"), 1);
     }
 }
@@ -207,7 +207,7 @@ async fn a_fence_below_one_in_use_is_raised() {
     let claim = desk.win_due(&run).await;
     for (command, args) in [("SET", &["5"][..]), ("SET", &["x"][..]), ("DEL", &[][..])] {
         desk.break_by(command, "fence", args);
-        desk.mend(Rule::Fence, "fence").await;
+        desk.mend(ConsistencyRule::Fence, "fence").await;
         assert_eq!(desk.get::<u64>("GET", "fence", &[]), claim.fence.as_u64());
     }
 }
@@ -220,7 +220,7 @@ async fn a_counter_that_moves_while_it_is_counted_is_no_finding() {
     let writer = tokio::spawn(async move {
         for size in (1..200).cycle() {
             let mut frames = OutputFrames::new(0);
-            frames.push_head(Stream::Stdout, &vec![b'x'; size]);
+            frames.push_head(OutputStream::Stdout, &vec![b'x'; size]);
             store.write_output(&claim, &frames).await.unwrap();
         }
     });
@@ -238,7 +238,7 @@ async fn a_time_kept_of_a_run_that_is_over_or_was_never_planned_is_taken_off() {
     for entry in [format!("{run} start"), format!("{run} finish"), "a@5 finish".to_owned(), format!("{planned} finish")] {
         desk.break_by("ZADD", "deadlines", &["1800000000000", &entry]);
     }
-    desk.mend(Rule::DeadlineWrong, &run.to_string()).await;
+    desk.mend(ConsistencyRule::DeadlineWrong, &run.to_string()).await;
     assert_eq!(desk.get::<Vec<String>>("ZRANGE", "deadlines", &["0", "-1"]), [format!("{planned} finish")]);
 }
 

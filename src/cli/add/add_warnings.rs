@@ -1,0 +1,164 @@
+//! Warnings about jobs that are added anyway: for one job given by flags, and for many lines.
+//!
+//! Invariant: at most [`MOST`] warnings about lines are printed, and the memory for them is
+//! bounded. The number of omitted warnings is always printed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::Added;
+use crate::cli::failure::CliFailure;
+use crate::cli::render::Console;
+use crate::config;
+use crate::config::{NamedJob, Problem};
+use crate::domain::job::env_file::Absence;
+use crate::domain::job::process_rules::RunAs;
+use crate::domain::name::names::JobName;
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::secrets;
+use crate::store::{JobRecord, Store};
+
+/// Maximum warnings printed for lines.
+const MOST: usize = 20;
+/// Maximum names in `not_while` that are looked up.
+const OTHERS: usize = 1_000;
+/// Maximum users whose lookup is cached.
+const USERS: usize = 1_000;
+
+/// Facts about this host. Lookups that may be slow are cached.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    /// The problem of each `USER:GROUP`, if there is one.
+    users: BTreeMap<String, Option<String>>,
+}
+
+impl Host {
+    /// Returns what a job needs and this host lacks, by key. The job may be meant for other hosts,
+    /// so this is no error.
+    pub(super) fn lacks(&mut self, job: &NamedJob) -> Vec<Problem> {
+        let spec = &job.spec;
+        let mut found = Vec::new();
+        let mut note = |key: &str, message: String| {
+            found.push(Problem { path: key.to_owned(), span: None, message, within: None });
+        };
+        if let Some(lack) = spec.process.user.as_ref().and_then(|run_as| self.lack_of_user(run_as)) {
+            note("user", format!("{lack}; a run starts only where that is otherwise"));
+        }
+        let user = spec.process.user.as_ref().map(RunAs::user);
+        for fault in spec.env_files.iter().filter_map(|file| secrets::fault_of(file, user)) {
+            note("env_file", format!("{fault}; a run starts only where that is otherwise"));
+        }
+        let mut lack = |key: &str, what: &str, name: &str| {
+            note(key, format!("no {what} {name:?} on this host; a run starts only where there is one"));
+        };
+        if let Some(cwd) = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
+            lack("cwd", "directory", &cwd.display().to_string());
+        }
+        if let Some(program) = spec.process.shell_program.as_ref().filter(|program| is_missing(program)) {
+            lack("shell_program", "program", &program.display().to_string());
+        }
+        for file in spec.env_files.iter().filter(|file| file.absence() == Absence::Fault && is_missing(file.path())) {
+            lack("env_file", "file", &file.path().display().to_string());
+        }
+        found
+    }
+
+    /// Returns why this host cannot run processes as `run_as`, as far as that can be known.
+    fn lack_of_user(&mut self, run_as: &RunAs) -> Option<String> {
+        let name = run_as.to_string();
+        if let Some(known) = self.users.get(&name) {
+            return known.clone();
+        }
+        let lack = config::account_lack(run_as);
+        if self.users.len() < USERS {
+            self.users.insert(name, lack.clone());
+        }
+        lack
+    }
+}
+
+/// Returns true if the path certainly does not exist. The content of an unreadable directory is
+/// unknown.
+fn is_missing(path: &Path) -> bool {
+    matches!(path.try_exists(), Ok(false))
+}
+
+/// Returns a warning if a created job has no future time, although its schedule should have one.
+pub(super) fn timeless(job: &NamedJob, (name, result, next_due): &Added) -> Option<String> {
+    let schedule = &job.spec.schedule;
+    let has_none_by_nature = *schedule == Schedule::Manual || schedule.is_at_boot();
+    let is_timeless = *result == "created" && next_due.is_none() && job.start_in.is_none() && !has_none_by_nature;
+    is_timeless.then(|| format!("job {name} has no time to come: it runs only when asked, by schedctl run {name}"))
+}
+
+/// Returns the names that belong to no job.
+pub(super) async fn strangers(store: &Store, names: &[JobName]) -> Result<BTreeSet<JobName>, CliFailure> {
+    let records = store.read_jobs(names).await?;
+    // A record that cannot be read belongs to an existing job.
+    let is_there = |record: &Result<Option<JobRecord>, _>| match record {
+        Ok(record) => record.as_ref().is_some_and(JobRecord::is_live),
+        Err(_) => true,
+    };
+    Ok(names.iter().zip(&records).filter(|(_, record)| !is_there(record)).map(|(name, _)| name.clone()).collect())
+}
+
+/// Returns the warning for a name in `not_while` that no job has.
+pub(super) fn stranger_words(name: &JobName) -> String {
+    format!("no job {name} exists: until it does, this name has no effect")
+}
+
+/// The warnings about many lines.
+#[derive(Debug, Default)]
+pub(super) struct LineDoubts {
+    host: Host,
+    told: usize,
+    failed_notices: u64,
+    /// Jobs named in `not_while`, each with the first line that names it. A later line may add that
+    /// job.
+    others: BTreeMap<JobName, usize>,
+}
+
+impl LineDoubts {
+    /// Prints the warnings about the job of an added line.
+    pub(super) fn tell(&mut self, line: usize, job: &NamedJob, added: &Added, console: &mut Console) {
+        for doubt in job.warnings.iter().chain(&self.host.lacks(job)) {
+            self.say(line, &doubt.to_string(), console);
+        }
+        if let Some(doubt) = timeless(job, added) {
+            self.say(line, &doubt, console);
+        }
+        for other in &job.spec.not_while {
+            if self.others.len() < OTHERS {
+                self.others.entry(other.clone()).or_insert(line);
+            }
+        }
+    }
+
+    /// Prints the warnings that need all lines, and how many warnings were omitted.
+    pub(super) async fn end(mut self, store: &Store, console: &mut Console) -> Result<(), CliFailure> {
+        let others = std::mem::take(&mut self.others);
+        let names: Vec<JobName> = others.keys().cloned().collect();
+        let missing = strangers(store, &names).await?;
+        let mut missing: Vec<(usize, JobName)> =
+            others.into_iter().filter(|(name, _)| missing.contains(name)).map(|(name, line)| (line, name)).collect();
+        missing.sort_unstable();
+        for (line, name) in missing {
+            self.say(line, &format!("not_while: {}", stranger_words(&name)), console);
+        }
+        match self.failed_notices {
+            0 => {}
+            1 => console.warn("one more warning about a line is not shown"),
+            more => console.warn(&format!("{more} more warnings about lines are not shown")),
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, line: usize, doubt: &str, console: &mut Console) {
+        if self.told < MOST {
+            self.told += 1;
+            console.warn(&format!("line {line}: {doubt}"));
+        } else {
+            self.failed_notices += 1;
+        }
+    }
+}

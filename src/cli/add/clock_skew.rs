@@ -1,0 +1,45 @@
+//! The difference between this host's clock and the clock of Redis, by which jobs become due.
+
+use std::time::Duration;
+
+use crate::cli::failure::CliFailure;
+use crate::cli::render::span;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+
+/// The difference of clocks that is tolerated.
+const TOLERATED: Duration = Duration::from_secs(3);
+
+/// Returns the time by this host's clock.
+pub(super) fn own_now() -> UnixMillis {
+    UnixMillis::from_timestamp(jiff::Timestamp::now()).unwrap_or(UnixMillis::EPOCH)
+}
+
+/// Returns the time by Redis' clock, and a warning if this host's clock differs. A slow answer does
+/// not count as a difference.
+pub(super) async fn ask_time(store: &Store) -> Result<(UnixMillis, Option<String>), CliFailure> {
+    let before = own_now();
+    let now = store.now().await?;
+    Ok((now, difference(before, now, own_now())))
+}
+
+fn difference(before: UnixMillis, now: UnixMillis, after: UnixMillis) -> Option<String> {
+    let (length, word) = if now < before { (before.since(now), "ahead of") } else { (now.since(after), "behind") };
+    (length > TOLERATED)
+        .then(|| format!("the clock of this host is {} {word} that of Redis, by which times are counted", span(length)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_an_hour_off_is_told_and_a_slow_answer_is_not() {
+        let at = |secs: i64| UnixMillis::new(1_790_000_000_000 + secs * 1_000).unwrap();
+        assert!(difference(at(3_600), at(0), at(3_600)).unwrap().contains("1h ahead of"));
+        assert!(difference(at(0), at(3_600), at(1)).unwrap().contains("59m 59s behind"));
+        for (before, now, after) in [(0, 0, 0), (0, 20, 40), (0, 3, 0), (3, 0, 3)] {
+            assert_eq!(difference(at(before), at(now), at(after)), None);
+        }
+    }
+}

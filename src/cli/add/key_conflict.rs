@@ -1,0 +1,57 @@
+//! The failure for a unique key that another job holds, with the state of that job.
+
+use crate::cli::failure::CliFailure;
+use crate::cli::jobs::target::no_such_job;
+use crate::cli::render::shown;
+use crate::config::NamedJob;
+use crate::domain::job::unique_rule::UniqueKey;
+use crate::domain::name::names::JobName;
+use crate::domain::run::run_state::RunState;
+use crate::domain::time::zone::Zone;
+use crate::store::{JobRecord, RunRecord, Store, StoreError};
+
+/// Returns the failure for a unique key that job `first` holds, with the state of that job.
+pub(super) async fn key_taken(store: &Store, first: &JobName, wanted: &NamedJob) -> CliFailure {
+    let Some(unique) = &wanted.spec.unique else { return no_such_job(store, first).await };
+    match doing(store, first, &unique.key).await {
+        Ok(doing) => CliFailure::Conflict(format!(
+            "unique key {:?} is held by job {first}, which {doing}; --if-absent makes this a success",
+            unique.key.as_str()
+        )),
+        Err(error) => error.into(),
+    }
+}
+
+/// Describes the state of the job that holds a key, and until when it holds the key if that has a
+/// time limit.
+async fn doing(store: &Store, name: &JobName, key: &UniqueKey) -> Result<String, StoreError> {
+    let local = Zone::of_host();
+    let doing = match store.read_job(name).await? {
+        Some(JobRecord { ended: Some(_), ended_at: Some(at), .. }) => format!("was over at {}", shown(at, &local)),
+        None | Some(JobRecord { ended: Some(_), .. }) => "is over".to_owned(),
+        Some(JobRecord { paused_at: Some(at), .. }) => format!("is paused since {}", shown(at, &local)),
+        Some(job) => match open_run(store, name).await? {
+            Some(run) if run.state == RunState::Running => match run.started_at {
+                Some(at) => format!("runs since {}", shown(at, &local)),
+                None => "runs".to_owned(),
+            },
+            Some(_) => "waits for its turn or its retry".to_owned(),
+            None => match job.pending {
+                Some(run) => format!("is due at {}", shown(run.due(), &local)),
+                None => "waits to be run by hand".to_owned(),
+            },
+        },
+    };
+    let holder = store.read_holders(std::slice::from_ref(key)).await?.pop().transpose()?.flatten();
+    Ok(match holder.and_then(|holder| holder.until) {
+        Some(until) => format!("{doing}; it holds the key until {}", shown(until, &local)),
+        None => doing,
+    })
+}
+
+async fn open_run(store: &Store, name: &JobName) -> Result<Option<RunRecord>, StoreError> {
+    match store.list_open(name).await?.first() {
+        Some(run) => store.read_run(run).await,
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,84 @@
+//! The failure for a name that is taken: which job has it, and how that job differs.
+
+use crate::cli::failure::CliFailure;
+use crate::cli::jobs::target::{declared_in, no_such_job};
+use crate::cli::render::key_change;
+use crate::config;
+use crate::config::{KeyChange, NamedJob};
+use crate::domain::name::names::JobName;
+use crate::domain::time::duration::format_duration;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::{JobRecord, Rev, SourceKind, Store};
+
+/// Keys shown of a difference.
+const SHOWN_KEYS: usize = 3;
+
+/// Returns the failure for a name that another job has.
+pub(super) async fn name_taken(store: &Store, name: &JobName, wanted: &NamedJob) -> CliFailure {
+    match store.read_job(name).await {
+        Err(error) => error.into(),
+        // The job was removed meanwhile. The name is free again, but nothing was added.
+        Ok(None) => no_such_job(store, name).await,
+        Ok(Some(job)) if job.kind == SourceKind::File => held_by_file(&job),
+        Ok(Some(job)) => CliFailure::Conflict(taken_line(&job, wanted)),
+    }
+}
+
+/// Returns the failure for a name that a file declares.
+fn held_by_file(job: &JobRecord) -> CliFailure {
+    let name = &job.name;
+    let place = declared_in(job);
+    CliFailure::Conflict(format!("job {name} is declared in {place}: edit [jobs.{name}] there, or take another name"))
+}
+
+/// Returns the message for an existing job of schedctl: how it differs, and which flag decides what
+/// to do.
+pub(super) fn taken_line(job: &JobRecord, wanted: &NamedJob) -> String {
+    let name = &job.name;
+    let difference = difference(&job.definition, wanted);
+    if difference.is_empty() {
+        return format!("job {name} exists already with the same definition; --if-absent makes this a success");
+    }
+    format!("job {name} exists already and differs ({}); --replace changes it, --if-absent leaves it", difference.join(", "))
+}
+
+/// Returns `key: old -> new` for the first keys that differ.
+fn difference(old: &str, wanted: &NamedJob) -> Vec<String> {
+    let mut changed = config::differences(old, &config::to_surface(&wanted.spec));
+    if let Some(delay) = wanted.start_in {
+        let old = changed.iter().position(|change| change.key == "at").and_then(|at| changed.remove(at).old);
+        changed.push(KeyChange { key: "at".to_owned(), old, new: Some(format!("in {}", format_duration(delay)).into()) });
+    }
+    let mut told: Vec<String> = changed.iter().take(SHOWN_KEYS).map(key_change).collect();
+    if changed.len() > SHOWN_KEYS {
+        told.push(format!("and {} more", changed.len() - SHOWN_KEYS));
+    }
+    told
+}
+
+/// Returns the message for a job that somebody else changed after it was read here.
+pub(super) fn changed_meanwhile(name: &JobName, now: &Rev) -> String {
+    format!(
+        "job {name} was changed by somebody else meanwhile, its version is now {now}: see schedctl show {name}, then add it again"
+    )
+}
+
+/// Returns the message for a one-shot of this name that already ran at this instant. The same run
+/// is not done twice.
+pub(super) fn done_already(name: &JobName, at: UnixMillis) -> String {
+    format!("job {name}: a job of this name already ran at {at}; give another --name or time (schedctl history {name})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::time::zone::Zone;
+
+    #[test]
+    fn a_difference_names_the_keys_and_both_values() {
+        let wanted = config::job_from_json(r#"{"shell": "b", "cron": "0 3 * * *", "timeout": "2h"}"#, &Zone::utc()).unwrap();
+        let told = difference(r#"{"cron":"0 2 * * *","shell":"b"}"#, &wanted);
+        assert_eq!(told, [r#"cron: "0 2 * * *" -> "0 3 * * *""#, r#"timeout: none -> "2h""#]);
+        assert!(difference(&config::to_surface(&wanted.spec), &wanted).is_empty());
+    }
+}

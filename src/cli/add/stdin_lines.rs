@@ -1,0 +1,287 @@
+//! `add --stdin`: one job a line, added in batches in the order of the lines.
+//!
+//! A few batches are read ahead while Redis works, so memory is bounded for any input.
+//!
+//! Invariant: each line is reported once, as added or as refused. A job that was added stays added,
+//! also if the reader of the answers is gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::join_all;
+use tokio::sync::mpsc;
+
+use super::AddArgs;
+use super::add_warnings::LineDoubts;
+use super::line_reader::{BATCH, Batch, read_batches};
+use super::progress_bar::AddProgress;
+use super::unknown_pools::Pools;
+use super::{Added, DRAWS, clock_skew, draw_name, is_dropped, key_taken, line_json, name_conflict, pending, request};
+use crate::cli::args::Global;
+use crate::cli::connect::connect;
+use crate::cli::failure::CliFailure;
+use crate::cli::render::{Console, JsonArray, rfc3339};
+use crate::config::NamedJob;
+use crate::domain::name::names::JobName;
+use crate::domain::time::zone::Zone;
+use crate::engine::planning::planting;
+use crate::engine::planning::planting::{Applied, PlantingError, Request};
+use crate::store::{Existing, Store};
+
+/// Batches applied at the same time. A batch takes four round trips, during which a distant Redis
+/// would otherwise be idle.
+const AT_ONCE: usize = 3;
+/// Partial batches read ahead.
+const AHEAD: usize = 8;
+
+/// Adds the jobs on standard input.
+pub(super) async fn add_lines(global: &Global, args: &AddArgs, host_zone: Zone, console: &mut Console) -> Result<u8, CliFailure> {
+    let store = connect(global, console).await?;
+    let pools = Pools::read(&store).await?;
+    let (_, mut skew) = clock_skew::ask_time(&store).await?;
+    let (sender, mut batches) = mpsc::channel(AHEAD);
+    let zone = host_zone.clone();
+    // The thread is not joined: it may wait for input that never comes after an outage, and ends
+    // with the process.
+    std::thread::spawn(move || read_batches(std::io::stdin().lock(), &zone, &sender));
+    let progress = AddProgress::new(console);
+    let array = JsonArray::default();
+    let mut sheet = Sheet {
+        store: &store,
+        args,
+        pools,
+        host_zone,
+        array,
+        progress,
+        doubts: LineDoubts::default(),
+        refused: 0,
+        added: 0,
+        there: 0,
+    };
+    let mut outcome = Ok(());
+    while let Some(first) = batches.recv().await {
+        let is_counted = first.jobs.iter().any(|(_, job)| job.start_in.is_some());
+        if let Some(skew) = skew.take_if(|_| is_counted) {
+            console.warn(&skew);
+        }
+        outcome = sheet.add(gather(first, &mut batches), console).await;
+        if outcome.is_err() {
+            break;
+        }
+    }
+    let doubts = std::mem::take(&mut sheet.doubts);
+    drop(sheet.progress);
+    if outcome.is_ok() {
+        outcome = doubts.end(&store, console).await;
+    }
+    if console.is_json() {
+        sheet.array.end(console);
+    } else if sheet.there > 0 {
+        console.note(&format!("{} added, {} there already", sheet.added, sheet.there));
+    }
+    outcome?;
+    Ok(u8::from(sheet.refused > 0))
+}
+
+/// Merges the available batches into full ones.
+fn gather(first: Batch, batches: &mut mpsc::Receiver<Batch>) -> Vec<Batch> {
+    let mut gathered = vec![first];
+    while let Ok(next) = batches.try_recv() {
+        match gathered.last_mut() {
+            Some(last) if last.lines() + next.lines() <= BATCH => last.append(next),
+            _ => gathered.push(next),
+        }
+        if gathered.len() == AT_ONCE {
+            break;
+        }
+    }
+    gathered
+}
+
+/// The result for each line number, with its job.
+type AddedLines = BTreeMap<usize, Result<(Added, NamedJob), String>>;
+
+/// The state of an `add --stdin`.
+struct Sheet<'a> {
+    store: &'a Store,
+    args: &'a AddArgs,
+    pools: Pools,
+    host_zone: Zone,
+    array: JsonArray,
+    progress: AddProgress,
+    doubts: LineDoubts,
+    refused: usize,
+    added: usize,
+    /// Lines whose name or unique key already belonged to another job.
+    there: usize,
+}
+
+impl Sheet<'_> {
+    /// Adds batches and reports each line in order. Batches that share a name or a unique key are
+    /// applied one after the other, so that the later line wins.
+    async fn add(&mut self, batches: Vec<Batch>, console: &mut Console) -> Result<(), CliFailure> {
+        let mut settled = Vec::with_capacity(batches.len());
+        let (lines, bytes) = batches.iter().fold((0, 0), |(lines, bytes), batch| (lines + batch.lines(), bytes + batch.consumed));
+        if shares_a_name(&batches) {
+            for batch in batches {
+                let told = self.settle(batch).await;
+                let has_failed = told.is_err();
+                settled.push(told);
+                if has_failed {
+                    break;
+                }
+            }
+        } else {
+            settled = join_all(batches.into_iter().map(|batch| self.settle(batch))).await;
+        }
+        let mut outcome = Ok(());
+        for told in settled {
+            match told {
+                Ok(told) => self.tell(told, console),
+                Err(failure) => outcome = outcome.and(Err(failure)),
+            }
+        }
+        self.progress.add(lines, bytes);
+        outcome
+    }
+
+    /// Adds one batch.
+    async fn settle(&self, batch: Batch) -> Result<AddedLines, CliFailure> {
+        let Batch { jobs, refused, .. } = batch;
+        let mut told: AddedLines = refused.into_iter().map(|(line, why)| (line, Err(why))).collect();
+        let mut open = Vec::with_capacity(jobs.len());
+        for (line, job) in jobs {
+            match self.pools.unknown_to(&job) {
+                Some(why) => {
+                    told.insert(line, Err(why));
+                }
+                None => open.push((line, job)),
+            }
+        }
+        for _ in 0..DRAWS {
+            if open.is_empty() {
+                break;
+            }
+            let requests = open.iter().map(|(_, job)| self.request(job)).collect::<Result<Vec<Request>, _>>();
+            let requests = requests.map_err(|error| CliFailure::Failed(error.to_string()))?;
+            let applied = self.apply(&open, &requests).await?;
+            let mut clashed = Vec::new();
+            for (((line, job), request), answer) in open.into_iter().zip(requests).zip(applied) {
+                let is_drawn = job.name.is_none();
+                match answer {
+                    Ok(Applied::Exists | Applied::Held(_)) if is_drawn => clashed.push((line, job)),
+                    answer => {
+                        let added = self.answered(request.name, &job, answer).await?;
+                        told.insert(line, added.map(|added| (added, job)));
+                    }
+                }
+            }
+            open = clashed;
+        }
+        for (line, _) in open {
+            told.insert(line, Err("no free name was found; give one".to_owned()));
+        }
+        Ok(told)
+    }
+
+    fn request(&self, job: &NamedJob) -> Result<Request, crate::domain::name::names::IdError> {
+        match &job.name {
+            Some(name) => {
+                let existing = if self.args.replace { Existing::Edit } else { Existing::Refuse };
+                Ok(request(name.clone(), job, existing))
+            }
+            None => Ok(request(draw_name()?, job, Existing::Refuse)),
+        }
+    }
+
+    async fn apply(
+        &self,
+        open: &[(usize, NamedJob)],
+        requests: &[Request],
+    ) -> Result<Vec<Result<Applied, PlantingError>>, CliFailure> {
+        let applied = planting::apply(self.store, &self.host_zone, requests).await;
+        applied.map_err(|error| {
+            let (first, last) = (open.first().map_or(0, |(line, _)| *line), open.last().map_or(0, |(line, _)| *line));
+            let told = CliFailure::from(error);
+            let line = told.lines().join("; ");
+            let nameless =
+                if open.iter().any(|(_, job)| job.name.is_none()) { ", which adds lines without a name twice" } else { "" };
+            let hint = format!(
+                "{line}; which of lines {first} to {last} are added is not known: run it again with --if-absent{nameless}"
+            );
+            if told.code() == 69 { CliFailure::Unreachable(hint) } else { CliFailure::Failed(hint) }
+        })
+    }
+
+    /// Returns the result for one line.
+    async fn answered(
+        &self,
+        name: JobName,
+        job: &NamedJob,
+        answer: Result<Applied, PlantingError>,
+    ) -> Result<Result<Added, String>, CliFailure> {
+        Ok(match answer {
+            Ok(Applied::Created(next)) => Ok((name, "created", next)),
+            Ok(Applied::Updated(next @ Some(_))) => Ok((name, "updated", next)),
+            Ok(Applied::Updated(None)) => Ok(pending(self.store, name, "updated").await?),
+            Ok(Applied::Unchanged) => Ok(pending(self.store, name, "unchanged").await?),
+            Ok(Applied::Moved(first, next)) => Ok((first, "updated", next)),
+            Ok(Applied::Exists) if self.args.if_absent => Ok(pending(self.store, name, "exists").await?),
+            Ok(Applied::Taken(first)) if self.args.if_absent || is_dropped(job) => {
+                Ok(pending(self.store, first, "exists").await?)
+            }
+            Ok(Applied::Taken(first)) => Err(key_taken(self.store, &first, job).await.lines().join("; ")),
+            Ok(Applied::Exists | Applied::Held(_)) => {
+                Err(name_conflict::name_taken(self.store, &name, job).await.lines().join("; "))
+            }
+            Ok(Applied::Newer(now)) => Err(name_conflict::changed_meanwhile(&name, &now)),
+            Ok(Applied::Past(at)) => Err(format!("job {name}: its time {at} is past")),
+            Ok(Applied::Done(at)) => Err(name_conflict::done_already(&name, at)),
+            Err(error) => Err(error.to_string()),
+        })
+    }
+
+    fn tell(&mut self, told: AddedLines, console: &mut Console) {
+        // The bar is hidden while lines are printed.
+        let Self { array, progress, doubts, refused, added, there, .. } = self;
+        progress.aside(|| {
+            for (line, what) in told {
+                let what = what.map(|(line_added, job)| {
+                    if line_added.1 == "exists" {
+                        *there += 1;
+                    } else {
+                        *added += 1;
+                        doubts.tell(line, &job, &line_added, console);
+                    }
+                    line_added
+                });
+                match what {
+                    Err(why) => {
+                        *refused += 1;
+                        console.error(&format!("line {line}: {why}"));
+                    }
+                    Ok(added) if console.is_json() => {
+                        let next = added.2.map(|at| rfc3339(at, &Zone::utc()));
+                        array.push(console, &line_json(line, &added, next.as_deref()));
+                    }
+                    Ok(_) if console.is_quiet() => {}
+                    Ok((name, ..)) => console.line(name.as_str()),
+                }
+            }
+            console.flush();
+        });
+    }
+}
+
+/// Returns true if two batches share a name or a unique key.
+fn shares_a_name(batches: &[Batch]) -> bool {
+    let mut seen: BTreeSet<(&str, String)> = BTreeSet::new();
+    batches.iter().any(|batch| {
+        let name = |job: &'_ NamedJob| job.name.as_ref().map(|name| ("name", name.as_str().to_owned()));
+        let key = |job: &'_ NamedJob| job.spec.unique.as_ref().map(|unique| ("key", unique.key.as_str().to_owned()));
+        let words: BTreeSet<(&str, String)> =
+            batch.jobs.iter().flat_map(|(_, job)| name(job).into_iter().chain(key(job))).collect();
+        let is_shared = !seen.is_disjoint(&words);
+        seen.extend(words);
+        is_shared
+    })
+}

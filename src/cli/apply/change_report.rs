@@ -1,0 +1,157 @@
+//! The output of `diff` and `apply`: a line for each job that differs, or one JSON document.
+
+use serde_json::{Value, json};
+
+use crate::cli::render::{Colour, Console, key_change, one_line};
+use crate::config::KeyChange;
+use crate::domain::name::job_source::SourceName;
+use crate::engine::planning::file_change::{
+    AppliedChange, ApplyState, Comparison, JobStanding, LastChange, PlannedChange, Prune, SectionStanding,
+};
+use crate::store::Section;
+
+/// Prints the differences: a line for each job, and one for each further key.
+pub(super) fn comparison(comparison: &Comparison, said: &LastChange<'_>, prune: Prune, console: &mut Console) {
+    for SectionStanding { section, standing } in &comparison.sections {
+        let name = match section {
+            Section::Queue(queue) => format!("queue {queue}"),
+            Section::Group(group) => format!("group {group}"),
+        };
+        tell(&name, standing, &[], prune, console);
+    }
+    for JobStanding { name, standing, others, .. } in &comparison.jobs {
+        // A list that still names a job that is over is corrected without a message.
+        if *standing != ApplyState::Over || said.jobs.contains_key(name) {
+            tell(name.as_str(), standing, others, prune, console);
+        }
+    }
+}
+
+fn tell(name: &str, standing: &ApplyState, others: &[SourceName], prune: Prune, console: &mut Console) {
+    if console.is_json() {
+        return;
+    }
+    let elsewhere = || others.iter().map(SourceName::words).collect::<Vec<_>>().join(" and ");
+    let (sign, colour, texts) = match standing {
+        ApplyState::Same => return,
+        ApplyState::New => ('+', Colour::Green, vec!["new".to_owned()]),
+        ApplyState::Changed(keys) => {
+            let mut texts: Vec<String> = keys.iter().map(key_change).collect();
+            if texts.is_empty() {
+                texts.push("its stored definition cannot be read and is replaced".to_owned());
+            }
+            if !others.is_empty() {
+                texts.push(format!("also in {}: the last change wins", elsewhere()));
+            }
+            ('~', Colour::Yellow, texts)
+        }
+        ApplyState::Overruled(_, by) => {
+            let by = by.as_ref().map_or_else(|| "another file".to_owned(), SourceName::words);
+            return console.note(&format!(
+                "job {name}: the node applied this text before; {by} changed the job since, and that change wins"
+            ));
+        }
+        ApplyState::Held => ('!', Colour::Red, vec!["left out: the name belongs to a job added by schedctl".to_owned()]),
+        ApplyState::Over => return console.note(&format!("job {name}: its last time is past, nothing is planted")),
+        ApplyState::Gone if !others.is_empty() => {
+            ('-', Colour::Dim, vec![format!("no longer in the file, and kept: it is also in {}", elsewhere())])
+        }
+        ApplyState::Gone if prune == Prune::No => {
+            ('-', Colour::Dim, vec!["no longer in the file, and kept: --prune removes it".to_owned()])
+        }
+        ApplyState::Gone => ('-', Colour::Red, vec!["no longer in the file".to_owned()]),
+    };
+    for (index, text) in texts.iter().enumerate() {
+        let head = if index == 0 { format!("{sign} {name}") } else { String::new() };
+        let head = format!("{head:<26}");
+        console.line(&format!("{} {}", console.paint(&head, colour), one_line(text)));
+    }
+}
+
+/// Prints what could not be done as compared.
+pub(super) fn deeds(done: &[AppliedChange], console: &mut Console) {
+    for AppliedChange { name, deed } in done {
+        match deed {
+            PlannedChange::Failed(why) => console.error(&format!("job {name}: {why}")),
+            PlannedChange::Held => console.error(&format!("job {name} left out: its name belongs to a job added by schedctl")),
+            PlannedChange::Past(at) => console.note(&format!("job {name}: its time {at} is past; nothing is planted")),
+            PlannedChange::Added(_)
+            | PlannedChange::Changed(_)
+            | PlannedChange::Removed
+            | PlannedChange::LeftToOthers
+            | PlannedChange::Nothing => {}
+        }
+    }
+}
+
+/// Returns the summary line: how many jobs were, or would be, changed.
+pub(super) fn summary(comparison: &Comparison, said: &LastChange<'_>, prune: Prune, is_dry: bool) -> String {
+    let count = |counts: fn(&JobStanding) -> bool| comparison.jobs.iter().filter(|job| counts(job)).count();
+    let added = count(|job| job.standing == ApplyState::New);
+    let changed = count(|job| matches!(job.standing, ApplyState::Changed(_)));
+    let gone = count(|job| job.standing == ApplyState::Gone && job.others.is_empty());
+    let same = count(|job| job.standing == ApplyState::Same);
+    let (removed, kept) = if prune == Prune::Yes { (gone, 0) } else { (0, gone) };
+    let kept = if kept > 0 { format!(", {kept} no longer in the file kept") } else { String::new() };
+    let dry = if is_dry { " (nothing done: --dry-run)" } else { "" };
+    format!("{}: {added} added, {changed} changed, {removed} removed, {same} as before{kept}{dry}", said.source)
+}
+
+/// Returns the comparison as one JSON document.
+pub(super) fn document(file: &str, said: &LastChange<'_>, comparison: &Comparison, done: &[AppliedChange]) -> Value {
+    let job = |job: &JobStanding| {
+        let deed = done.iter().find(|done| done.name == job.name);
+        let others: Vec<&str> = job.others.iter().map(SourceName::as_str).collect();
+        json!({
+            "name": job.name.as_str(),
+            "change": word(&job.standing),
+            "keys": keys(&job.standing),
+            "also_in": others,
+            "result": deed.map(|done| result(&done.deed)),
+        })
+    };
+    let section = |section: &SectionStanding| {
+        let (kind, name) = match &section.section {
+            Section::Queue(queue) => ("queue", queue.as_str()),
+            Section::Group(group) => ("group", group.as_str()),
+        };
+        json!({"kind": kind, "name": name, "change": word(&section.standing), "keys": keys(&section.standing)})
+    };
+    json!({
+        "file": file,
+        "source": said.source.as_str(),
+        "differs": comparison.differs(Prune::Yes),
+        "jobs": comparison.jobs.iter().map(job).collect::<Vec<_>>(),
+        "sections": comparison.sections.iter().map(section).collect::<Vec<_>>(),
+    })
+}
+
+fn word(standing: &ApplyState) -> &'static str {
+    match standing {
+        ApplyState::Same => "none",
+        ApplyState::New => "added",
+        ApplyState::Changed(_) => "changed",
+        ApplyState::Overruled(..) => "overruled",
+        ApplyState::Held => "left_out",
+        ApplyState::Over => "over",
+        ApplyState::Gone => "removed",
+    }
+}
+
+fn keys(standing: &ApplyState) -> Value {
+    let (ApplyState::Changed(keys) | ApplyState::Overruled(keys, _)) = standing else { return json!([]) };
+    keys.iter().map(|KeyChange { key, old, new }| json!({"key": key, "old": old, "new": new})).collect()
+}
+
+fn result(deed: &PlannedChange) -> &'static str {
+    match deed {
+        PlannedChange::Added(_) => "created",
+        PlannedChange::Changed(_) => "updated",
+        PlannedChange::Removed => "removed",
+        PlannedChange::LeftToOthers => "unlisted",
+        PlannedChange::Nothing => "unchanged",
+        PlannedChange::Held => "left_out",
+        PlannedChange::Past(_) => "past",
+        PlannedChange::Failed(_) => "failed",
+    }
+}

@@ -1,0 +1,195 @@
+//! `diff` and `apply`: comparing a jobs file with the live jobs, and applying it.
+//!
+//! Invariant: a file with a problem changes nothing. Only jobs, queues and groups of the file are
+//! read. Its other sections concern the node that reads the file.
+
+mod change_report;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::args::Global;
+use super::connect::connect;
+use super::failure::CliFailure;
+use super::render::{Console, one_line};
+use crate::config;
+use crate::config::{Config, DaemonConfig, FilePlace, HistoryConfig, OutputConfig, Rendering, ServingConfig};
+use crate::domain::name::job_source::SourceName;
+use crate::domain::name::names::NodeName;
+use crate::domain::time::zone::Zone;
+use crate::engine::planning::file_change;
+use crate::engine::planning::file_change::{AppliedChange, Comparison, LastChange, PlannedChange, Prune, sections_of};
+use crate::store::Store;
+
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  schedctl diff jobs.toml
+  schedctl diff crm/jobs.toml --source crm
+  schedctl diff /etc/schedd/jobs.toml --node web1
+
+Lines begin with + (would be added), ~ (would be changed, key by key), - (no longer in the file) or
+! (left out: a job added by schedctl has the name). With --node a job is noted if the node already
+applied this text and another file changed the job since: reloading changes nothing. Values of env
+and header fields, bodies and passwords are not shown. Exit codes: 0 no difference; 1 differs; 78
+the file has problems.";
+
+const APPLY_EXAMPLES: &str = "\
+Examples:
+  schedctl apply crm/jobs.toml --source crm --dry-run
+  schedctl apply crm/jobs.toml --source crm --prune
+
+The jobs, queues and groups of the file are stored under the name of their source: --source, else
+the file's name without its ending. A job that is no longer in the file stays and is listed; --prune
+removes it, unless another file has it too. If another file defines a job differently, the last
+change wins. Jobs added by schedctl are never changed: a job with such a name is left out, and the
+exit code is 4. A file with problems changes nothing.";
+
+/// Shows what applying a jobs file would change.
+#[derive(Debug, clap::Args)]
+#[command(after_help = DIFF_EXAMPLES)]
+pub(crate) struct DiffArgs {
+    /// The jobs file
+    file: PathBuf,
+    /// Name under which the file was applied [default: the file's name without its ending]
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+    /// Compare with this node's own file, as a reload of that node would
+    #[arg(long, value_name = "NODE", conflicts_with = "source")]
+    node: Option<String>,
+}
+
+/// Applies a jobs file without a node that reads it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = APPLY_EXAMPLES)]
+pub(crate) struct ApplyArgs {
+    /// The jobs file
+    file: PathBuf,
+    /// Name under which its jobs are stored [default: the file's name without its ending]
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+    /// Only print what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Remove jobs that this source declared before and the file no longer has
+    #[arg(long)]
+    prune: bool,
+}
+
+/// Compares a file with the live jobs.
+pub(crate) async fn diff(global: &Global, args: &DiffArgs, console: &mut Console) -> Result<u8, CliFailure> {
+    let source = match &args.node {
+        Some(node) => {
+            SourceName::from(&node.parse::<NodeName>().map_err(|error| CliFailure::Invalid(format!("--node: {error}")))?)
+        }
+        None => source_of(args.source.as_deref(), &args.file)?,
+    };
+    let read = Read::of(&args.file, console)?;
+    let store = connect(global, console).await?;
+    if args.node.is_some() {
+        known(&store, &source).await?;
+    }
+    let said = read.said(&source);
+    let comparison = file_change::compare(&store, &said).await?;
+    // Jobs missing from a node's file are removed at its reload; jobs missing from an applied file
+    // only with `--prune`.
+    change_report::comparison(&comparison, &said, Prune::Yes, console);
+    if console.is_json() {
+        console.json(&change_report::document(&read.file, &said, &comparison, &[]));
+    }
+    let differs = comparison.differs(Prune::Yes);
+    if !differs && !console.is_json() {
+        console.note("nothing would change");
+    }
+    Ok(u8::from(differs))
+}
+
+/// Refuses a node that was never seen and whose file declared nothing.
+async fn known(store: &Store, source: &SourceName) -> Result<(), CliFailure> {
+    let (_, nodes) = store.list_nodes().await?;
+    if nodes.iter().any(|node| node.name == source.as_str()) || !store.list_source(source).await?.is_empty() {
+        return Ok(());
+    }
+    let namespace = store.namespace();
+    Err(CliFailure::NotFound(format!("no node {source} is known in namespace {namespace}: schedctl nodes lists them")))
+}
+
+/// Applies a file.
+pub(crate) async fn apply(global: &Global, args: &ApplyArgs, console: &mut Console) -> Result<u8, CliFailure> {
+    let source = source_of(args.source.as_deref(), &args.file)?;
+    let read = Read::of(&args.file, console)?;
+    let prune = if args.prune { Prune::Yes } else { Prune::No };
+    let store = connect(global, console).await?;
+    let said = read.said(&source);
+    read.note_what_is_left(console);
+    let comparison = file_change::compare(&store, &said).await?;
+    let done = if args.dry_run { Vec::new() } else { carry_out(&store, &said, &comparison, prune).await? };
+    change_report::comparison(&comparison, &said, prune, console);
+    change_report::deeds(&done, console);
+    if console.is_json() {
+        let mut document = change_report::document(&read.file, &said, &comparison, &done);
+        document["dry_run"] = json!(args.dry_run);
+        console.json(&document);
+    } else if !console.is_quiet() {
+        console.line(&change_report::summary(&comparison, &said, prune, args.dry_run));
+    }
+    Ok(worst(&comparison, &done))
+}
+
+async fn carry_out(
+    store: &Store,
+    said: &LastChange<'_>,
+    comparison: &Comparison,
+    prune: Prune,
+) -> Result<Vec<AppliedChange>, CliFailure> {
+    Ok(file_change::apply(store, &Zone::of_host(), said, comparison, prune).await?)
+}
+
+/// Returns the worst exit code of all jobs.
+fn worst(comparison: &Comparison, done: &[AppliedChange]) -> u8 {
+    if done.iter().any(|done| matches!(done.deed, PlannedChange::Failed(_))) {
+        return 1;
+    }
+    let is_held = comparison.jobs.iter().any(|job| job.standing == file_change::ApplyState::Held);
+    if is_held || done.iter().any(|done| matches!(done.deed, PlannedChange::Held)) { 4 } else { 0 }
+}
+
+/// Returns the source name for the jobs of a file.
+fn source_of(named: Option<&str>, file: &Path) -> Result<SourceName, CliFailure> {
+    let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = named.map_or_else(|| NodeName::from_host_name(&stem()).to_string(), str::to_owned);
+    SourceName::applied(&name).map_err(|error| CliFailure::Invalid(format!("--source: {error}")))
+}
+
+/// A file without problems.
+struct Read {
+    file: String,
+    config: Config,
+}
+
+impl Read {
+    fn of(path: &Path, console: &mut Console) -> Result<Self, CliFailure> {
+        let file = one_line(&path.display().to_string());
+        let config = config::read_file(&FilePlace::named(path), &Zone::of_host())
+            .map_err(|error| CliFailure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect()))?;
+        for warning in &config.warnings {
+            console.warn(&format!("{file}: {warning}"));
+        }
+        Ok(Self { file, config })
+    }
+
+    fn said<'a>(&'a self, source: &'a SourceName) -> LastChange<'a> {
+        LastChange { source, jobs: &self.config.jobs, sections: sections_of(&self.config) }
+    }
+
+    fn note_what_is_left(&self, console: &mut Console) {
+        let Config { daemon, serving, history, output, .. } = &self.config;
+        let is_plain = *daemon == DaemonConfig::default()
+            && *serving == ServingConfig::default()
+            && *history == HistoryConfig::default()
+            && *output == OutputConfig::default();
+        if !is_plain {
+            console.note(&format!("{}: daemon, history and output are settings of a node and are not applied", self.file));
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `purge`: deletes dead letters for good, either named ones or those that filters select.
+
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
+use serde_json::json;
+
+use super::{Chosen, demand_dead};
+use crate::cli::args::Global;
+use crate::cli::confirmation::{ask, is_terminal};
+use crate::cli::connect::connect;
+use crate::cli::failure::CliFailure;
+use crate::cli::render::Console;
+use crate::cli::runs::run_filter::{RunFilter, RunReader};
+use crate::domain::name::names::RunId;
+use crate::domain::run::run_state::RunState;
+use crate::domain::time::duration::parse_duration;
+use crate::store::{Letters, Store};
+
+const EXAMPLES: &str = "\
+Examples:
+  schedctl purge backup@1790000000000
+  schedctl purge --dead --job backup --keep 10
+  schedctl purge --dead --older-than 7d --dry-run
+
+Among the dead letters that --job and --state select, --keep spares the newest and --older-than the
+younger ones; a run is deleted if neither spares it. --dead alone deletes every dead letter: on a
+terminal it asks for the name of the namespace first, elsewhere it requires --yes.";
+
+/// Deletes runs that failed, timed out or were lost, for good.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PurgeArgs {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Only runs in this state; separate several by commas
+    #[arg(long, value_name = "STATE", value_delimiter = ',', requires = "dead", conflicts_with = "runs")]
+    state: Vec<RunState>,
+    /// Only runs that ended longer ago than this
+    #[arg(long, value_name = "DURATION", requires = "dead", conflicts_with = "runs")]
+    older_than: Option<String>,
+    /// Keep the newest N of them
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "dead", conflicts_with = "runs")]
+    keep: usize,
+    /// Only print how many would be deleted
+    #[arg(long)]
+    dry_run: bool,
+    /// Delete every dead letter without asking
+    #[arg(long, requires = "dead", conflicts_with = "runs")]
+    yes: bool,
+}
+
+impl PurgeArgs {
+    /// Returns true if every dead letter is selected without `--yes`.
+    fn is_unsure(&self) -> bool {
+        let is_narrowed = self.chosen.job.is_some() || !self.state.is_empty() || self.older_than.is_some() || self.keep > 0;
+        self.chosen.dead && !is_narrowed && !self.yes && !self.dry_run
+    }
+}
+
+/// Deletes dead letters.
+pub(crate) async fn purge(global: &Global, args: &PurgeArgs, console: &mut Console) -> Result<u8, CliFailure> {
+    let named = args.chosen.named()?;
+    let which = RunFilter { state: args.state.clone(), ..RunFilter::default() };
+    which.check(Letters::Dead)?;
+    let age = args.older_than.as_deref().map(parse_duration).transpose();
+    let age = age.map_err(|error| CliFailure::Invalid(format!("--older-than: {error}")))?;
+    let store = connect(global, console).await?;
+    if args.is_unsure() && !is_terminal() {
+        let message = "--dead without a filter forgets every dead letter of namespace";
+        return Err(CliFailure::Invalid(format!(
+            "{message} {}, wanted --yes with it, or a filter such as --older-than 7d",
+            store.namespace()
+        )));
+    }
+    let (mut worst, mut runs) = (0, Vec::new());
+    if args.chosen.dead {
+        let ended = which.ended(&store, Letters::Dead, args.chosen.job.as_deref()).await?;
+        let records = RunReader::new(&store, ended, &which, args.keep, usize::MAX).all().await?;
+        let now = store.now().await?;
+        let is_old = |at| age.is_none_or(|age| at < now.saturating_sub(age));
+        runs.extend(records.into_iter().filter(|run| run.finished_at.is_none_or(is_old)).map(|run| run.run));
+    } else {
+        for run in named {
+            match demand_dead(&store, &run, "only dead letters are purged").await {
+                Ok(()) => runs.push(run),
+                Err(failure) => worst = console.failure(&failure).max(worst),
+            }
+        }
+    }
+    if args.is_unsure() && !runs.is_empty() {
+        ask(store.namespace(), &letters(u64::try_from(runs.len()).unwrap_or(u64::MAX)), "forgotten")?;
+    }
+    tell(purged(&store, &runs, args).await?, args, console);
+    Ok(worst)
+}
+
+fn letters(count: u64) -> String {
+    if count == 1 { "1 dead letter".to_owned() } else { format!("{count} dead letters") }
+}
+
+async fn purged(store: &Store, runs: &[RunId], args: &PurgeArgs) -> Result<u64, CliFailure> {
+    if args.dry_run {
+        return Ok(u64::try_from(runs.len()).unwrap_or(u64::MAX));
+    }
+    Ok(store.purge_dead(runs).await?)
+}
+
+fn tell(count: u64, args: &PurgeArgs, console: &mut Console) {
+    if console.is_json() {
+        console.json(&json!({"purged": count, "dry_run": args.dry_run}));
+    } else if !console.is_quiet() {
+        let letters = letters(count);
+        console.line(&if args.dry_run { format!("{letters} would be forgotten") } else { format!("{letters} forgotten") });
+    }
+}

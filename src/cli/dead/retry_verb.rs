@@ -1,0 +1,101 @@
+//! `retry`: retries dead letters, either named ones or those that filters select. Each is tried,
+//! and the worst exit code is returned.
+
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
+use serde_json::json;
+
+use super::{Chosen, demand_dead, not_dead};
+use crate::cli::args::Global;
+use crate::cli::connect::connect;
+use crate::cli::failure::CliFailure;
+use crate::cli::jobs::target::no_such_run;
+use crate::cli::render::{Console, Outcomes};
+use crate::cli::runs::run_filter::{RunFilter, RunReader};
+use crate::domain::name::names::RunId;
+use crate::engine::planning::retry_order;
+use crate::store::{Letters, RetryReply, Store};
+
+const EXAMPLES: &str = "\
+Examples:
+  schedctl retry backup@1790000000000
+  schedctl retry --dead --job backup
+  schedctl retry --dead --state lost --since 24h --dry-run
+
+A run keeps its id and its due time, may use all its retries again, and is ready at once;
+SCHEDD_ATTEMPT keeps counting. Unless its job's overlap is allow, it waits for the job's open run. A
+run that was already retried is not changed. --since and --until compare with the end of a run and
+take a time as add --at does, or a duration, which means that long ago.";
+
+/// Retries runs that failed, timed out or were lost.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RetryArgs {
+    #[command(flatten)]
+    chosen: Chosen,
+    #[command(flatten)]
+    which: RunFilter,
+    /// Retry at most N runs, oldest first; 0 = all
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "dead", conflicts_with = "runs")]
+    limit: usize,
+    /// Only print which runs would be retried
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Retries dead letters.
+pub(crate) async fn retry(global: &Global, args: &RetryArgs, console: &mut Console) -> Result<u8, CliFailure> {
+    let named = args.chosen.named()?;
+    if !args.chosen.dead && (args.which.has_bounds() || !args.which.state.is_empty()) {
+        return Err(CliFailure::Invalid("--state, --since and --until require --dead".to_owned()));
+    }
+    args.which.check(Letters::Dead)?;
+    let store = connect(global, console).await?;
+    let runs = if args.chosen.dead { picked(&store, args).await? } else { named };
+    let mut outcomes = Outcomes::on(console);
+    for run in &runs {
+        let done = if args.dry_run { look(&store, run).await } else { retry_run(&store, run).await };
+        outcomes.tell(done.map(|(result, sentence)| (json!({"run_id": run.to_string(), "result": result}), sentence)));
+    }
+    let worst = outcomes.end();
+    if runs.is_empty() && !console.is_json() {
+        console.note("no dead letters that the filters select");
+    }
+    Ok(worst)
+}
+
+/// Returns the dead letters that the filters select, oldest first.
+async fn picked(store: &Store, args: &RetryArgs) -> Result<Vec<RunId>, CliFailure> {
+    let ended = args.which.ended(store, Letters::Dead, args.chosen.job.as_deref()).await?;
+    let records = RunReader::new(store, ended, &args.which, 0, usize::MAX).all().await?;
+    let limit = if args.limit == 0 { usize::MAX } else { args.limit };
+    Ok(records.into_iter().rev().take(limit).map(|record| record.run).collect())
+}
+
+type RetryOutcome = (&'static str, String);
+
+async fn look(store: &Store, run: &RunId) -> Result<RetryOutcome, CliFailure> {
+    demand_dead(store, run, "there is nothing to retry").await?;
+    Ok(("would_retry", format!("{run} would be retried")))
+}
+
+async fn retry_run(store: &Store, run: &RunId) -> Result<RetryOutcome, CliFailure> {
+    let job = run.job();
+    match retry_order::retry_run(store, run).await? {
+        RetryReply::Retried => Ok(("retried", format!("{run} is ready again"))),
+        RetryReply::Waiting => Ok(("waiting", format!("{run} waits for the open run of its job and is ready then"))),
+        RetryReply::Already => Ok(("already", format!("{run} has not ended, or was retried already"))),
+        RetryReply::Over { state, at } => Err(not_dead(run, &state, at, &format!("schedctl rerun {run} repeats its work"))),
+        RetryReply::Gone(how) => {
+            let how = how.map_or_else(String::new, |how| format!(" ({how})"));
+            Err(CliFailure::Conflict(format!(
+                "run {run} cannot be retried: job {job} is gone{how}; add it again as it was, then retry"
+            )))
+        }
+        RetryReply::Former => Err(CliFailure::Conflict(format!(
+            "run {run} cannot be retried: it belongs to an earlier job {job} with another definition; \
+             schedctl rerun {run} repeats its work with the current definition"
+        ))),
+        RetryReply::Unknown | RetryReply::Stale => Err(no_such_run(store, run).await),
+    }
+}

@@ -1,0 +1,99 @@
+//! The consistency check in the report: how much was checked, the findings, and the repairs.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::report::line;
+use crate::cli::render::{Colour, Console, one_line};
+use crate::cli::state::nodes_verb::is_present;
+use crate::domain::consistency::{FindingSubject, Inconsistency, Mend};
+use crate::domain::name::names::Fence;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::wording::span;
+use crate::engine::maintenance::background_check::EVERY;
+use crate::engine::maintenance::full_check::{Examination, Mended};
+use crate::store::{AuditNote, CheckLevel, NodeRecord, ServerCheck, Store};
+
+/// The time without a check by any node that counts as a problem. A node checks a slice of the data
+/// each minute.
+const OVERDUE: Duration = EVERY.saturating_mul(10);
+
+/// Returns how much was checked now, and the result of the background check by the nodes.
+pub(super) async fn summary(store: &Store, exam: &Examination, nodes: &[NodeRecord], now: UnixMillis) -> Vec<ServerCheck> {
+    let looked_at = format!("{} keys, {} jobs, {} runs looked at", exam.keys, exam.jobs, exam.runs);
+    let mut checks = vec![match (exam.findings.len(), &exam.partial) {
+        (_, Some(why)) => ServerCheck::new("books", CheckLevel::Fail, format!("{looked_at}; {why}")),
+        (0, None) => ServerCheck::new("books", CheckLevel::Ok, format!("{looked_at}; they are consistent")),
+        (1, None) => ServerCheck::new("books", CheckLevel::Fail, format!("{looked_at}; 1 finding")),
+        (count, None) => ServerCheck::new("books", CheckLevel::Fail, format!("{looked_at}; {count} findings")),
+    }];
+    checks.push(match store.read_audit().await {
+        Ok(audit) => slow_check(audit.as_ref(), nodes, now),
+        Err(error) => ServerCheck::new("slow check", CheckLevel::Warn, error.to_string()),
+    });
+    checks
+}
+
+fn slow_check(audit: Option<&AuditNote>, nodes: &[NodeRecord], now: UnixMillis) -> ServerCheck {
+    let ago = |at: UnixMillis| format!("{} ago", span(now.since(at)));
+    let text = match audit {
+        Some(audit) => {
+            let round = audit.round_at.map_or_else(
+                || "no whole round has ended yet".to_owned(),
+                |at| format!("the last whole round ended {}", ago(at)),
+            );
+            format!("{} findings, last looked {}; {round}", audit.findings, ago(audit.at))
+        }
+        None => "no node has looked yet".to_owned(),
+    };
+    let is_long = |at: UnixMillis| now.since(at) > OVERDUE;
+    let was_there = nodes.iter().any(|node| is_present(node, now) && node.started_at.is_some_and(is_long));
+    if was_there && audit.is_none_or(|audit| is_long(audit.at)) {
+        let why = "a slice is due each minute; the logs of the nodes say what keeps them from it (\"the books are not checked\")";
+        return ServerCheck::new("slow check", CheckLevel::Warn, format!("{text}: {why}"));
+    }
+    ServerCheck::new("slow check", CheckLevel::Ok, text)
+}
+
+/// Prints the repairs, then the findings that are left.
+pub(super) fn text(mended: &[Mended], exam: &Examination, console: &mut Console) {
+    for Mended { finding, done } in mended {
+        let word = console.paint("done", Colour::Green);
+        let told = format!("{}: {}", finding.subject, done.join(", "));
+        console.line(&format!("  {word}  {:<14}  {}", finding.rule.as_str(), one_line(&told)));
+    }
+    for finding in &exam.findings {
+        line(CheckLevel::Fail, finding.rule.as_str(), &finding.to_string(), console);
+    }
+}
+
+pub(super) fn finding_json(finding: &Inconsistency) -> Value {
+    let (job, run, key, fence) = match &finding.subject {
+        FindingSubject::Job(name) => (Some(name.to_string()), None, None, None),
+        FindingSubject::Run(run, fence) => (Some(run.job().to_string()), Some(run.to_string()), None, fence.map(Fence::as_u64)),
+        FindingSubject::Key(key) => (None, None, Some(key.clone()), None),
+    };
+    let (is_fixable, mend) = match &finding.mend {
+        Mend::Fix(what) => (true, format!("schedctl doctor --fix {what}")),
+        Mend::Hand(advice) => (false, advice.clone()),
+    };
+    json!({
+        "rule": finding.rule.as_str(),
+        "subject": finding.subject.to_string(),
+        "job": job,
+        "run": run,
+        "key": key,
+        "fence": fence,
+        "found": finding.found,
+        "wanted": finding.wanted,
+        "fixable": is_fixable,
+        "mend": mend,
+    })
+}
+
+pub(super) fn mended_json(mended: &Mended) -> Value {
+    let mut item = finding_json(&mended.finding);
+    item["done"] = json!(mended.done);
+    item
+}

@@ -1,0 +1,94 @@
+//! Deletion from the quarantine: one entry, or all entries, after a person has looked at them.
+
+use serde_json::{Value, json};
+
+use super::quarantine_entries::{from, no_entry};
+use crate::cli::confirmation::{ask, is_terminal};
+use crate::cli::failure::CliFailure;
+use crate::cli::render::{Console, one_line};
+use crate::store::{CheckLevel, Discarded, QuarantineEntry, ServerCheck, Store};
+
+/// The word for every entry. An entry with this name is written `\x61ll`.
+const ALL: &str = "all";
+
+/// Deletes the entry `name`, or all entries, and prints what was deleted.
+pub(super) async fn discard(store: &Store, name: &str, is_sure: bool, console: &mut Console) -> Result<u8, CliFailure> {
+    if name != ALL {
+        let entry = store.read_quarantined(name).await?.ok_or_else(|| no_entry(name))?;
+        let gone = gone(store, vec![entry], None).await?;
+        // Somebody else restored or deleted the entry meanwhile.
+        if gone.is_empty() {
+            return Err(no_entry(name));
+        }
+        tell(&gone, 0, console);
+        return Ok(0);
+    }
+    let namespace = store.namespace();
+    if !is_sure && !is_terminal() {
+        return Err(CliFailure::Invalid(format!(
+            "--discard all deletes every entry in the quarantine of namespace {namespace}, wanted --yes with it, or one ENTRY"
+        )));
+    }
+    let (_, entries) = store.list_quarantine(usize::MAX).await?;
+    let dropped = store.read_stats().await?.totals.get("quarantine_dropped").copied().unwrap_or(0);
+    if !is_sure && (!entries.is_empty() || dropped > 0) {
+        ask(namespace, &counted(entries.len()), "discarded")?;
+    }
+    let gone = gone(store, entries, (dropped > 0).then_some(dropped)).await?;
+    tell(&gone, dropped, console);
+    Ok(0)
+}
+
+/// Deletes the entries and returns those that were deleted.
+async fn gone(store: &Store, entries: Vec<QuarantineEntry>, dropped: Option<u64>) -> Result<Vec<QuarantineEntry>, CliFailure> {
+    let done = store.discard(&entries, dropped).await?;
+    Ok(entries.into_iter().zip(done).filter_map(|(entry, is_done)| is_done.then_some(entry)).collect())
+}
+
+fn counted(count: usize) -> String {
+    if count == 1 { "1 entry of quarantine".to_owned() } else { format!("{count} entries of quarantine") }
+}
+
+fn tell(gone: &[QuarantineEntry], dropped: u64, console: &mut Console) {
+    if console.is_json() {
+        console.json(
+            &json!({"discarded": gone.iter().map(super::quarantine_entries::entry_json).collect::<Vec<_>>(), "dropped": dropped}),
+        );
+        return;
+    }
+    if console.is_quiet() {
+        return;
+    }
+    for entry in gone {
+        console.line(&one_line(&format!("{}, {}: {}", entry.name, from(entry), entry.why)));
+    }
+    console.line(&format!("{} discarded", counted(gone.len())));
+    if dropped > 0 {
+        console.line(&format!("{dropped} entries that did not fit are no longer reported"));
+    }
+    if !gone.is_empty() {
+        console.note("run schedctl doctor to check the data without it");
+    }
+}
+
+/// Returns a note about the last deletion: what was deleted, when and by whom.
+pub(super) fn last(discarded: &[Discarded]) -> Option<ServerCheck> {
+    let last = discarded.first()?;
+    let at = last.at.map_or_else(|| "?".to_owned(), |at| at.to_string());
+    let by = last.by.as_deref().map_or_else(String::new, |by| format!(" by {by}"));
+    let before = match discarded.len() - 1 {
+        0 => String::new(),
+        more => format!("; {more} before it, listed by --json"),
+    };
+    Some(ServerCheck::new("discarded", CheckLevel::Note, format!("{} of {} at {at}{by}{before}", last.name, last.key)))
+}
+
+pub(super) fn discarded_json(discarded: &Discarded) -> Value {
+    json!({
+        "name": discarded.name,
+        "key": discarded.key,
+        "why": discarded.why,
+        "at": discarded.at.map(|at| at.to_string()),
+        "by": discarded.by,
+    })
+}

@@ -1,0 +1,391 @@
+//! Checks besides the consistency check: data losses, other spellings of the namespace, the nodes,
+//! their clocks and their files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::cli::failure::CliFailure;
+use crate::cli::state::data_loss_verb::{gone, sum, word};
+use crate::cli::state::groups;
+use crate::cli::state::nodes_verb::{differences, is_present, serving, sources as sources_of};
+use crate::config;
+use crate::domain::name::names::{JobName, QueueName};
+use crate::domain::queue::lane::Lane;
+use crate::domain::queue::lane_serving::Unserved;
+use crate::domain::run::node_event::{NodeEventKind, step_text};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::{CheckLevel, JobRecord, NodeEvents, NodeRecord, Section, ServerCheck, Store, StoreError};
+
+/// The difference of clocks that is tolerated, in ms.
+const TOLERATED_MS: u64 = 1_000;
+/// The age up to which a data loss is a warning. An older one is a note.
+pub(super) const RECENT: Duration = Duration::from_secs(7 * 86_400);
+/// The age up to which a step of Redis' clock is reported.
+const STEPPED_LATELY: Duration = Duration::from_secs(86_400);
+/// Jobs read in one call.
+const PAGE: usize = 500;
+/// Maximum gates reported at which runs wait that no node takes.
+const GATES: usize = 20;
+/// Jobs named for one problem.
+pub(super) const SHOWN: usize = 5;
+
+/// Warns of namespaces whose names differ from this one only in upper and lower case.
+pub(super) async fn spellings(store: &Store) -> Result<Vec<ServerCheck>, StoreError> {
+    let others: Vec<String> = store.namespaces_like_this().await?.into_iter().collect();
+    if others.is_empty() {
+        return Ok(Vec::new());
+    }
+    let text = format!(
+        "this Redis also has {}: upper and lower case matter in namespaces, so a node with that spelling shares nothing with this one",
+        others.join(", ")
+    );
+    Ok(vec![ServerCheck::new("namespace", CheckLevel::Warn, text)])
+}
+
+/// Replaces the error for a key of the wrong type by a line that refers to the consistency check,
+/// which reports the key. Passes other errors on.
+pub(super) fn spoilt(error: StoreError) -> Result<Vec<ServerCheck>, StoreError> {
+    match error {
+        StoreError::WrongType { key, .. } => Ok(vec![ServerCheck::new(
+            "not known",
+            CheckLevel::Warn,
+            format!("the key {key} has the wrong type, see books below"),
+        )]),
+        error => Err(error),
+    }
+}
+
+/// Reports the last data loss. It is a warning as long as somebody may not have seen it.
+pub(super) async fn losses(store: &Store) -> ServerCheck {
+    let losses = match store.read_losses().await {
+        Ok(losses) => losses,
+        Err(error) => return ServerCheck::new("data loss", CheckLevel::Warn, error.to_string()),
+    };
+    let Some(last) = losses.first() else {
+        return ServerCheck::new("data loss", CheckLevel::Ok, "none: no node ever found data missing");
+    };
+    let is_recent = match (last.at, store.now().await) {
+        (Some(at), Ok(now)) => now.since(at) < RECENT,
+        _ => true,
+    };
+    let at = last.at.map_or_else(|| "?".to_owned(), |at| at.to_string());
+    let text = format!(
+        "data was lost at {at} ({}): {}, {} restored, {} lost; {} in all: schedctl data-loss",
+        word(last.loss.kind),
+        counted(gone(last), "job gone", "jobs gone"),
+        counted(sum(last, |report| report.restored), "run", "runs"),
+        sum(last, |report| report.lost),
+        counted(losses.len() as u64, "loss", "losses"),
+    );
+    ServerCheck::new("data loss", if is_recent { CheckLevel::Warn } else { CheckLevel::Note }, text)
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// Reports the nodes, their clock offsets and different versions.
+pub(super) fn nodes(nodes: &[NodeRecord], now: UnixMillis) -> Vec<ServerCheck> {
+    if !nodes.iter().any(|node| is_present(node, now)) {
+        return vec![ServerCheck::new(
+            "nodes",
+            CheckLevel::Warn,
+            "no schedd runs on this Redis and namespace: nothing is started",
+        )];
+    }
+    let versions: BTreeSet<&str> = nodes.iter().filter(|node| is_present(node, now)).map(|node| node.version.as_str()).collect();
+    let mut checks: Vec<ServerCheck> = nodes.iter().map(|node| node_check(node, now)).collect();
+    if versions.len() > 1 {
+        let text = format!("nodes of several versions: {}", versions.into_iter().collect::<Vec<_>>().join(", "));
+        checks.push(ServerCheck::new("versions", CheckLevel::Warn, text));
+    }
+    checks
+}
+
+/// Reports the steps of Redis' clock within a day, as noted by the node that saw most of them.
+pub(super) async fn clock_steps(store: &Store, now: UnixMillis) -> Result<Vec<ServerCheck>, StoreError> {
+    let is_of_late = |at: UnixMillis| now.since(at) < STEPPED_LATELY && at.since(now) < STEPPED_LATELY;
+    let steps = |node: &NodeEvents| {
+        let of_late = node.events.iter().filter(|event| is_of_late(event.from));
+        let steps = of_late.filter_map(|event| match event.what {
+            NodeEventKind::ClockStepped { by_ms } => Some((event.from, by_ms)),
+            _ => None,
+        });
+        steps.collect::<Vec<_>>()
+    };
+    let nodes = store.read_events(now).await?;
+    let Some(steps) = nodes.iter().map(steps).max_by_key(Vec::len).filter(|steps| !steps.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let told: Vec<String> = steps.iter().take(SHOWN).map(|(at, by)| format!("{} to {at}", step_text(*by))).collect();
+    let text = format!(
+        "Redis' clock was set {}; runs were early or late by that: see that its host keeps the time (NTP)",
+        told.join(", and ")
+    );
+    Ok(vec![ServerCheck::new("redis clock", CheckLevel::Warn, text)])
+}
+
+/// Reports due runs while no node is present to start them.
+pub(super) async fn overdue(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Result<Vec<ServerCheck>, StoreError> {
+    if nodes.iter().any(|node| is_present(node, now)) {
+        return Ok(Vec::new());
+    }
+    let mut lanes = store.list_lanes().await?;
+    lanes.extend(store.list_host_lanes().await?);
+    let (count, first) = store.count_ripe(&lanes.into_iter().collect::<Vec<_>>(), now).await?;
+    let Some(first) = first else { return Ok(Vec::new()) };
+    let runs = counted(count, "run is", "runs are");
+    let text = format!("{runs} due, the first since {first}, and no schedd is there to start them: systemctl start schedd");
+    Ok(vec![ServerCheck::new("overdue", CheckLevel::Fail, text)])
+}
+
+/// Reports lanes with runs that no present node takes.
+pub(super) async fn unserved(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Result<Vec<ServerCheck>, StoreError> {
+    let running = serving(nodes, now);
+    let lanes: Vec<Lane> = store.list_lanes().await?.into_iter().collect();
+    let counts = store.count_scheduled(&lanes).await?;
+    let told = lanes.iter().zip(counts).filter(|(_, count)| *count > 0).filter_map(|(lane, count)| {
+        let why = Unserved::of(lane, &running)?;
+        let runs = if count == 1 { "1 run waits".to_owned() } else { format!("{count} runs wait") };
+        Some(ServerCheck::new(format!("lane {lane}"), CheckLevel::Warn, format!("{runs} there that no node takes: {why}")))
+    });
+    Ok(told.collect())
+}
+
+/// Reports gates at which runs wait that no present node takes.
+pub(super) async fn unserved_at_gates(
+    store: &Store,
+    nodes: &[NodeRecord],
+    now: UnixMillis,
+) -> Result<Vec<ServerCheck>, StoreError> {
+    let running = serving(nodes, now);
+    let gates = store.list_waited_at().await?;
+    let lanes = store.read_waiting_lanes(&gates).await?;
+    let mut told = Vec::new();
+    for (gate, lanes) in gates.iter().zip(lanes) {
+        let unserved = |(lane, _)| Unserved::of(&lane, &running).map(|why| format!("lane {lane} ({why})"));
+        let found: Vec<String> = lanes.into_iter().filter_map(unserved).collect();
+        if !found.is_empty() {
+            let more = found.len().saturating_sub(SHOWN);
+            let more = if more > 0 { format!(", and {more} more lanes") } else { String::new() };
+            let named = found.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+            let text = format!("runs wait there that no node takes, and all other runs pass them: {named}{more}");
+            told.push(ServerCheck::new(format!("gate {}", gate.words()), CheckLevel::Warn, text));
+        }
+    }
+    let more = told.len().saturating_sub(GATES);
+    told.truncate(GATES);
+    if more > 0 {
+        let text = format!(
+            "runs that no node takes also wait at {}",
+            counted(u64::try_from(more).unwrap_or(0), "more gate", "more gates")
+        );
+        told.push(ServerCheck::new("gates", CheckLevel::Warn, text));
+    }
+    Ok(told)
+}
+
+fn node_check(node: &NodeRecord, now: UnixMillis) -> ServerCheck {
+    if !is_present(node, now) {
+        return ServerCheck::new(&node.name, CheckLevel::Warn, format!("gone: it was not seen for 15 s, on host {}", node.host));
+    }
+    let held = node.held.as_ref().map_or_else(String::new, |(why, since)| format!(", takes no runs since {since}: {why}"));
+    let about = format!("{}, version {}, host {}{held}", node.state, node.version, node.host);
+    if node.hindrance().is_some() {
+        return ServerCheck::new(&node.name, CheckLevel::Warn, about);
+    }
+    match node.clock_offset_ms {
+        None => ServerCheck::new(&node.name, CheckLevel::Ok, format!("{about}; how far its clock is off is not known yet")),
+        Some(offset) if offset.unsigned_abs() >= TOLERATED_MS => {
+            let word = if offset > 0 { "ahead of" } else { "behind" };
+            let text = format!(
+                "{about}; its clock is {} ms {word} that of Redis, by which jobs come due: set it right (NTP), or its logs and jobs show wrong times",
+                offset.unsigned_abs()
+            );
+            ServerCheck::new(&node.name, CheckLevel::Warn, text)
+        }
+        Some(offset) => ServerCheck::new(&node.name, CheckLevel::Ok, format!("{about}; clock off by {offset} ms")),
+    }
+}
+
+/// Returns the jobs and sections that files define differently, each with the names of these files.
+async fn differing(store: &Store, nodes: &[NodeRecord]) -> Result<BTreeMap<String, BTreeSet<String>>, CliFailure> {
+    let mut sources = sources_of(nodes);
+    sources.extend(store.list_applied().await?);
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (node, jobs) in differences(store, &sources).await? {
+        for (job, others) in jobs {
+            found.entry(job.to_string()).or_default().extend(others.into_iter().chain([node.clone()]));
+        }
+    }
+    let mut sections: BTreeMap<Section, BTreeMap<String, String>> = BTreeMap::new();
+    for source in &sources {
+        for (section, hash) in store.list_declared(source).await? {
+            sections.entry(section).or_default().insert(source.to_string(), hash);
+        }
+    }
+    let differ = |texts: &BTreeMap<String, String>| texts.values().collect::<BTreeSet<_>>().len() > 1;
+    let sections = sections.into_iter().filter(|(_, texts)| differ(texts));
+    found.extend(sections.map(|(section, texts)| (section.entry(), texts.into_keys().collect())));
+    Ok(found)
+}
+
+/// Reports problems in files, differences between files, and names that no file declares.
+pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCheck> {
+    let mut checks = Vec::new();
+    for node in nodes {
+        if let Some(error) = &node.config_error {
+            // If only names of jobs added by schedctl are left out, the rest of the file is
+            // applied.
+            let is_taken = error.split("; ").all(|problem| problem.contains("left out: its name belongs to"));
+            let level = if is_taken { CheckLevel::Warn } else { CheckLevel::Fail };
+            checks.push(ServerCheck::new(&node.name, level, format!("its jobs.toml: {error}")));
+        }
+    }
+    match differing(store, nodes).await {
+        Ok(differing) => checks.extend(differing.into_iter().map(|(what, files)| {
+            let files: Vec<String> = files.into_iter().collect();
+            let text = format!("the files of {} define it differently; the last change wins", files.join(", "));
+            ServerCheck::new(what, CheckLevel::Warn, text)
+        })),
+        Err(failure) => checks.push(not_read(&failure)),
+    }
+    match astray(store).await {
+        Ok(Astray { undeclared, unsaid, shunned }) => {
+            checks.extend(shunned.into_iter().map(|(other, jobs)| {
+                let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
+                let have = counted(jobs.len() as u64, "job names", "jobs name");
+                let text = format!(
+                    "no such job exists, but {have} it in not_while ({shown}), where it has no effect; correct or remove the name"
+                );
+                ServerCheck::new(other.as_str(), CheckLevel::Warn, text)
+            }));
+            checks.extend(unsaid.into_iter().map(|(job, files)| {
+                let text = format!(
+                    "its live definition comes from a file that no longer has it, and the files of {} define it differently: a node applies its own file by itself, any other file needs schedctl apply",
+                    files.join(", ")
+                );
+                ServerCheck::new(job.as_str(), CheckLevel::Warn, text)
+            }));
+            checks.extend(undeclared.into_iter().map(|(queue, jobs)| {
+                let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
+                let text = format!(
+                    "no file declares this queue, which {} jobs have ({shown}): they never run; declare it as [queues.{queue}]",
+                    jobs.len()
+                );
+                ServerCheck::new(format!("queue {queue}"), CheckLevel::Warn, text)
+            }));
+        }
+        Err(error) => checks.push(not_read(&error.into())),
+    }
+    match spoilt_settings(store).await {
+        Ok(queues) => checks.extend(queues.into_iter().map(|(queue, fields)| {
+            let text = format!(
+                "its stored {} cannot be read and counts as not set: set it by schedctl queue set {queue}, or edit [queues.{queue}]",
+                fields.join(", ")
+            );
+            ServerCheck::new(format!("queue {queue}"), CheckLevel::Warn, text)
+        })),
+        Err(error) => checks.push(not_read(&error.into())),
+    }
+    match store.read_spoilt_groups().await {
+        Ok(groups) => checks.extend(groups.into_iter().map(|(group, fields)| {
+            let text = format!(
+                "its stored {} cannot be read and counts as not set, and without mode and order no members take turns: edit [groups.{group}]",
+                fields.join(", ")
+            );
+            ServerCheck::new(format!("group {group}"), CheckLevel::Warn, text)
+        })),
+        Err(error) => checks.push(not_read(&error.into())),
+    }
+    match undeclared_groups(store).await {
+        Ok(groups) => checks.extend(groups),
+        Err(error) => checks.push(not_read(&error.into())),
+    }
+    if checks.is_empty() {
+        checks.push(ServerCheck::new("files", CheckLevel::Ok, "all files that nodes read were applied, and none differ"));
+    }
+    checks
+}
+
+/// Reports groups that jobs name and no file declares any more.
+async fn undeclared_groups(store: &Store) -> Result<Vec<ServerCheck>, StoreError> {
+    let undeclared = groups::undeclared(store, &store.read_groups().await?).await?;
+    let told = undeclared.into_iter().map(|(group, jobs)| {
+        let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
+        let have = counted(jobs.len() as u64, "job has", "jobs have");
+        let text = format!(
+            "no file declares it, and {have} it ({shown}): exclusive, by default, without turns or gap; declare it as [groups.{group}], or remove it from those jobs"
+        );
+        ServerCheck::new(format!("group {group}"), CheckLevel::Warn, text)
+    });
+    Ok(told.collect())
+}
+
+fn not_read(failure: &CliFailure) -> ServerCheck {
+    ServerCheck::new("files", CheckLevel::Warn, format!("not all could be read: {}", failure.lines().join("; ")))
+}
+
+/// Returns the queues with unreadable settings, each with the names of these settings.
+async fn spoilt_settings(store: &Store) -> Result<Vec<(QueueName, Vec<String>)>, StoreError> {
+    let names: Vec<QueueName> = store.read_queues().await?.into_keys().collect();
+    let records = store.read_queue_settings(&names).await?;
+    let spoilt = names.into_iter().zip(records).map(|(name, record)| (name, record.spoilt));
+    Ok(spoilt.filter(|(_, fields)| !fields.is_empty()).collect())
+}
+
+/// Names and definitions that no file contains.
+#[derive(Default)]
+struct Astray {
+    /// Queues that no file declares, with their jobs.
+    undeclared: BTreeMap<QueueName, Vec<JobName>>,
+    /// Jobs whose live definition is in none of the files that list them, with these files.
+    unsaid: Vec<(JobName, Vec<String>)>,
+    /// Names in `not_while` that no job has, with the jobs that name them.
+    shunned: BTreeMap<JobName, Vec<JobName>>,
+}
+
+async fn astray(store: &Store) -> Result<Astray, StoreError> {
+    let known = store.read_queues().await?;
+    let mut found = Astray::default();
+    each_job(store, |job| {
+        let JobRecord { name, lane, listed_by, hash, definition, .. } = job;
+        // Most definitions have no `not_while`, so they are not parsed.
+        if definition.contains("\"not_while\"")
+            && let Ok(spec) = config::from_surface(&definition)
+        {
+            spec.not_while.into_iter().for_each(|other| found.shunned.entry(other).or_default().push(name.clone()));
+        }
+        if !listed_by.is_empty() && !listed_by.values().any(|said| *said == hash) {
+            found.unsaid.push((name.clone(), listed_by.into_keys().collect()));
+        }
+        let queue = lane.queue();
+        if *queue != QueueName::default_queue() && !known.contains_key(queue) {
+            found.undeclared.entry(queue.clone()).or_default().push(name);
+        }
+    })
+    .await?;
+    let named: Vec<JobName> = found.shunned.keys().cloned().collect();
+    for names in named.chunks(PAGE) {
+        for (name, record) in names.iter().zip(store.read_jobs(names).await?) {
+            // A record that cannot be read belongs to an existing job.
+            if !matches!(record, Ok(None)) && !record.is_ok_and(|job| job.is_some_and(|job| !job.is_live())) {
+                found.shunned.remove(name);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Calls `see` with each job whose record can be read.
+pub(super) async fn each_job(store: &Store, mut see: impl FnMut(JobRecord)) -> Result<(), StoreError> {
+    let mut at = 0;
+    loop {
+        let names = store.list_jobs(at, PAGE).await?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        at += names.len();
+        store.read_jobs(&names).await?.into_iter().filter_map(|job| job.ok().flatten()).for_each(&mut see);
+    }
+}

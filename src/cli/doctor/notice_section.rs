@@ -1,0 +1,66 @@
+//! The check of notices: those that failed for good, and those that will be retried.
+
+use std::collections::BTreeMap;
+
+use super::node_sections::{RECENT, SHOWN};
+use crate::cli::render::facts_in_words;
+use crate::domain::name::names::JobName;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::{CheckLevel, FailedNotice, RunRecord, ServerCheck, Store, StoreError};
+
+/// Returns a line for each of the first jobs with undelivered notices. A line is a warning as long
+/// as somebody may not have seen it.
+pub(super) async fn notices(store: &Store, now: UnixMillis) -> Result<Vec<ServerCheck>, StoreError> {
+    let mut failed_notices = store.list_failed_notices().await?;
+    failed_notices.sort_by_key(|failed_notices| std::cmp::Reverse(failed_notices.last.1));
+    let mut checks = Vec::new();
+    for FailedNotice { job, count, last: (run, at) } in failed_notices.iter().take(SHOWN) {
+        let why = match store.read_run(run).await {
+            Ok(record) => record.and_then(|record| record.reason.clone().or_else(|| facts_in_words(&record))),
+            Err(error) if error.is_passing() => return Err(error),
+            Err(_) => None,
+        };
+        let why = why.map(|why| format!(", with {why}")).unwrap_or_default();
+        let notices = if *count == 1 { "1 notice".to_owned() } else { format!("{count} notices") };
+        let text = format!(
+            "{notices} not delivered: the last, {run}, failed for good at {at}{why}; repair the notice, then schedctl retry --dead --job {job}, or purge"
+        );
+        let level = if now.since(*at) < RECENT { CheckLevel::Warn } else { CheckLevel::Note };
+        checks.push(ServerCheck::new(job.as_str(), level, text));
+    }
+    if failed_notices.len() > SHOWN {
+        let text = format!("and those of {} more jobs: schedctl history --dead", failed_notices.len() - SHOWN);
+        checks.push(ServerCheck::new("others", CheckLevel::Warn, text));
+    }
+    if checks.is_empty() {
+        checks.push(ServerCheck::new("failed notices", CheckLevel::Ok, "none: no stored notice failed for good"));
+    }
+    checks.extend(retried(store).await?);
+    Ok(checks)
+}
+
+/// Returns a note for each of the first jobs whose notices are retried, so that the cause can be
+/// repaired in time.
+async fn retried(store: &Store) -> Result<Vec<ServerCheck>, StoreError> {
+    let mut jobs: BTreeMap<JobName, Vec<RunRecord>> = BTreeMap::new();
+    for run in store.list_retried_notices().await? {
+        jobs.entry(run.run.job().clone()).or_default().push(run);
+    }
+    let note = |(job, runs): (&JobName, &Vec<RunRecord>)| {
+        let next = runs.first()?;
+        let why = facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
+        let again = next.ready.map(|at| format!(" at {at}")).unwrap_or_default();
+        let more = if runs.len() > 1 { format!("; {} more wait so", runs.len() - 1) } else { String::new() };
+        let text = format!("not delivered yet: {} is tried again{again}{why}{more}", next.run);
+        Some(ServerCheck::new(job.as_str(), CheckLevel::Note, text))
+    };
+    let mut checks: Vec<ServerCheck> = jobs.iter().filter_map(note).take(SHOWN).collect();
+    if jobs.len() > SHOWN {
+        checks.push(ServerCheck::new(
+            "others",
+            CheckLevel::Note,
+            format!("notices of {} more jobs are tried again", jobs.len() - SHOWN),
+        ));
+    }
+    Ok(checks)
+}

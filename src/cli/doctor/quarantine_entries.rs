@@ -1,0 +1,156 @@
+//! The quarantine in the report, and moving data there and back.
+
+use serde_json::{Value, json};
+
+use super::entry_discard;
+use super::report::line;
+use crate::cli::failure::CliFailure;
+use crate::cli::jobs::target::Target;
+use crate::cli::render::Console;
+use crate::engine::Definition;
+use crate::store::{CheckLevel, Discarded, EntryKind, PutBackReply, QuarantineEntry, ServerCheck, SetAside, Store, StoreError};
+
+/// Maximum entries shown.
+pub(super) const SHOWN: usize = 1_000;
+
+/// Returns how many entries there are, how many did not fit, and the last deletion.
+pub(super) fn summary(count: u64, dropped: u64, discarded: &[Discarded]) -> Vec<ServerCheck> {
+    let mut checks = vec![match count {
+        0 => ServerCheck::new("entries", CheckLevel::Ok, "none"),
+        count => {
+            let text = format!(
+                "{count} of at most 10,000; restore one with schedctl doctor --restore ENTRY when it can be used, or delete it with --discard ENTRY"
+            );
+            ServerCheck::new("entries", CheckLevel::Warn, text)
+        }
+    }];
+    if dropped > 0 {
+        let text = format!(
+            "{dropped} entries did not fit and are only in the log of the node that found them; reported until schedctl doctor --discard all"
+        );
+        checks.push(ServerCheck::new("dropped", CheckLevel::Warn, text));
+    }
+    checks.extend(entry_discard::last(discarded));
+    checks
+}
+
+/// Prints the entries, oldest first.
+pub(super) fn text(count: u64, entries: &[QuarantineEntry], console: &mut Console) {
+    for entry in entries {
+        let at = entry.at.map_or_else(|| "?".to_owned(), |at| at.to_string());
+        line(CheckLevel::Warn, &entry.name, &format!("{}, {at}: {}", from(entry), entry.why), console);
+    }
+    let more = count.saturating_sub(entries.len() as u64);
+    if more > 0 {
+        line(CheckLevel::Warn, "", &format!("and {more} more"), console);
+    }
+}
+
+/// Returns the place from which an entry was taken.
+pub(super) fn from(entry: &QuarantineEntry) -> String {
+    match &entry.kind {
+        EntryKind::Member { score } => format!("out of {} at {score}", entry.key),
+        EntryKind::Key { .. } => format!("the key {}", entry.key),
+    }
+}
+
+/// Returns the failure for an entry that does not exist.
+pub(super) fn no_entry(name: &str) -> CliFailure {
+    CliFailure::NotFound(format!("quarantine has no entry {name:?}; schedctl doctor lists the entries"))
+}
+
+pub(super) fn entry_json(entry: &QuarantineEntry) -> Value {
+    let (kind, score, aside) = match &entry.kind {
+        EntryKind::Member { score } => ("member", Some(score), None),
+        EntryKind::Key { aside } => ("key", None, Some(aside)),
+    };
+    json!({
+        "name": entry.name,
+        "key": entry.key,
+        "kind": kind,
+        "score": score,
+        "aside": aside,
+        "why": entry.why,
+        "at": entry.at.map(|at| at.to_string()),
+    })
+}
+
+/// Restores an entry if it can be used now.
+pub(super) async fn restore(store: &Store, name: &str, console: &mut Console) -> Result<u8, CliFailure> {
+    let entry = store.read_quarantined(name).await?.ok_or_else(|| no_entry(name))?;
+    // A definition that still cannot be read would only be moved to quarantine again.
+    let refused = |why: String| CliFailure::Conflict(format!("entry {name:?} is not put back: {why}"));
+    match store.read_set_aside_job(&entry).await {
+        Ok(Some(record)) => {
+            Definition::of(record).map_err(|error| refused(error.to_string()))?;
+        }
+        Err(error) if error.is_passing() => return Err(error.into()),
+        Err(StoreError::Corrupt { found, .. }) => return Err(refused(found)),
+        // The store judges entries that are no definitions.
+        Ok(None) | Err(_) => {}
+    }
+    let at = match store.restore(&entry).await? {
+        PutBackReply::Restored(at) => at,
+        PutBackReply::Gone => return Err(no_entry(name)),
+        PutBackReply::Taken => return Err(refused(format!("its place in {} is taken", entry.key))),
+        PutBackReply::Refused(why) => return Err(refused(why)),
+    };
+    if console.is_json() {
+        console.json(&json!({"restored": name, "key": entry.key, "at": at.map(|at| at.to_string())}));
+    } else {
+        let at = at.map_or_else(String::new, |at| format!(" at {at}"));
+        console.line(&format!("{name} is back in {}{at}", entry.key));
+        console.note("run schedctl doctor to check the data with it");
+    }
+    Ok(0)
+}
+
+/// Moves the definition of a job, or the record of a run, to quarantine if it cannot be read.
+pub(super) async fn set_aside(store: &Store, target: &str, console: &mut Console) -> Result<u8, CliFailure> {
+    let fine = |what: String| CliFailure::Conflict(format!("{what} can be read, so it is not moved aside"));
+    let gone = |what: String| CliFailure::NotFound(format!("{what} is not there"));
+    let (rest, what, why, job) = match Target::parse(target)? {
+        Target::Job(name) => {
+            let what = format!("the definition of {name}");
+            let why = match store.read_job(&name).await {
+                Ok(None) => return Err(gone(what)),
+                Ok(Some(record)) => match Definition::of(record) {
+                    Ok(_) => return Err(fine(what)),
+                    Err(error) => error.to_string(),
+                },
+                Err(error) if error.is_passing() => return Err(error.into()),
+                Err(error) => error.to_string(),
+            };
+            (format!("job:{name}"), what, why, Some(name.to_string()))
+        }
+        Target::Run(run) => {
+            let what = format!("the record of {run}");
+            let why = match store.read_run(&run).await {
+                // A record without a state is read as `None`.
+                Ok(None) => "it names no state".to_owned(),
+                Ok(Some(record))
+                    if record.state == crate::domain::run::run_state::RunState::Running && record.fence.is_none() =>
+                {
+                    "it executes without a fence".to_owned()
+                }
+                Ok(Some(_)) => return Err(fine(what)),
+                Err(error) if error.is_passing() => return Err(error.into()),
+                Err(error) => error.to_string(),
+            };
+            (format!("run:{run}"), what, why, None)
+        }
+    };
+    match store.quarantine_key(&rest, &why, job.as_deref()).await? {
+        SetAside::Kept(aside) => {
+            if console.is_json() {
+                console.json(&json!({"set_aside": target, "aside": aside, "why": why}));
+            } else {
+                console.line(&format!("{what} is now {aside}"));
+                console.note("schedctl doctor --fix repairs references to it; a job of a file comes back when its schedd reads the file again (systemctl reload schedd)");
+            }
+            Ok(0)
+        }
+        SetAside::Gone => Err(gone(what)),
+        SetAside::Full => Err(CliFailure::Conflict(format!("{what} stays where it is: quarantine is full"))),
+    }
+}

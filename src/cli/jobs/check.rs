@@ -1,0 +1,114 @@
+//! `check`: reports every problem of a jobs file without applying it.
+
+use std::io::IsTerminal;
+
+use serde_json::{Value, json};
+
+use crate::cli::args::{CheckArgs, Global};
+use crate::cli::connect::jobs_file;
+use crate::cli::failure::CliFailure;
+use crate::cli::render::{Console, one_line, rfc3339};
+use crate::config;
+use crate::config::{Config, FilePlace, Rendering};
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::job::process_rules::RunAs;
+use crate::domain::name::names::JobName;
+use crate::domain::schedule::schedule_form::{Schedule, Timetable};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+use crate::secrets;
+
+/// The exit code for a file that cannot be used.
+const BAD_FILE: u8 = 78;
+
+/// Checks a jobs file and prints its problems and warnings. Returns the exit code.
+pub(crate) fn check(global: &Global, args: &CheckArgs, console: &mut Console) -> Result<u8, CliFailure> {
+    let named = args.file.clone().map(FilePlace::named);
+    let place = named.or_else(|| jobs_file(global)).ok_or_else(|| {
+        CliFailure::Config(vec![format!("no jobs file to check: {} do not exist; name a file", FilePlace::usual())])
+    })?;
+    let file = one_line(&place.path().display().to_string());
+    match config::read_file(&place, &Zone::of_host()) {
+        Ok(config) => {
+            let jobs = config.jobs.len();
+            let mut warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+            let over = UnixMillis::from_timestamp(jiff::Timestamp::now()).map(|now| without_a_time_to_come(&config, now));
+            warnings.extend(over.into_iter().flatten());
+            warnings.extend(config.jobs.iter().flat_map(|(name, spec)| cannot_start(&config, name, spec)));
+            warnings.extend(config.jobs.iter().flat_map(|(name, spec)| strangers(&config, name, spec)));
+            for warning in &warnings {
+                console.warn(&format!("{file}: {warning}"));
+            }
+            if console.is_json() {
+                console.json(&json!({"file": file, "jobs": jobs, "problems": [], "warnings": warnings}));
+            } else if !console.is_quiet() {
+                let count = if jobs == 1 { "1 job".to_owned() } else { format!("{jobs} jobs") };
+                console.line(&format!("{file}: {count}, no problems"));
+            }
+            Ok(0)
+        }
+        Err(error) => {
+            let is_terminal = std::io::stderr().is_terminal();
+            let shown = error.rendered(if is_terminal { Rendering::Carets } else { Rendering::Lines });
+            // The problems keep the form FILE:LINE:COLUMN, by which editors find the place.
+            shown.lines().for_each(|line| console.aside(&one_line(line)));
+            if console.is_json() {
+                let problem = |(problem, place): (&config::Problem, Option<(usize, usize)>)| {
+                    let (line, column) = place.unzip();
+                    json!({"path": problem.path, "message": problem.message, "line": line, "column": column})
+                };
+                let problems: Vec<Value> = error.problems().iter().zip(error.places()).map(problem).collect();
+                console.json(&json!({"file": file, "jobs": null, "problems": problems, "warnings": []}));
+            }
+            Ok(BAD_FILE)
+        }
+    }
+}
+
+/// Returns a warning for each job whose schedule has no time after `now`, with its last time.
+fn without_a_time_to_come(config: &Config, now: UnixMillis) -> Vec<String> {
+    let told = |(name, spec): (&JobName, &JobSpec)| {
+        if matches!(spec.schedule, Schedule::Manual | Schedule::Delay(_)) || spec.schedule.is_at_boot() {
+            return None;
+        }
+        let zone = spec.tz.as_ref().map_or_else(|| Some(Zone::of_host()), |name| Zone::load(name).ok())?;
+        let table = Timetable::shaped(spec.schedule.for_job(name, spec.dst), &spec.shape, zone, now);
+        if table.next_after(now).is_some() {
+            return None;
+        }
+        let last = table.latest_in(UnixMillis::EPOCH, now).map(|at| format!(": the last was {}", rfc3339(at, table.zone())));
+        let last = last.unwrap_or_default();
+        Some(format!("jobs.{name}: no time to come{last}; it runs only when asked, by schedctl run {name}"))
+    };
+    config.jobs.iter().filter_map(told).collect()
+}
+
+/// Returns a warning for each job in `not_while` that this file lacks: it may be mistyped, or
+/// declared elsewhere.
+fn strangers(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
+    let others = spec.not_while.iter().filter(|other| !config.jobs.contains_key(other));
+    let told = others.map(|other| {
+        let meant = config::nearest(other.as_str(), config.jobs.keys().map(JobName::as_str));
+        let meant = meant.map_or_else(String::new, |meant| format!(", did you mean {meant:?}?"));
+        format!("jobs.{name}.not_while: this file has no job {other}{meant}; unless another file or schedctl add defines it, this name has no effect")
+    });
+    told.collect()
+}
+
+/// Returns the problems that would keep each run of a job from starting on a node on this host.
+fn cannot_start(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
+    let user = spec.process.user.as_ref().map(RunAs::user);
+    let faults = spec.env_files.iter().filter_map(|file| secrets::fault_of(file, user));
+    let mut told: Vec<String> = faults.map(|fault| format!("jobs.{name}: {fault}: its runs fail to start")).collect();
+    if let (Some(users), Some(run_as)) = (&config.daemon.users, &spec.process.user)
+        && !users.contains(run_as.user())
+    {
+        let listed = users.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let listed = if listed.is_empty() { "nobody".to_owned() } else { listed };
+        let user = run_as.user();
+        told.push(format!(
+            "jobs.{name}.user: {user} is not among [daemon] users of this file, which names {listed}: its runs fail to start, unless schedd itself runs as {user}"
+        ));
+    }
+    told
+}

@@ -1,0 +1,157 @@
+//! `export`: prints jobs, with their queues and groups, as a jobs file.
+//!
+//! Invariant: `check` accepts the printed file, and it defines the same jobs on every host.
+
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Context as _;
+use serde_json::{Map, Value, json};
+
+use super::target::{declared_in, find_job, job_name};
+use crate::cli::args::Global;
+use crate::cli::connect::connect;
+use crate::cli::failure::CliFailure;
+use crate::cli::render::Console;
+use crate::config;
+use crate::config::TableForm;
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::name::names::{GroupName, JobName, QueueName};
+use crate::domain::queue::queue_rules::QueueSettings;
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::ZoneName;
+use crate::engine::Definition;
+use crate::store::{JobRecord, SourceKind, Store};
+
+const EXAMPLES: &str = "\
+Examples:
+  schedctl export > jobs.toml
+  schedctl export backup report
+  schedctl export --all --json
+
+Jobs of files are left out unless --all is given. A job with a clock schedule and no zone gets the
+zone that is stored with it. A one-shot whose time is past is written as a comment. So is a unique
+key, which a jobs file cannot have. Everything else is written as it is, also values of env,
+headers, bodies and webhook_secret, which show hides: keep the file to yourself if they are secret.";
+
+/// Jobs read in one call.
+const PAGE: usize = 500;
+
+/// Prints the jobs added by schedctl as a jobs file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ExportArgs {
+    /// Names of jobs [default: all]
+    #[arg(value_name = "JOB", add = crate::cli::shell::completion::jobs())]
+    names: Vec<String>,
+    /// Include the jobs of files
+    #[arg(long)]
+    all: bool,
+}
+
+/// A job to export.
+struct Exported {
+    name: JobName,
+    spec: JobSpec,
+    kept_zone: ZoneName,
+    form: TableForm,
+}
+
+/// Prints jobs as a jobs file.
+pub(crate) async fn export(global: &Global, args: &ExportArgs, console: &mut Console) -> Result<u8, CliFailure> {
+    let names: Vec<JobName> = args.names.iter().map(|name| job_name(name)).collect::<Result<_, _>>()?;
+    let store = connect(global, console).await?;
+    let now = store.now().await?;
+    let records = if names.is_empty() { all_jobs(&store, args).await? } else { named_jobs(&store, &names, args).await? };
+    let (mut jobs, mut code) = (Vec::new(), 0);
+    for record in records {
+        match exported(record, now) {
+            Ok(job) => jobs.push(job),
+            Err(failure) => code = console.failure(&failure).max(code),
+        }
+    }
+    jobs.sort_by(|left, right| left.name.cmp(&right.name));
+    // A job printed as a comment needs no queue.
+    let specs = || jobs.iter().filter(|job| job.form == TableForm::Table).map(|job| &job.spec);
+    let queues = queues_of(&store, specs().map(|spec| spec.queue.clone()).collect()).await?;
+    let mut groups = store.read_groups().await?;
+    let wanted: BTreeSet<&GroupName> = specs().filter_map(|spec| spec.group.as_ref()).collect();
+    groups.retain(|name, _| wanted.contains(name));
+    for missing in wanted.into_iter().filter(|name| !groups.contains_key(*name)).cloned().collect::<Vec<_>>() {
+        groups.insert(missing, crate::domain::queue::group_rules::GroupSettings::Exclusive);
+    }
+    if console.is_json() {
+        let tables = |tables: Vec<(String, Map<String, Value>)>| {
+            Value::Object(tables.into_iter().map(|(name, keys)| (name, keys.into())).collect())
+        };
+        console.json(&json!({
+            "jobs": tables(jobs.iter().map(|job| (job.name.to_string(), config::file_keys(&job.spec, &job.kept_zone))).collect()),
+            "queues": tables(queues.iter().map(|(name, queue)| (name.to_string(), config::queue_keys(queue))).collect()),
+            "groups": tables(groups.iter().map(|(name, group)| (name.to_string(), config::group_keys(group))).collect()),
+        }));
+        return Ok(code);
+    }
+    let queues = queues.iter().map(|(name, queue)| config::queue_table(name, queue));
+    let groups = groups.iter().map(|(name, group)| config::group_table(name, group));
+    let jobs = jobs.iter().map(|job| config::job_table(&job.name, &job.spec, &job.kept_zone, job.form));
+    let tables: Vec<String> = queues.chain(groups).chain(jobs).collect();
+    console.bytes(tables.join("\n").as_bytes());
+    if tables.is_empty() {
+        console.note("no jobs were added by schedctl; --all exports jobs of files too");
+    }
+    Ok(code)
+}
+
+async fn all_jobs(store: &Store, args: &ExportArgs) -> Result<Vec<JobRecord>, CliFailure> {
+    let mut records: BTreeMap<JobName, JobRecord> = BTreeMap::new();
+    let mut offset = 0;
+    loop {
+        let names = store.list_jobs(offset, PAGE).await?;
+        offset += names.len();
+        for record in store.read_jobs(&names).await?.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
+            if record.is_live() && !record.name.is_hidden() && (args.all || record.kind == SourceKind::Api) {
+                records.insert(record.name.clone(), record);
+            }
+        }
+        if names.len() < PAGE {
+            return Ok(records.into_values().collect());
+        }
+    }
+}
+
+async fn named_jobs(store: &Store, names: &[JobName], args: &ExportArgs) -> Result<Vec<JobRecord>, CliFailure> {
+    let mut records = Vec::new();
+    for name in names {
+        let record = find_job(store, name).await?;
+        if !record.is_live() {
+            return Err(CliFailure::NotFound(format!("job {name} is over, so it cannot be exported")));
+        }
+        if record.kind == SourceKind::File && !args.all {
+            let place = declared_in(&record);
+            return Err(CliFailure::Conflict(format!("job {name} is declared in {place}: --all exports it all the same")));
+        }
+        records.push(record);
+    }
+    Ok(records)
+}
+
+fn exported(record: JobRecord, now: UnixMillis) -> Result<Exported, CliFailure> {
+    let name = record.name.clone();
+    let definition = Definition::of(record).with_context(|| format!("job {name} cannot be exported"))?;
+    let spec = definition.spec;
+    let is_once = matches!(spec.schedule, Schedule::At(_) | Schedule::Instants(_));
+    let is_over = is_once && definition.timetable.next_after(now).is_none();
+    let kept_zone = definition.timetable.zone().name().clone();
+    Ok(Exported { name, spec, kept_zone, form: if is_over { TableForm::Comment } else { TableForm::Table } })
+}
+
+/// Returns the settings of the queues that the jobs use. The `default` queue is left out if it has
+/// default settings.
+async fn queues_of(store: &Store, names: BTreeSet<QueueName>) -> Result<Vec<(QueueName, QueueSettings)>, CliFailure> {
+    let names: Vec<QueueName> = names.into_iter().collect();
+    let settings = store.read_queue_settings(&names).await?;
+    let queues = names.into_iter().zip(settings).map(|(name, record)| (name, record.settings));
+    Ok(queues.filter(|(name, settings)| *name != QueueName::default_queue() || *settings != QueueSettings::default()).collect())
+}

@@ -1,0 +1,9 @@
+//! The verbs about jobs.
+
+pub(crate) mod check;
+pub(crate) mod describe_verb;
+pub(crate) mod export_verb;
+pub(crate) mod notice_lines;
+pub(crate) mod pause_resume;
+pub(crate) mod show;
+pub(crate) mod target;

@@ -1,0 +1,105 @@
+//! The notices that `show` prints: the notices of a run, undelivered notices, and the current
+//! action of a hidden job.
+
+use serde_json::{Map, Value, json};
+
+use crate::cli::failure::CliFailure;
+use crate::cli::render::{JobView, Relative, facts_in_words, shown};
+use crate::domain::job::notice::{Deadline, NoticeKind, notice_id};
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::time::zone::Zone;
+use crate::engine::said_now;
+use crate::store::{FailedNotice, RunRecord, Store};
+
+/// The notices of a job that were not delivered.
+pub(crate) struct OfJob {
+    /// Notices that failed for good, with the reason of the last one of each kind.
+    failed: Vec<(FailedNotice, Option<String>)>,
+    /// Notices that failed and will be retried, the next attempt first.
+    retried: Vec<RunRecord>,
+}
+
+/// Reads the notices of a job that were not delivered.
+pub(crate) async fn failed_notices(store: &Store, name: &JobName) -> Result<OfJob, CliFailure> {
+    let telling = NoticeKind::ALL.map(|kind| JobName::of_notice(name, kind));
+    let failed = store.read_failed_notices(&telling).await?;
+    let last: Vec<RunId> = failed.iter().map(|notice| notice.last.0.clone()).collect();
+    let records = store.read_runs(&last).await?.into_iter().map(|record| record.ok().flatten());
+    let why = records.map(|record| record.and_then(|record| record.reason.clone().or_else(|| facts_in_words(&record))));
+    Ok(OfJob { failed: failed.into_iter().zip(why).collect(), retried: store.read_retried_notices(&telling).await? })
+}
+
+impl OfJob {
+    /// Returns a line for the next retry, and a line for each kind that failed for good.
+    pub(crate) fn lines(&self, when: Relative) -> Vec<String> {
+        let mut lines: Vec<String> =
+            self.retried.first().map(|next| retried_words(next, self.retried.len(), when)).into_iter().collect();
+        lines.extend(self.failed.iter().map(|(FailedNotice { job, count, last: (run, at) }, why)| {
+            let at = shown(*at, &Zone::of_host());
+            let why = why.as_ref().map(|why| format!(", with {why}")).unwrap_or_default();
+            format!("{count} of {job} failed for good, the last at {at}{why}: schedctl retry {run} tries it again")
+        }));
+        lines
+    }
+
+    /// Returns the fields for `show JOB --json`.
+    pub(crate) fn json(&self) -> Map<String, Value> {
+        let failed = self.failed.iter().map(failed_notice_json).collect();
+        let retried = self.retried.iter().map(retried_json).collect();
+        [("failed_notices".to_owned(), failed), ("notices_retried".to_owned(), retried)].into_iter().collect()
+    }
+}
+
+fn failed_notice_json((notice, why): &(FailedNotice, Option<String>)) -> Value {
+    let (run, at) = &notice.last;
+    json!({"job": notice.job.as_str(), "count": notice.count, "last": run.to_string(), "at": at.to_string(), "reason": why})
+}
+
+/// Describes the next of `count` notices to be retried: its time, and why the last attempt failed.
+fn retried_words(next: &RunRecord, count: usize, when: Relative) -> String {
+    let at = next.ready.map(|at| format!(" {} ({})", shown(at, &Zone::of_host()), when.either(at))).unwrap_or_default();
+    let why = facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
+    let more = if count > 1 { format!("; {} more wait so", count - 1) } else { String::new() };
+    format!("{} is tried again{at}{why}{more}", next.run)
+}
+
+fn retried_json(notice: &RunRecord) -> Value {
+    let ready = notice.ready.map(|at| at.to_string());
+    json!({"run_id": notice.run.to_string(), "attempt": notice.attempt, "retry_at": ready, "reason": facts_in_words(notice)})
+}
+
+/// Replaces the definition of a hidden job by what its main job says now. Redis gets it only with
+/// the next notice.
+pub(crate) async fn do_as_said_now(store: &Store, job: &mut JobView) -> Result<(), CliFailure> {
+    let (Some((told, kind)), Ok(definition)) = (job.record.name.told_of(), &mut job.definition) else { return Ok(()) };
+    // If the main job cannot be read, its notices keep the stored definition.
+    let told = store.read_jobs(std::slice::from_ref(&told)).await?.into_iter().flatten().flatten().next();
+    if let Some(spec) = said_now(told, kind) {
+        definition.spec = spec;
+    }
+    Ok(())
+}
+
+/// Returns the notices of a run: those of its last attempt and of its deadlines.
+pub(crate) async fn notices_of(store: &Store, record: &RunRecord) -> Result<Vec<RunRecord>, CliFailure> {
+    if record.run.job().is_hidden() {
+        return Ok(Vec::new());
+    }
+    let fence = record.fence.map(|fence| fence.to_string());
+    let stamps: Vec<&str> = fence.as_deref().into_iter().chain(Deadline::ALL.map(Deadline::as_str)).collect();
+    let ids: Vec<RunId> = NoticeKind::ALL
+        .into_iter()
+        .flat_map(|kind| stamps.iter().filter_map(move |stamp| notice_id(&record.run, kind, stamp).ok()))
+        .collect();
+    Ok(store.read_runs(&ids).await?.into_iter().filter_map(|notice| notice.ok().flatten()).collect())
+}
+
+/// Returns the kind of a notice, such as `on_failure`.
+pub(crate) fn kind_of(notice: &RunRecord) -> &'static str {
+    notice.run.job().told_of().map_or("", |(_, kind)| kind.as_str())
+}
+
+/// Returns a notice as part of the JSON of its run.
+pub(crate) fn notice_json(notice: &RunRecord) -> Value {
+    json!({"kind": kind_of(notice), "run_id": notice.run.to_string(), "state": notice.state.as_str()})
+}

@@ -1,0 +1,88 @@
+//! `pause` and `resume`: each named job is tried, and the worst exit code is returned.
+
+use serde_json::json;
+
+use super::target::{job_name, no_such_job};
+use crate::cli::args::{Global, Jobs};
+use crate::cli::connect::connect;
+use crate::cli::failure::CliFailure;
+use crate::cli::render::{Console, Outcomes, rfc3339, shown, zone_of_job};
+use crate::domain::name::names::JobName;
+use crate::domain::time::zone::Zone;
+use crate::engine::planning::job_operations;
+use crate::store::{PauseReply, ResumeReply, Store};
+
+/// The state to switch to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum To {
+    Paused,
+    Resumed,
+}
+
+/// The outcome for one job.
+struct Done {
+    result: &'static str,
+    sentence: String,
+    next_due: Option<String>,
+}
+
+/// Pauses or resumes jobs.
+pub(crate) async fn switch(global: &Global, args: &Jobs, to: To, console: &mut Console) -> Result<u8, CliFailure> {
+    let names: Vec<JobName> = args.names.iter().map(|text| job_name(text)).collect::<Result<_, _>>()?;
+    let store = connect(global, console).await?;
+    let mut outcomes = Outcomes::on(console);
+    for name in names {
+        let done = turn(&store, &name, to).await;
+        outcomes.tell(done.map(|Done { result, sentence, next_due }| {
+            (json!({"name": name.as_str(), "result": result, "next_due": next_due}), sentence)
+        }));
+    }
+    Ok(outcomes.end())
+}
+
+/// Pauses or resumes one job. Returns a sentence with the outcome.
+pub(crate) async fn switch_job(store: &Store, name: &JobName, to: To) -> Result<String, CliFailure> {
+    turn(store, name, to).await.map(|done| done.sentence)
+}
+
+async fn turn(store: &Store, name: &JobName, to: To) -> Result<Done, CliFailure> {
+    match to {
+        To::Paused => pause(store, name).await,
+        To::Resumed => resume(store, name).await,
+    }
+}
+
+async fn pause(store: &Store, name: &JobName) -> Result<Done, CliFailure> {
+    let done = |result, sentence: String| Ok(Done { result, sentence, next_due: None });
+    match job_operations::pause(store, name).await? {
+        PauseReply::Paused => done("paused", format!("{name} paused")),
+        PauseReply::Already => done("already", format!("{name} was paused before")),
+        PauseReply::Unknown | PauseReply::Stale => Err(not_defined(store, name).await),
+    }
+}
+
+async fn resume(store: &Store, name: &JobName) -> Result<Done, CliFailure> {
+    let (reply, next) = job_operations::resume(store, name).await?;
+    let zone = zone_of_job(store, name).await;
+    let next_due = next.map(|at| rfc3339(at, &zone));
+    match reply {
+        ResumeReply::Resumed => {
+            let then = next.map_or_else(String::new, |at| format!(", next {}", shown(at, &Zone::of_host())));
+            Ok(Done { result: "resumed", sentence: format!("{name} resumed{then}"), next_due })
+        }
+        ResumeReply::Already => Ok(Done { result: "already", sentence: format!("{name} was not paused"), next_due: None }),
+        ResumeReply::Unknown | ResumeReply::Stale | ResumeReply::Occupied => Err(not_defined(store, name).await),
+    }
+}
+
+/// Returns the failure for a job that does not exist, or is over.
+pub(crate) async fn not_defined(store: &Store, name: &JobName) -> CliFailure {
+    match store.read_job(name).await {
+        Err(error) => error.into(),
+        Ok(Some(job)) if !job.is_live() => {
+            let how = job.ended.unwrap_or_default();
+            CliFailure::NotFound(format!("job {name} is over ({how}): schedctl history {name} shows what it did"))
+        }
+        Ok(_) => no_such_job(store, name).await,
+    }
+}

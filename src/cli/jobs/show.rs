@@ -1,0 +1,329 @@
+//! `show`: everything known about a job or a run.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::notice_lines;
+use super::target::{Target, begun, declared_in, find_job, find_run, looked_at};
+use crate::cli::args::{Global, JobState, Show};
+use crate::cli::connect::connect;
+use crate::cli::failure::CliFailure;
+use crate::cli::render::{
+    Console, JobView, Relative, RunTable, RunView, Zones, action_line, attempts_json, attempts_table, day_rules, effective,
+    one_line, paused_queue_words, policy_lines, queue_words, rfc3339, running_jobs, shown, view_jobs, view_runs,
+};
+use crate::cli::runs::history_verb::open_runs;
+use crate::domain::name::job_source::SourceName;
+use crate::domain::name::names::{JobName, RunId, RunKind};
+use crate::domain::queue::gate::Gate;
+use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::wording::{skipped_count, span};
+use crate::domain::time::zone::Zone;
+use crate::engine::Definition;
+use crate::engine::explanation::shut;
+use crate::store::{RunRecord, Store};
+
+/// Future times shown for a job.
+const UPCOMING: usize = 3;
+/// Backfill runs counted for a job: the maximum that may wait.
+const BACKFILL: usize = 10_000;
+/// Ended runs shown for a job.
+const RUNS: usize = 5;
+/// The delay from which the late recording of an end in Redis is mentioned.
+const RECORDED_LATE: Duration = Duration::from_secs(1);
+
+/// Shows a job or a run.
+pub(crate) async fn show(global: &Global, args: &Show, console: &mut Console) -> Result<u8, CliFailure> {
+    if begun(&args.target).is_none() {
+        Target::parse(&args.target)?;
+    }
+    let store = connect(global, console).await?;
+    let target = looked_at(&store, &args.target).await?;
+    show_target(&store, &target, console).await
+}
+
+/// Shows the target. Returns the exit code.
+pub(crate) async fn show_target(store: &Store, target: &Target, console: &mut Console) -> Result<u8, CliFailure> {
+    match target {
+        Target::Job(name) => show_job(store, name, console).await,
+        Target::Run(run) => show_run(store, run, console).await,
+    }
+}
+
+async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Result<u8, CliFailure> {
+    let record = find_job(store, name).await?;
+    let now = store.now().await?;
+    let running = running_jobs(store).await?;
+    let views = view_jobs(store, vec![record], &running).await?;
+    let Some(mut job) = views.into_iter().next() else { return Err(CliFailure::Failed(format!("job {name} cannot be shown"))) };
+    notice_lines::do_as_said_now(store, &mut job).await?;
+    let mut records = open_runs(store, name).await?;
+    records.extend(store.read_history(Some(name), 0, RUNS).await?.runs);
+    let runs = view_runs(store, &mut Zones::default(), records).await?;
+    let upcoming = upcoming(&job, now);
+    let backfill = store.list_backfill(name, BACKFILL).await?.len();
+    let failed_notices = notice_lines::failed_notices(store, name).await?;
+    if console.is_json() {
+        let mut fields = job_json(&job, &upcoming, backfill, &runs);
+        fields.extend(failed_notices.json());
+        console.json(&Value::Object(fields));
+    } else {
+        job_text(&job, &upcoming, &runs, Relative { now }, console);
+        let lines = failed_notices.lines(Relative { now });
+        if !lines.is_empty() {
+            console.line("");
+        }
+        for line in &lines {
+            field("notices", line, console);
+        }
+        if backfill > 0 {
+            console.line("");
+            field(
+                "backfill",
+                &format!("{backfill} runs out or waiting (schedctl cancel {name} --backfill gives them up)"),
+                console,
+            );
+        }
+    }
+    if let Err(problem) = &job.definition {
+        console.error(&format!("job {name}: stored definition cannot be used: {problem}"));
+        return Ok(1);
+    }
+    Ok(0)
+}
+
+/// Returns the next times of a job that is neither over nor paused, the planned run first.
+fn upcoming(job: &JobView, now: UnixMillis) -> Vec<UnixMillis> {
+    let (Some(first), Ok(definition)) = (job.next_due(), &job.definition) else { return job.next_due().into_iter().collect() };
+    let after = |at: &UnixMillis| definition.next_after((*at).max(now));
+    let left = definition.runs_left().and_then(|left| usize::try_from(left).ok()).unwrap_or(UPCOMING);
+    std::iter::successors(Some(first), after).take(UPCOMING.min(left)).collect()
+}
+
+fn job_json(job: &JobView, upcoming: &[UnixMillis], backfill: usize, runs: &[RunView]) -> Map<String, Value> {
+    let Value::Object(mut fields) = job.json() else { return Map::new() };
+    let record = &job.record;
+    let zone = job.zone();
+    let more = [
+        ("rev", json!(record.rev.as_str())),
+        ("definition", job.definition.as_ref().map_or(Value::Null, |it| effective(&it.spec, it.timetable.zone()))),
+        ("problem", json!(job.definition.as_ref().err())),
+        ("upcoming", upcoming.iter().map(|at| rfc3339(*at, &zone)).collect()),
+        ("runs", runs.iter().map(|run| Value::Object(run.json())).collect()),
+        ("backfill", json!(backfill)),
+        ("suppressed", record.suppressed.iter().map(|(kind, count)| (kind.to_string(), json!(count))).collect()),
+        ("since", json!(record.since.to_string())),
+        ("paused_at", json!(record.paused_at.map(|at| at.to_string()))),
+        ("ended", json!(ended(job))),
+        ("ended_at", json!(ended(job).and(record.ended_at).map(|at| at.to_string()))),
+        ("listed_by", record.listed_by.keys().map(String::as_str).collect()),
+    ];
+    fields.extend(more.map(|(key, value)| (key.to_owned(), value)));
+    fields
+}
+
+/// Returns how the job ended. A hidden job is always stored as over, so it counts as over only
+/// while no notice is open.
+fn ended(job: &JobView) -> Option<&str> {
+    let is_open = job.record.name.told_of().is_some() && (job.is_running || job.open > 0);
+    job.record.ended.as_deref().filter(|_| !is_open)
+}
+
+fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Relative, console: &mut Console) {
+    let record = &job.record;
+    let local = Zone::of_host();
+    field("job", record.name.as_str(), console);
+    field("source", &source_words(job), console);
+    let state = job.state();
+    let state_word = console.paint(state.as_str(), state.into());
+    field_raw("state", &state_word, console);
+    if let (Some(how), Some(at)) = (ended(job), record.ended_at) {
+        field("ended", &format!("{how}, {} ({})", shown(at, &local), when.passed(at)), console);
+    }
+    if let Some(at) = record.paused_at {
+        field("paused", &format!("since {} ({})", shown(at, &local), when.passed(at)), console);
+    }
+    if let Ok(Definition { spec, timetable, .. }) = &job.definition {
+        let zone = match spec.schedule {
+            Schedule::Every(_) | Schedule::Delay(_) | Schedule::Manual => String::new(),
+            _ => format!(" ({})", timetable.zone().name()),
+        };
+        field("schedule", &format!("{}{zone}", job.schedule().unwrap_or_default()), console);
+        for rule in day_rules(&spec.schedule) {
+            field("", &rule, console);
+        }
+        if let Some(retry) = job.retry.as_ref().filter(|_| job.state() == JobState::Retrying) {
+            let at = shown(retry.at, timetable.zone());
+            let which = match retry.run.kind() {
+                _ if record.name.is_hidden() => "a notice",
+                RunKind::Manual | RunKind::Rerun => "a run asked for by hand",
+                _ => "a run of it",
+            };
+            field("next", &format!("{at} ({}), {which} tried again", when.either(retry.at)), console);
+        }
+        next_lines(upcoming, timetable.zone(), when, console);
+        if let Some(paused) = &job.paused_queue {
+            field("waits", &paused_queue_words(record.lane.queue(), paused, &local), console);
+        }
+        field("action", &action_line(&spec.action, &spec.process), console);
+        for (word, text) in policy_lines(spec) {
+            field(word, &text, console);
+        }
+    }
+    if !record.suppressed.is_empty() {
+        let counts: Vec<_> = record.suppressed.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        field("suppressed", &format!("{} (reported together when the waiting notices are over)", counts.join(", ")), console);
+    }
+    if !runs.is_empty() {
+        console.line("");
+        RunTable::new().page(runs, console);
+    }
+}
+
+/// Describes the source of a job.
+fn source_words(job: &JobView) -> String {
+    let record = &job.record;
+    if let Some((told, _)) = record.name.told_of() {
+        return format!("the notices of job {told}");
+    }
+    let nodes: Vec<&str> = record.listed_by.keys().map(String::as_str).collect();
+    let has_applied = nodes.iter().any(|name| name.parse().is_ok_and(|source: SourceName| source.is_applied()));
+    match (nodes.as_slice(), job.source_name()) {
+        (_, last) if has_applied => {
+            let last = last.filter(|_| nodes.len() > 1).map(|last| format!(", last changed by {last}")).unwrap_or_default();
+            format!("{}: {}{last}", record.kind.as_str(), declared_in(record))
+        }
+        ([], Some(node)) | (&[node], _) => format!("{} of node {node}", record.kind.as_str()),
+        ([], None) => record.kind.as_str().to_owned(),
+        (nodes, last) => {
+            let last = last.map(|node| format!(", last changed by {node}")).unwrap_or_default();
+            format!("{} of nodes {}{last}", record.kind.as_str(), nodes.join(", "))
+        }
+    }
+}
+
+fn next_lines(upcoming: &[UnixMillis], zone: &Zone, when: Relative, console: &mut Console) {
+    for (index, at) in upcoming.iter().enumerate() {
+        let word = if index == 0 { "next" } else { "" };
+        field(word, &format!("{} ({})", shown(*at, zone), when.either(*at)), console);
+    }
+}
+
+fn field(word: &str, text: &str, console: &mut Console) {
+    field_raw(word, &one_line(text), console);
+}
+
+/// Prints a line whose text contains no control characters but colours.
+fn field_raw(word: &str, text: &str, console: &mut Console) {
+    console.line(&format!("{word:<11} {text}"));
+}
+
+async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u8, CliFailure> {
+    let record = find_run(store, run).await?;
+    let now = store.now().await?;
+    let notices = notice_lines::notices_of(store, &record).await?;
+    let queue = record.lane.queue().clone();
+    let paused = store.read_queue_settings(std::slice::from_ref(&queue)).await?.pop();
+    let paused = paused.filter(|found| found.settings.is_paused && record.state == RunState::Scheduled);
+    let views = view_runs(store, &mut Zones::default(), vec![record]).await?;
+    let Some(view) = views.into_iter().next() else { return Err(CliFailure::Failed(format!("run {run} cannot be shown"))) };
+    let opens = opens(store, &view.record, now).await?;
+    if console.is_json() {
+        let record = &view.record;
+        let mut fields = view.json();
+        let more = [
+            ("ready_at", json!(record.ready.map(|at| at.to_string()))),
+            ("failures", json!(record.failures)),
+            ("waiting_for", json!(record.waiting_for)),
+            ("let_in", json!(view.let_in)),
+            ("opens", json!(opens)),
+            ("queue_paused", json!(paused.is_some())),
+            ("recoveries", json!(record.recoveries)),
+            ("unclear", json!(record.unclear)),
+            ("attempts", attempts_json(record)),
+            ("notices", notices.iter().map(notice_lines::notice_json).collect()),
+        ];
+        fields.extend(more.map(|(key, value)| (key.to_owned(), value)));
+        console.json(&Value::Object(fields));
+    } else {
+        let waits = paused.map(|paused| paused_queue_words(&queue, &paused, &Zone::of_host()));
+        run_text(&view, opens.as_deref(), waits.as_deref(), Relative { now }, console);
+        for notice in &notices {
+            field("told", &format!("{} by {}, which is {}", notice_lines::kind_of(notice), notice.run, notice.state), console);
+        }
+    }
+    Ok(0)
+}
+
+/// Describes until when a group stays shut, if the run waits for it and only time can open it.
+async fn opens(store: &Store, record: &RunRecord, now: UnixMillis) -> Result<Option<String>, CliFailure> {
+    let gate = record.waiting_for.as_ref().and_then(|what| Gate::from_name(&what.replacen(' ', ":", 1)));
+    let Some(group) = gate.and_then(|gate| gate.group()) else { return Ok(None) };
+    let Some(standing) = store.read_group_standings(std::slice::from_ref(&group)).await?.pop() else { return Ok(None) };
+    let (shut, local) = (shut(store, &group, &standing, now).await?, Zone::of_host());
+    let turn = standing.turn.filter(|_| shut.turn_timeout.is_some()).map(|(turn, _)| shut.turn_words(turn.as_str(), &local));
+    let words: Vec<String> = shut.gap_words(&local).into_iter().chain(turn).collect();
+    Ok(Some(words.join("; ")).filter(|words| !words.is_empty()))
+}
+
+fn run_text(view: &RunView, opens: Option<&str>, waits: Option<&str>, when: Relative, console: &mut Console) {
+    let record = &view.record;
+    let local = Zone::of_host();
+    field("run", &record.run.to_string(), console);
+    field("job", record.run.job().as_str(), console);
+    if record.run.is_manual() {
+        field("kind", record.run.kind().as_str(), console);
+    }
+    let state_word = console.paint(record.state.as_str(), record.state.into());
+    field_raw("state", &state_word, console);
+    if let Some(what) = view.waiting_for() {
+        field("waiting for", &what, console);
+    }
+    if let Some(how) = view.let_in.as_deref().or(opens) {
+        field("gate", how, console);
+    }
+    if let Some(waits) = waits {
+        field("waits", waits, console);
+    }
+    if let Some(reason) = view.reason() {
+        field("reason", &reason, console);
+    }
+    if let Some(by) = &record.by {
+        field("by", by, console);
+    }
+    field("queue", &queue_words(&record.lane), console);
+    let mut instant = |word: &str, at: Option<UnixMillis>| {
+        if let Some(at) = at {
+            field(word, &format!("{} ({})", shown(at, &local), when.either(at)), console);
+        }
+    };
+    instant("due", Some(record.run.due()));
+    instant("ready", record.ready.filter(|ready| *ready != record.run.due()));
+    instant("started", record.started_at);
+    instant("finished", record.finished_at);
+    if let Some(after) = record.recorded_after().filter(|after| *after >= RECORDED_LATE) {
+        field("recorded", &format!("{} after the attempt ended: Redis did not accept it before", span(after)), console);
+    }
+    if let Some((to, count)) = record.skipped {
+        field("skipped", &format!("{} occurrences up to {}", skipped_count(count), shown(to, &local)), console);
+    }
+    if let Some(limits) = &record.not_enforced {
+        field("not held to", &format!("its limits of {limits}: the node cannot enforce them, schedctl doctor says why"), console);
+    }
+    if record.recoveries > 0 {
+        field("recovered", &format!("{} times in a row", record.recoveries), console);
+    }
+    if record.unclear > 0 {
+        field("unclear", &format!("{} times in a row its done_check gave no clear answer", record.unclear), console);
+    }
+    if record.state.is_dead() {
+        field("dead letter", &format!("schedctl retry {} tries it again", record.run), console);
+    }
+    if record.attempt > 0 {
+        console.line("");
+        attempts_table(record, &local, console);
+    }
+}

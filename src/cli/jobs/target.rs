@@ -1,0 +1,236 @@
+//! The job or run that an argument names, and failures with the nearest names if there is none.
+//!
+//! Invariant: the beginning of an id stands for a run only where a run is read, and only if no
+//! other id begins so.
+
+use anyhow::Context as _;
+
+use crate::cli::failure::CliFailure;
+use crate::cli::runs::history_verb::open_runs;
+use crate::domain::name::job_source::SourceName;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+use crate::engine::Definition;
+use crate::store::{JobRecord, RunRecord, Store};
+
+/// Names compared to find the nearest ones.
+const NAMES_COMPARED: usize = 2_000;
+const NEAREST_SHOWN: usize = 3;
+/// Runs of a job compared to find ids with the same beginning.
+const RUNS_COMPARED: usize = 1_000;
+const ALIKE_SHOWN: usize = 5;
+
+/// A job or a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    Job(JobName),
+    Run(RunId),
+}
+
+impl Target {
+    /// Parses a job name or a run id. A run id contains an `@`.
+    pub(crate) fn parse(text: &str) -> Result<Self, CliFailure> {
+        let parsed = if text.contains('@') { text.parse().map(Self::Run) } else { text.parse().map(Self::Job) };
+        parsed.map_err(|error| CliFailure::Invalid(error.to_string()))
+    }
+}
+
+/// Returns the target to read. `JOB@`, the beginning of all run ids of a job, stands for its run if
+/// it has only one.
+pub(crate) async fn looked_at(store: &Store, text: &str) -> Result<Target, CliFailure> {
+    let Some(job) = begun(text) else { return Target::parse(text) };
+    match runs_beginning(store, &job, text, RUNS_COMPARED).await?.as_slice() {
+        [] => {
+            find_job(store, &job).await?;
+            Err(CliFailure::NotFound(format!("no run of {job} is kept or planned")))
+        }
+        [only] => Ok(Target::Run(only.clone())),
+        several => Err(CliFailure::Invalid(format!("{text} could be {}; wanted the whole id", listed(several)))),
+    }
+}
+
+/// Returns the job of a text `JOB@`.
+pub(crate) fn begun(text: &str) -> Option<JobName> {
+    text.strip_suffix('@')?.parse().ok()
+}
+
+/// Parses the name of a job.
+pub(crate) fn job_name(text: &str) -> Result<JobName, CliFailure> {
+    text.parse().map_err(|error: crate::domain::name::names::IdError| CliFailure::Invalid(error.to_string()))
+}
+
+/// Reads the record of a job, also if the job is over.
+pub(crate) async fn find_job(store: &Store, name: &JobName) -> Result<JobRecord, CliFailure> {
+    match store.read_job(name).await? {
+        Some(job) => Ok(job),
+        None => Err(no_such_job(store, name).await),
+    }
+}
+
+/// Returns the definition in the record of a job.
+pub(crate) fn definition_of(record: JobRecord) -> Result<Definition, CliFailure> {
+    let name = record.name.clone();
+    Ok(Definition::of(record).with_context(|| format!("job {name}: stored definition cannot be used"))?)
+}
+
+/// Names the files that declare a job.
+pub(crate) fn declared_in(job: &JobRecord) -> String {
+    let files: Vec<String> = job
+        .listed_by
+        .keys()
+        .map(|name| name.parse().map_or_else(|_| name.clone(), |source: SourceName| source.words()))
+        .collect();
+    if files.is_empty() { "a jobs file".to_owned() } else { files.join(" and ") }
+}
+
+/// Returns true if only applied files declare the job. No node reads such files again.
+pub(crate) fn is_applied(job: &JobRecord) -> bool {
+    let is_applied = |name: &String| name.parse().is_ok_and(|source: SourceName| source.is_applied());
+    !job.listed_by.is_empty() && job.listed_by.keys().all(is_applied)
+}
+
+/// Returns the failure for a job that does not exist, with the nearest names.
+pub(crate) async fn no_such_job(store: &Store, name: &JobName) -> CliFailure {
+    let namespace = store.namespace();
+    if let Some(at) = lost_with(store, name).await {
+        let at = crate::cli::render::shown(at, &Zone::of_host());
+        return CliFailure::NotFound(format!(
+            "no job {name} in namespace {namespace}: it was lost when Redis lost data, noticed {at}; see schedctl data-loss, and add \
+             it again if it is wanted"
+        ));
+    }
+    let names = match store.list_jobs(0, NAMES_COMPARED).await {
+        Ok(names) => names,
+        Err(error) => return error.into(),
+    };
+    if names.is_empty() {
+        return CliFailure::NotFound(format!(
+            "no job {name}: there are no jobs in namespace {namespace}; add one by schedctl add"
+        ));
+    }
+    let near = nearest(name.as_str(), &names);
+    if near.is_empty() {
+        return CliFailure::NotFound(format!("no job {name} in namespace {namespace}; schedctl list shows all jobs"));
+    }
+    CliFailure::NotFound(format!("no job {name} in namespace {namespace}; the nearest names are {}", near.join(", ")))
+}
+
+/// Returns when the nodes last noticed that Redis lost this job.
+async fn lost_with(store: &Store, name: &JobName) -> Option<UnixMillis> {
+    let losses = store.read_losses().await.unwrap_or_default();
+    losses.iter().find(|record| record.jobs_gone().iter().any(|(gone, _)| gone == name)).and_then(|record| record.at)
+}
+
+/// Finds the record of a run by its id, or by the beginning of its id if no other id begins so.
+pub(crate) async fn find_run(store: &Store, run: &RunId) -> Result<RunRecord, CliFailure> {
+    if let Some(record) = known_run(store, run).await? {
+        return Ok(record);
+    }
+    let alike = runs_like(store, run).await?;
+    match alike.as_slice() {
+        [] => Err(no_such_run(store, run).await),
+        [only] => match known_run(store, only).await? {
+            Some(record) => Ok(record),
+            None => Err(no_such_run(store, run).await),
+        },
+        several => Err(CliFailure::Invalid(format!("run {run} could be {}; wanted the whole id", listed(several)))),
+    }
+}
+
+/// Returns the record of a run that has a record or is the next run of its job.
+pub(crate) async fn known_run(store: &Store, run: &RunId) -> Result<Option<RunRecord>, CliFailure> {
+    if let Some(record) = store.read_run(run).await? {
+        return Ok(Some(record));
+    }
+    let job = store.read_job(run.job()).await?;
+    Ok(job.filter(|job| job.pending.as_ref() == Some(run)).map(|job| RunRecord::planted(run.clone(), job.lane)))
+}
+
+/// Returns the runs whose ids begin like `run`, newest first.
+async fn runs_like(store: &Store, run: &RunId) -> Result<Vec<RunId>, CliFailure> {
+    runs_beginning(store, run.job(), &run.to_string(), RUNS_COMPARED).await
+}
+
+/// Returns the runs of a job whose ids begin with `begin`, newest first. Only the `newest` ended
+/// runs are compared.
+pub(crate) async fn runs_beginning(store: &Store, job: &JobName, begin: &str, newest: usize) -> Result<Vec<RunId>, CliFailure> {
+    let mut ids: Vec<RunId> = store.read_job(job).await?.and_then(|job| job.pending).into_iter().collect();
+    ids.extend(open_runs(store, job).await?.into_iter().map(|run| run.run));
+    ids.extend(store.read_history(Some(job), 0, newest).await?.runs.into_iter().map(|run| run.run));
+    ids.retain(|id| id.to_string().starts_with(begin));
+    ids.sort_by(|a, b| b.cmp(a));
+    ids.dedup();
+    Ok(ids)
+}
+
+fn listed(runs: &[RunId]) -> String {
+    let shown: Vec<String> = runs.iter().take(ALIKE_SHOWN).map(ToString::to_string).collect();
+    let more = runs.len().saturating_sub(ALIKE_SHOWN);
+    if more == 0 { shown.join(" or ") } else { format!("{} or one of {more} more", shown.join(", ")) }
+}
+
+/// Returns the failure for a run that does not exist.
+pub(crate) async fn no_such_run(store: &Store, run: &RunId) -> CliFailure {
+    let job = run.job();
+    match store.read_job(job).await {
+        Err(error) => error.into(),
+        Ok(None) => match store.read_history(Some(job), 0, 1).await {
+            Err(error) => error.into(),
+            Ok(page) if page.entries == 0 => no_such_job(store, job).await,
+            Ok(_) => no_run_of(store, run).await,
+        },
+        Ok(Some(_)) => no_run_of(store, run).await,
+    }
+}
+
+async fn no_run_of(store: &Store, run: &RunId) -> CliFailure {
+    let job = run.job();
+    let alike = match runs_like(store, run).await {
+        Ok(alike) => alike,
+        Err(failure) => return failure,
+    };
+    if !alike.is_empty() {
+        return CliFailure::NotFound(format!("no run {run}: its id begins like {}", listed(&alike)));
+    }
+    CliFailure::NotFound(format!("no run {run}: schedctl history {job} lists the stored runs, schedctl show {job} the next one"))
+}
+
+/// Returns the names nearest to `text`, best first.
+fn nearest<'n>(text: &str, names: &'n [JobName]) -> Vec<&'n str> {
+    const ALIKE: f64 = 0.6;
+    let mut scored: Vec<(f64, &str)> = names
+        .iter()
+        .map(JobName::as_str)
+        .map(|name| {
+            let begins = text.len() >= 3 && name.starts_with(text);
+            let score = strsim::normalized_damerau_levenshtein(text, name);
+            (if begins { score.max(ALIKE) } else { score }, name)
+        })
+        .filter(|(score, _)| *score >= ALIKE)
+        .collect();
+    scored.sort_by(|(a, left), (b, right)| b.total_cmp(a).then_with(|| left.cmp(right)));
+    scored.into_iter().take(NEAREST_SHOWN).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_finds_the_name_that_was_meant_and_a_stranger_none() {
+        let names: Vec<JobName> = ["backup", "backup-weekly", "report"].map(|name| name.parse().unwrap()).into();
+        assert_eq!(nearest("bakcup", &names), ["backup"]);
+        assert_eq!(nearest("back", &names), ["backup", "backup-weekly"]);
+        assert!(nearest("zzz", &names).is_empty());
+    }
+
+    #[test]
+    fn an_at_sign_makes_a_run() {
+        assert!(matches!(Target::parse("a@5"), Ok(Target::Run(_))));
+        assert!(matches!(Target::parse("a"), Ok(Target::Job(_))));
+        for bad in ["A", "a@", "", "../x", "a@1~"] {
+            assert_eq!(Target::parse(bad).unwrap_err().code(), 2, "{bad}");
+        }
+    }
+}

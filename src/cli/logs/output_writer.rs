@@ -1,0 +1,145 @@
+//! A writer for the output of a run while it arrives: each stream to its own, or as JSON lines.
+//!
+//! Invariant: no control sequence reaches a terminal unless `--raw` is given. A character that
+//! arrives in two pieces is printed as one.
+
+use std::io::IsTerminal;
+
+use serde_json::json;
+
+use crate::cli::render::{Console, safe_text};
+use crate::domain::name::names::RunId;
+use crate::domain::run::run_state::RunState;
+use crate::store::OutputStream;
+
+/// The choice of escaping control characters on terminals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Escaping {
+    /// Escape them on terminals.
+    OnTerminals,
+    /// Never escape them, as with `--raw`.
+    Never,
+}
+
+/// The two output streams of one attempt.
+pub(super) struct Pour {
+    run: RunId,
+    attempt: u32,
+    escaping: Escaping,
+    held: [Vec<u8>; 2],
+}
+
+impl Pour {
+    /// Creates a writer for an attempt.
+    pub(super) fn new(run: &RunId, attempt: u32, escaping: Escaping) -> Self {
+        Self { run: run.clone(), attempt, escaping, held: Default::default() }
+    }
+
+    /// Writes bytes of a stream.
+    pub(super) fn write(&mut self, stream: OutputStream, bytes: &[u8], console: &mut Console) {
+        if !console.is_json() && !self.is_escaped(stream, console) {
+            return match stream {
+                OutputStream::Stdout => console.bytes(bytes),
+                OutputStream::Stderr => console.aside_bytes(bytes),
+            };
+        }
+        let held = &mut self.held[usize::from(stream == OutputStream::Stderr)];
+        held.extend_from_slice(bytes);
+        let rest = held.split_off(held.len() - unfinished(held));
+        let whole = std::mem::replace(held, rest);
+        self.text(stream, &whole, console);
+    }
+
+    /// Writes the held-back bytes at the end of the attempt.
+    pub(super) fn end(&mut self, console: &mut Console) {
+        for (stream, at) in [(OutputStream::Stdout, 0), (OutputStream::Stderr, 1)] {
+            let rest = std::mem::take(&mut self.held[at]);
+            self.text(stream, &rest, console);
+        }
+    }
+
+    /// Reports bytes that were dropped before they were read.
+    pub(super) fn missed(&self, count: u64, console: &mut Console) {
+        if console.is_json() {
+            self.json("", "", count, None, console);
+        } else {
+            console.note(&format!("{count} bytes here were not kept"));
+        }
+    }
+
+    /// Prints the final JSON object with the state of the run.
+    pub(super) fn over(&self, state: RunState, console: &mut Console) {
+        self.json("", "", 0, Some(state), console);
+    }
+
+    fn is_escaped(&self, stream: OutputStream, console: &Console) -> bool {
+        let is_terminal = match stream {
+            OutputStream::Stdout => console.is_terminal(),
+            OutputStream::Stderr => std::io::stderr().is_terminal(),
+        };
+        is_terminal && self.escaping == Escaping::OnTerminals
+    }
+
+    fn text(&self, stream: OutputStream, bytes: &[u8], console: &mut Console) {
+        if bytes.is_empty() {
+            return;
+        }
+        match (stream, console.is_json()) {
+            (OutputStream::Stdout, true) => self.json(&String::from_utf8_lossy(bytes), "", 0, None, console),
+            (OutputStream::Stderr, true) => self.json("", &String::from_utf8_lossy(bytes), 0, None, console),
+            (OutputStream::Stdout, false) => console.bytes(safe_text(bytes).as_bytes()),
+            (OutputStream::Stderr, false) => console.aside_bytes(safe_text(bytes).as_bytes()),
+        }
+    }
+
+    fn json(&self, stdout: &str, stderr: &str, dropped_bytes: u64, state: Option<RunState>, console: &mut Console) {
+        console.json(&json!({
+            "run_id": self.run.to_string(),
+            "attempt": (self.attempt > 0).then_some(self.attempt),
+            "stdout": stdout,
+            "stderr": stderr,
+            "dropped_bytes": dropped_bytes,
+            "state": state.map(RunState::as_str),
+        }));
+    }
+}
+
+/// Returns how many bytes at the end may be the start of a character or of a two-byte line end.
+fn unfinished(bytes: &[u8]) -> usize {
+    if bytes.last() == Some(&b'\r') {
+        return 1;
+    }
+    match std::str::from_utf8(bytes.get(bytes.len().saturating_sub(3)..).unwrap_or_default()) {
+        Ok(_) => 0,
+        // A slice that starts inside a character may look invalid at its beginning.
+        Err(_) => (1..=bytes.len().min(3)).find(|count| is_begun(&bytes[bytes.len() - count..])).unwrap_or(0),
+    }
+}
+
+/// Returns true if `bytes` are the start of one character and nothing else.
+fn is_begun(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_go_on_is_held_back_and_what_is_spoilt_is_not() {
+        for (bytes, held) in [
+            (&b"abc"[..], 0),
+            (b"", 0),
+            (b"a\r", 1),
+            ("ä".as_bytes(), 0),
+            (&"aä".as_bytes()[..2], 1),
+            (&"a\u{20ac}".as_bytes()[..3], 2),
+            (&"a\u{1f600}".as_bytes()[..4], 3),
+            ("a\u{1f600}".as_bytes(), 0),
+            (b"\xff\xff", 0),
+            (b"\x80\x80\x80", 0),
+        ] {
+            assert_eq!(unfinished(bytes), held, "{bytes:?}");
+        }
+    }
+}

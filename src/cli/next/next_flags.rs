@@ -1,0 +1,50 @@
+//! The flags of `next`.
+
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
+use std::path::PathBuf;
+
+const NEXT_EXAMPLES: &str = "\
+Examples:
+  schedctl next backup
+  schedctl next '30 2 * * mon-fri' --tz Europe/Berlin -n 10
+  schedctl next @daily --from 'next fri 17:00'
+  schedctl next --file jobs.toml
+  schedctl next 'Mon..Fri 09:00'
+  schedctl next 'FREQ=MONTHLY;BYDAY=-1FR' --dtstart 2026-01-05T09:00
+
+A text that is no valid job name is read as a cron expression, else as an OnCalendar expression.
+Neither needs Redis, nor does --file, whose jobs are sorted by time. NOTES says if a clock change of
+the zone skips a time or shows it twice. --json prints an array of times, for --file an array of
+objects with job and due. With --long each object also has local, utc, relative_s, zone and notes.";
+
+/// Prints the next times of a job, of the jobs of a file or of a cron expression.
+#[derive(Debug, clap::Args)]
+#[command(after_help = NEXT_EXAMPLES)]
+pub(crate) struct NextArgs {
+    /// Name of a job, or a cron expression in quotes
+    #[arg(value_name = "JOB|EXPR", add = crate::cli::shell::completion::jobs(), required_unless_present = "file", conflicts_with = "file")]
+    pub(super) what: Option<String>,
+    /// Show every job of this file instead; needs no Redis
+    #[arg(long, value_name = "FILE")]
+    pub(super) file: Option<PathBuf>,
+    /// Zone of an expression; for a job, which has its own zone, only the zone in which times are
+    /// shown
+    #[arg(long, value_name = "ZONE")]
+    pub(super) tz: Option<String>,
+    /// Read the expression as an iCalendar rule that starts at this local time: 2026-01-05T09:00
+    #[arg(long, value_name = "LOCAL TIME", requires = "what")]
+    pub(super) dtstart: Option<String>,
+    /// Read the expression for a job of this name, which decides the value of H
+    #[arg(long, value_name = "JOB", requires = "what")]
+    pub(super) name: Option<String>,
+    /// Only times strictly after this one [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub(super) from: Option<String>,
+    /// Number of times [default: 5; with --file 1 of each job]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) count: Option<u32>,
+    /// With --json: print all details of each time
+    #[arg(long)]
+    pub(super) long: bool,
+}

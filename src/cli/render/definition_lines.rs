@@ -1,0 +1,399 @@
+//! A job's definition with every rule that applies, also default ones.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::lane_words::{labels_json, queue_words};
+use super::notification_lines::{telling_json, telling_lines};
+use crate::config;
+use crate::domain::job::job_spec::{Action, AskedOn, Backoff, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, RetryRule};
+use crate::domain::job::process_limits::Limits;
+use crate::domain::job::process_rules::ProcessRules;
+use crate::domain::job::unique_rule::{Second, Unique};
+use crate::domain::name::byte_size::format_size;
+use crate::domain::name::names::{GroupName, JobName};
+use crate::domain::queue::gate::PerKey;
+use crate::domain::schedule::clock_changes::{ClockChanges, Fold, Gap};
+use crate::domain::schedule::day_sets::DaySet;
+use crate::domain::schedule::schedule_form::{CronExpr, Schedule};
+use crate::domain::schedule::schedule_modifiers::Shape;
+use crate::domain::time::duration::format_duration;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+
+/// Returns the lines for concurrency keys and `not_while`.
+fn gate_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if let Some(key) = &spec.key {
+        let PerKey { limit, rate } = spec.per_key;
+        let limit = limit.map(|limit| format!(", {limit} at once")).unwrap_or_default();
+        let rate = rate.map(|rate| format!(", {rate} with a burst of {}", rate.burst())).unwrap_or_default();
+        lines.push(("key", format!("{}{limit}{rate}", key.as_str())));
+    }
+    if !spec.not_while.is_empty() {
+        let jobs: Vec<&str> = spec.not_while.iter().map(JobName::as_str).collect();
+        lines.push(("not while", jobs.join(", ")));
+    }
+    lines
+}
+
+/// Returns a remark for each cron expression that restricts both day fields. Either field is then
+/// enough, which surprises many.
+pub(crate) fn day_rules(schedule: &Schedule) -> Vec<String> {
+    let expressions = match schedule {
+        Schedule::Cron(expressions) => expressions,
+        Schedule::Several(list) => return list.iter().flat_map(day_rules).collect(),
+        _ => return Vec::new(),
+    };
+    let rule = |expression: &CronExpr| {
+        expression.either_day().map(|(day, weekday)| {
+            format!("{expression} comes on day of month {day} and also on weekday {weekday}: as in crontab, either is enough")
+        })
+    };
+    expressions.iter().filter_map(rule).collect()
+}
+
+/// Returns the lines for the modifiers of the schedule that are set.
+fn shape_lines(shape: &Shape) -> Vec<(&'static str, String)> {
+    const SHOWN: usize = 6;
+    let instant = |word, at: Option<UnixMillis>| at.map(|at| (word, at.to_string()));
+    let moved = |word, by: Duration, how: &str| (!by.is_zero()).then(|| (word, format!("up to {}, {how}", format_duration(by))));
+    let days = |word, days: &DaySet| {
+        let texts = days.texts();
+        let rest = if texts.len() > SHOWN { format!(" and {} more", texts.len() - SHOWN) } else { String::new() };
+        (!texts.is_empty())
+            .then(|| (word, format!("{}{rest}", texts.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(" "))))
+    };
+    let lines = [
+        instant("anchor", shape.anchor),
+        instant("start", shape.start),
+        instant("end", shape.end),
+        shape.max_runs.map(|most| ("max runs", most.to_string())),
+        moved("jitter", shape.jitter, "drawn for each run"),
+        moved("splay", shape.splay, "the same for each run"),
+        days("exclude", &shape.exclude),
+        shape.only_on.as_ref().and_then(|only_on| days("only on", only_on)),
+        shape.skip_if_late.map(|late| ("skip if late", format!("by more than {}", format_duration(late)))),
+    ];
+    lines.into_iter().flatten().collect()
+}
+
+/// Returns the definition with the keys of `[jobs.X]`. Missing keys have the values that apply.
+pub(crate) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
+    let Ok(Value::Object(mut keys)) = serde_json::from_str(&config::to_surface(spec)) else { return Value::Null };
+    let retry = &spec.retry;
+    let catch_up = &spec.catch_up;
+    let filled = [
+        ("tz", json!(zone.name().as_str())),
+        ("dst", json!({"gap": spec.dst.gap.map(Gap::as_str), "fold": spec.dst.fold.map(Fold::as_str)})),
+        ("queue", json!(spec.queue.as_str())),
+        ("priority", json!(spec.priority.as_i8())),
+        ("requires", labels_json(&spec.requires)),
+        ("group", json!(spec.group.as_ref().map(GroupName::as_str))),
+        ("timeout", json!(format_duration(spec.timeout))),
+        ("kill_grace", json!(format_duration(spec.kill_grace))),
+        ("late_after", json!(format_duration(spec.late_after))),
+        (
+            "retry",
+            json!({
+                "limit": retry.limit,
+                "delay": format_duration(retry.delay),
+                "backoff": backoff(retry.backoff),
+                "max_delay": format_duration(retry.max_delay),
+                "jitter": retry.jitter,
+                "on": codes(&retry.on),
+                "never_on": codes(&retry.never_on),
+            }),
+        ),
+        ("overlap", overlap(spec.overlap)),
+        (
+            "catch_up",
+            json!({
+                "mode": catch_up_mode(catch_up.mode),
+                "max_age": catch_up.max_age.map(format_duration),
+                "max_count": catch_up.max_count,
+                "spread": catch_up.spread.map(format_duration),
+            }),
+        ),
+        ("delivery", json!(delivery(spec.delivery))),
+        ("done_check", spec.done_check.as_ref().map_or(Value::Null, |check| done_check(check, keys.get("done_check")))),
+        ("unique", spec.unique.as_ref().map_or(Value::Null, unique)),
+        ("env", json!(spec.env)),
+        ("env_file", json!(spec.env_files.iter().map(ToString::to_string).collect::<Vec<_>>())),
+        ("log_output", json!(spec.log_output)),
+        ("cwd", json!(spec.cwd.as_ref().map(|path| path.to_string_lossy()))),
+        ("user", json!(spec.process.user.as_ref().map(ToString::to_string))),
+        ("limits", keys.get("limits").cloned().unwrap_or(Value::Null)),
+        ("umask", json!(spec.process.umask.map(|umask| umask.to_string()))),
+        ("stdin", json!(spec.process.stdin)),
+        ("shell_program", json!(spec.process.shell_program.as_ref().map(|path| path.to_string_lossy()))),
+    ];
+    keys.extend(filled.into_iter().chain(telling_json(spec)).map(|(key, value)| (key.to_owned(), value)));
+    Value::Object(keys)
+}
+
+/// Returns the action on one line.
+pub(crate) fn action_line(action: &Action, rules: &ProcessRules) -> String {
+    match action {
+        Action::Command(words) => words.iter().map(|word| quoted_word(word)).collect::<Vec<_>>().join(" "),
+        Action::Shell(line) => format!("{} -c {}", quoted_word(&rules.shell()), quoted_word(line)),
+        Action::Http(request) => format!("{} {}", request.method, request.url),
+    }
+}
+
+/// Returns a line for every rule: a word and its value.
+pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
+    let retry = &spec.retry;
+    let retries = if retry.limit == 0 {
+        "none".to_owned()
+    } else {
+        let jitter = if retry.jitter { ", jitter" } else { "" };
+        format!(
+            "{} times, delay {}, {}, at most {}{jitter}{}",
+            retry.limit,
+            format_duration(retry.delay),
+            backoff(retry.backoff),
+            format_duration(retry.max_delay),
+            code_words(retry)
+        )
+    };
+    let age = spec.catch_up.max_age.map(|age| format!(", not older than {}", format_duration(age))).unwrap_or_default();
+    let spread = spec.catch_up.spread.map(|spread| format!(", spread over {}", format_duration(spread))).unwrap_or_default();
+    let most = match spec.catch_up.mode {
+        CatchUpMode::All => format!(", at most {}", spec.catch_up.max_count),
+        CatchUpMode::Skip | CatchUpMode::Latest => String::new(),
+    };
+    let overlap = match spec.overlap {
+        Overlap::Skip => "skip".to_owned(),
+        Overlap::Queue { max } => format!("queue, at most {max} waiting"),
+        Overlap::Replace => "replace".to_owned(),
+        Overlap::Allow => "allow".to_owned(),
+    };
+    let mut lines = vec![
+        ("queue", queue_words(&spec.lane())),
+        ("group", spec.group.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string)),
+        ("timeout", format!("{}, then TERM and after {} KILL", format_duration(spec.timeout), format_duration(spec.kill_grace))),
+        ("retry", retries),
+        ("overlap", overlap),
+        ("catch up", format!("{}{age}{most}{spread}", catch_up_mode(spec.catch_up.mode))),
+        ("late after", format_duration(spec.late_after)),
+        ("delivery", delivery(spec.delivery).to_owned()),
+    ];
+    lines.splice(2..2, gate_lines(spec));
+    lines.extend(shape_lines(&spec.shape));
+    if !spec.dst.is_default() {
+        lines.push(("clock changes", clock_changes(spec.dst)));
+    }
+    if let Some(check) = &spec.done_check {
+        let timeout = format_duration(check.timeout);
+        lines.push((
+            "done check",
+            format!("{}, {}, at most {timeout}", action_line(&check.question, &spec.process), asked_on(check.on).1),
+        ));
+    }
+    lines.extend(telling_lines(spec));
+    if let Some(unique) = &spec.unique {
+        let held = match unique.second {
+            Second::Refused { window: None } => "until it is over; a second add is refused".to_owned(),
+            Second::Refused { window: Some(window) } => {
+                format!("for {} from its add; a second add is refused", format_duration(window))
+            }
+            Second::Wins { max_wait } => {
+                let longest =
+                    max_wait.map_or_else(String::new, |longest| format!(", for {} from the first", format_duration(longest)));
+                format!("until it begins; a later add takes its place (debounce{longest})")
+            }
+            Second::Dropped { window } => {
+                format!("for {} from its add; a second add is dropped (throttle)", format_duration(window))
+            }
+        };
+        lines.push(("unique", format!("{:?}, {held}", unique.key.as_str())));
+    }
+    lines.extend(spec.env_files.iter().map(|file| ("env file", file.to_string())));
+    if spec.log_output {
+        lines.push(("output", "also in the log of its node".to_owned()));
+    }
+    if let Some(cwd) = &spec.cwd {
+        lines.push(("cwd", cwd.display().to_string()));
+    }
+    lines.extend(process_lines(&spec.process));
+    for (name, value) in &spec.env {
+        lines.push(("env", format!("{name}={value}")));
+    }
+    lines
+}
+
+/// Returns the line for the limits of processes.
+fn limit_words(limits: Limits) -> Option<(&'static str, String)> {
+    let processors = |thousandths: u32| f64::from(thousandths) / 1_000.0;
+    let words = [
+        limits.memory.map(|bytes| format!("memory {}", format_size(bytes))),
+        limits.cpu.map(|thousandths| format!("cpu {}", processors(thousandths))),
+        limits.pids.map(|most| format!("pids {most}")),
+        limits.files.map(|most| format!("files {most}")),
+        limits.nice.map(|nice| format!("nice {nice}")),
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    (!words.is_empty()).then(|| ("limits", words.join(", ")))
+}
+
+/// Returns the lines for the process settings that are given.
+fn process_lines(rules: &ProcessRules) -> Vec<(&'static str, String)> {
+    let lines = [
+        rules.user.as_ref().map(|user| ("user", user.to_string())),
+        limit_words(rules.limits),
+        rules.umask.map(|umask| ("umask", umask.to_string())),
+        rules.stdin.as_ref().map(|text| ("stdin", shown_text(text))),
+    ];
+    lines.into_iter().flatten().collect()
+}
+
+/// Returns the beginning of a text on one line, and its length.
+fn shown_text(text: &str) -> String {
+    const SHOWN: usize = 60;
+    match text.char_indices().nth(SHOWN) {
+        None => format!("{text:?}"),
+        Some((end, _)) => format!("{:?} and more, {} bytes", text.get(..end).unwrap_or_default(), text.len()),
+    }
+}
+
+/// Describes the given rules for clock changes.
+fn clock_changes(rule: ClockChanges) -> String {
+    let gap = rule.gap.map(|gap| match gap {
+        Gap::RunAfter => "times left out run once right after",
+        Gap::Skip => "times left out are skipped",
+    });
+    let fold = rule.fold.map(|fold| match fold {
+        Fold::First => "of a time that comes twice the first runs",
+        Fold::Last => "of a time that comes twice the last runs",
+        Fold::Both => "a time that comes twice runs twice",
+    });
+    gap.into_iter().chain(fold).collect::<Vec<_>>().join(", ")
+}
+
+/// Quotes a word for a shell where needed.
+fn quoted_word(word: &str) -> String {
+    let is_plain = !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(&b));
+    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+fn backoff(backoff: Backoff) -> &'static str {
+    match backoff {
+        Backoff::Fixed => "fixed",
+        Backoff::Linear => "linear",
+        Backoff::Exponential => "exponential",
+    }
+}
+
+fn catch_up_mode(mode: CatchUpMode) -> &'static str {
+    match mode {
+        CatchUpMode::Skip => "skip",
+        CatchUpMode::Latest => "latest",
+        CatchUpMode::All => "all",
+    }
+}
+
+/// Returns the word for the setting, and its meaning.
+fn asked_on(on: AskedOn) -> (&'static str, &'static str) {
+    match on {
+        AskedOn::Retry => ("retry", "before each attempt but the first"),
+        AskedOn::Always => ("always", "before each attempt"),
+    }
+}
+
+/// Returns the codes of a list, or null if it is empty.
+fn codes(codes: &BTreeSet<u16>) -> Value {
+    if codes.is_empty() { Value::Null } else { json!(codes) }
+}
+
+fn code_words(retry: &RetryRule) -> String {
+    let words = |word: &str, codes: &BTreeSet<u16>| {
+        let codes: Vec<String> = codes.iter().map(u16::to_string).collect();
+        if codes.is_empty() { String::new() } else { format!(", {word} on {}", codes.join(" ")) }
+    };
+    words("only", &retry.on) + &words("never", &retry.never_on)
+}
+
+/// Returns the check as defined, with the values that apply in place of missing keys.
+fn done_check(check: &DoneCheck, given: Option<&Value>) -> Value {
+    let Some(Value::Object(mut keys)) = given.cloned() else { return Value::Null };
+    keys.insert("on".to_owned(), json!(asked_on(check.on).0));
+    keys.insert("timeout".to_owned(), json!(format_duration(check.timeout)));
+    Value::Object(keys)
+}
+
+fn unique(unique: &Unique) -> Value {
+    json!({"key": unique.key.as_str(), "mode": unique.second.mode(), "for": unique.second.window().map(format_duration),
+        "max_wait": unique.second.max_wait().map(format_duration)})
+}
+
+fn delivery(delivery: Delivery) -> &'static str {
+    match delivery {
+        Delivery::AtLeastOnce => "at-least-once",
+        Delivery::AtMostOnce => "at-most-once",
+    }
+}
+
+fn overlap(overlap: Overlap) -> Value {
+    match overlap {
+        Overlap::Skip => json!("skip"),
+        Overlap::Queue { max: 1 } => json!("queue"),
+        Overlap::Queue { max } => json!({"mode": "queue", "max": max}),
+        Overlap::Replace => json!("replace"),
+        Overlap::Allow => json!("allow"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_is_there_though_the_definition_names_none() {
+        let spec = JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()));
+        let shown = effective(&spec, &Zone::utc());
+        assert_eq!(shown["shell"], "true");
+        assert_eq!(shown["timeout"], "1h");
+        assert_eq!(shown["retry"]["limit"], 0);
+        assert_eq!(shown["delivery"], "at-least-once");
+        assert!(shown["cwd"].is_null() && shown["done_check"].is_null() && shown["retry"]["on"].is_null());
+        for kind in ["on_failure", "on_success", "on_late", "on_recovered", "ping_url", "webhook_secret"] {
+            assert_eq!(shown.get(kind), Some(&Value::Null), "{kind}");
+        }
+    }
+
+    #[test]
+    fn the_codes_of_retries_and_the_question_before_an_attempt_are_shown() {
+        let mut spec = JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()));
+        spec.retry = RetryRule { limit: 2, on: [75, 3].into(), never_on: [4].into(), ..RetryRule::default() };
+        let question = Action::Shell("test -e out".to_owned());
+        spec.done_check = Some(DoneCheck { question, on: AskedOn::Always, timeout: DoneCheck::TIMEOUT });
+        let shown = effective(&spec, &Zone::utc());
+        assert_eq!((&shown["retry"]["on"], &shown["retry"]["never_on"]), (&json!([3, 75]), &json!([4])));
+        assert_eq!(shown["done_check"], json!({"shell": "test -e out", "on": "always", "timeout": "1m"}));
+        let lines = policy_lines(&spec);
+        let line = |word| lines.iter().find(|(found, _)| *found == word).map(|(_, text)| text.as_str());
+        assert_eq!(line("retry"), Some("2 times, delay 10s, exponential, at most 1h, jitter, only on 3 75, never on 4"));
+        assert_eq!(line("done check"), Some("/bin/sh -c 'test -e out', before each attempt, at most 1m"));
+    }
+
+    #[test]
+    fn two_restricted_day_fields_are_explained_and_one_is_not() {
+        let rules = |text: &str| day_rules(&Schedule::Cron(vec![text.parse().unwrap()]));
+        for text in ["0 0 1 * 1", "0 0 0 1 * 1", "0 0 0 1 * 1 2099"] {
+            assert!(rules(text)[0].contains("day of month 1 and also on weekday 1"), "{text}");
+        }
+        for text in ["0 0 * * 1", "0 0 1 * *", "0 0 */2 * 1", "0 0 ? * 1", "@weekly", "0 0 0 1 * * 2099"] {
+            assert!(rules(text).is_empty(), "{text}");
+        }
+        assert!(day_rules(&Schedule::Manual).is_empty());
+    }
+
+    #[test]
+    fn an_action_reads_as_a_shell_would_take_it() {
+        let words = ["/bin/echo", "a b", "it's", ""].map(str::to_owned).to_vec();
+        assert_eq!(action_line(&Action::Command(words), &ProcessRules::default()), r"/bin/echo 'a b' 'it'\''s' ''");
+    }
+}

@@ -1,0 +1,28 @@
+//! Lanes, in words and as JSON.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::domain::name::names::Label;
+use crate::domain::queue::lane::{Lane, Priority};
+
+/// Returns labels as JSON.
+pub(crate) fn labels_json(labels: &BTreeSet<Label>) -> Value {
+    labels.iter().map(Label::as_str).collect()
+}
+
+/// Returns the queue of a lane, with its priority and labels if it has any: `default, priority 5,
+/// requires eu, gpu`.
+pub(crate) fn queue_words(lane: &Lane) -> String {
+    let mut words = lane.queue().to_string();
+    if lane.priority() != Priority::default() {
+        let _ = write!(words, ", priority {}", lane.priority());
+    }
+    if !lane.requires().is_empty() {
+        let labels: Vec<&str> = lane.requires().iter().map(Label::as_str).collect();
+        let _ = write!(words, ", requires {}", labels.join(", "));
+    }
+    words
+}

@@ -1,0 +1,168 @@
+//! `backfill`: runs for past occurrences of a job, one after the other.
+//!
+//! Invariant: each selected occurrence is planted once, however often the command is repeated. The
+//! window, the limit and the history select them. The job's schedule is not touched.
+
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
+use serde_json::json;
+
+use super::past_time::parse_past;
+use crate::cli::args::Global;
+use crate::cli::connect::connect;
+use crate::cli::failure::CliFailure;
+use crate::cli::jobs::pause_resume::not_defined;
+use crate::cli::jobs::target::{definition_of, find_job, job_name};
+use crate::cli::render::{Console, rfc3339, shown};
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::time::duration::parse_duration;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+use crate::engine::planning::backfill_plan;
+use crate::engine::planning::backfill_plan::{BackfillPlan, BackfillWindow};
+use crate::store::{BackfillReply, Store};
+
+const EXAMPLES: &str = "\
+Examples:
+  schedctl backfill report --from '2026-11-01' --to '2026-11-08'
+  schedctl backfill report --from 3d --dry-run
+  schedctl cancel report --backfill
+
+Each occurrence gets a run JOB@DUE_MS~backfill with the occurrence's due time (SCHEDD_DUE), by the
+job's schedule and definition as they are now. The runs start one after the other, oldest first.
+Each waits for an open run of the job, unless its overlap is allow.
+
+Left out are occurrences that are known to have succeeded, that are still to come or not over, or
+that were backfilled before, whatever the result: use rerun or retry for those. --from and --to take
+a time as add --at does, in the job's zone, or a duration, which means that long ago. A time of day
+or a weekday alone means the last past one. --from is included, --to is not.";
+
+/// Plants runs for the past occurrences of a job in a window of time.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BackfillArgs {
+    /// Name of the job
+    #[arg(add = crate::cli::shell::completion::jobs())]
+    job: String,
+    /// The beginning of the window
+    #[arg(long, value_name = "TIME")]
+    from: String,
+    /// The end of the window [default: now]
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+    /// Plant at most N runs, oldest first
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    max: u32,
+    /// Only print the times, plant nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Plants backfill runs, or prints their times for `--dry-run`.
+pub(crate) async fn backfill(global: &Global, args: &BackfillArgs, console: &mut Console) -> Result<u8, CliFailure> {
+    let name = job_name(&args.job)?;
+    let store = connect(global, console).await?;
+    let record = find_job(&store, &name).await?;
+    if !record.is_live() {
+        return Err(not_defined(&store, &name).await);
+    }
+    let definition = definition_of(record)?;
+    if definition.spec.schedule == Schedule::Manual {
+        return Err(CliFailure::Invalid(format!(
+            "job {name} has no schedule, so it has no past occurrences: schedctl run {name} runs it"
+        )));
+    }
+    if let Schedule::Delay(_) = definition.spec.schedule {
+        return Err(CliFailure::Invalid(format!(
+            "job {name} runs a delay after the end of each run, so it has no past occurrences: schedctl run {name} runs it"
+        )));
+    }
+    if definition.spec.schedule.is_at_boot() && definition.timetable.next_after(UnixMillis::EPOCH).is_none() {
+        return Err(CliFailure::Invalid(format!(
+            "job {name} runs only at each boot (@reboot), so it has no past occurrences: schedctl run {name} runs it"
+        )));
+    }
+    let zone = definition.timetable.zone().clone();
+    let window = window(args, store.now().await?, &zone)?;
+    let most = usize::try_from(args.max).unwrap_or(usize::MAX);
+    let plan = backfill_plan::plan(&store, &definition, window, most).await?;
+    let planted = if args.dry_run { 0 } else { plant(&store, &name, &plan.runs).await? };
+    tell(args, &name, &plan, planted, &zone, console);
+    if plan.runs.is_empty() && plan.cut_at.is_none() {
+        let (from, to) = (shown(window.from, &zone), shown(window.to, &zone));
+        console.note(&format!("no occurrences of {name} to backfill between {from} and {to}"));
+    }
+    Ok(0)
+}
+
+fn window(args: &BackfillArgs, now: UnixMillis, zone: &Zone) -> Result<BackfillWindow, CliFailure> {
+    let read = |flag: &str, text: &str| {
+        if let Ok(ago) = parse_duration(text) {
+            return Ok(now.saturating_sub(ago));
+        }
+        let at = parse_past(text, now, zone)
+            .map_err(|error| CliFailure::Invalid(format!("{flag}: {error}; or how long ago, as in 24h")))?
+            .at;
+        if at > now {
+            let found = shown(at, zone);
+            return Err(CliFailure::Invalid(format!(
+                "{flag}: found {found}, wanted a past time: future occurrences run by themselves"
+            )));
+        }
+        Ok(at)
+    };
+    let from = read("--from", &args.from)?;
+    let to = args.to.as_deref().map_or(Ok(now), |text| read("--to", text))?;
+    if from >= to {
+        let (from, to) = (shown(from, zone), shown(to, zone));
+        return Err(CliFailure::Invalid(format!("--from {from} is not before --to {to}: wanted a window of time")));
+    }
+    Ok(BackfillWindow { from, to })
+}
+
+/// Queues the runs and plants the first. Returns how many were queued.
+async fn plant(store: &Store, name: &JobName, runs: &[RunId]) -> Result<u64, CliFailure> {
+    let reply = store.queue_backfill(name, runs).await?;
+    if reply != BackfillReply::Unknown {
+        backfill_plan::advance(store, name).await?;
+    }
+    match reply {
+        BackfillReply::Queued(count) => Ok(count),
+        BackfillReply::Full(count) => Err(CliFailure::Conflict(format!(
+            "{count} runs of {name} planted, the rest not: 10,000 are waiting; backfill again when some have run"
+        ))),
+        BackfillReply::Unknown => Err(not_defined(store, name).await),
+    }
+}
+
+fn tell(args: &BackfillArgs, name: &JobName, plan: &BackfillPlan, planted: u64, zone: &Zone, console: &mut Console) {
+    let times = plan.runs.iter().map(RunId::due);
+    if console.is_json() {
+        console.json(&json!({
+            "job": name.as_str(),
+            "dry_run": args.dry_run,
+            "planted": planted,
+            "times": times.map(|at| rfc3339(at, zone)).collect::<Vec<_>>(),
+            "left_out": {"succeeded": plan.succeeded, "repeated": plan.repeated, "owed": plan.owed},
+            "cut_at": plan.cut_at.map(|at| rfc3339(at, zone)),
+        }));
+    } else if args.dry_run {
+        times.for_each(|at| console.line(&format!("{}  {at}", shown(at, zone))));
+    } else if !console.is_quiet() {
+        let runs = if planted == 1 { "1 run".to_owned() } else { format!("{planted} runs") };
+        console.line(&format!("{runs} of {name} planted, one after the other"));
+    }
+    for (count, why) in [
+        (plan.succeeded, "succeeded"),
+        (plan.repeated, "backfilled before, or waiting to be"),
+        (plan.owed, "still to come, or not over"),
+    ] {
+        if count > 0 {
+            console.note(&format!("left out: {count} {why}"));
+        }
+    }
+    if let Some(at) = plan.cut_at {
+        console.note(&format!("cut at {} runs: go on with --from {at}, or with a larger --max", plan.runs.len()));
+    }
+}

@@ -1,0 +1,202 @@
+//! `cancel`: stops runs and removes jobs. Every named target is tried, and the worst exit code is
+//! returned.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use super::history_verb::open_runs;
+use crate::cli::args::{Cancel, Global};
+use crate::cli::connect::connect;
+use crate::cli::failure::CliFailure;
+use crate::cli::jobs::target::{Target, declared_in, is_applied, no_such_job, no_such_run};
+use crate::cli::render::{Console, Outcomes, shown};
+use crate::domain::job::notice::NoticeKind;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+use crate::engine::planning::job_operations;
+use crate::store::{CancelReply, JobRecord, RemoveReply, SourceKind, StopRunning, Store};
+
+/// The end of a message about a run that goes on although its job is removed.
+const NO_RETRY: &str = "; a job added under this name with another definition ends its retries";
+/// The reason that history shows for a cancelled run.
+const REASON: &str = "cancelled";
+
+/// The outcome for one target.
+struct Done {
+    result: &'static str,
+    sentence: String,
+}
+
+/// Cancels jobs and runs. Returns the worst exit code of all targets.
+pub(crate) async fn cancel(global: &Global, args: &Cancel, console: &mut Console) -> Result<u8, CliFailure> {
+    let targets: Vec<Target> = args.targets.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
+    let running = if args.stop { StopRunning::Yes } else { StopRunning::No };
+    let store = connect(global, console).await?;
+    let mut outcomes = Outcomes::on(console);
+    for (target, text) in targets.iter().zip(&args.targets) {
+        let done = match target {
+            Target::Run(run) => stop_run(&store, run).await,
+            Target::Job(name) if args.backfill => cancel_backfill(&store, name).await,
+            Target::Job(name) => cancel_job(&store, name, running).await,
+        };
+        outcomes.tell(done.map(|done| (json!({"target": text, "result": done.result}), done.sentence)));
+    }
+    Ok(outcomes.end())
+}
+
+/// Cancels one run. Returns a sentence with the outcome.
+pub(crate) async fn cancel_run(store: &Store, run: &RunId) -> Result<String, CliFailure> {
+    stop_run(store, run).await.map(|done| done.sentence)
+}
+
+async fn stop_run(store: &Store, run: &RunId) -> Result<Done, CliFailure> {
+    match job_operations::cancel_run(store, run, REASON).await? {
+        CancelReply::Cancelled => Ok(Done { result: "cancelled", sentence: format!("{run} cancelled") }),
+        CancelReply::Requested => {
+            Ok(Done { result: "requested", sentence: format!("{run} is running; its node has been asked to stop it") })
+        }
+        CancelReply::Over { state, at } => Err(already(&format!("run {run}"), &state, at)),
+        CancelReply::Unknown | CancelReply::Stale | CancelReply::Occupied => Err(no_such_run(store, run).await),
+    }
+}
+
+async fn cancel_job(store: &Store, name: &JobName, running: StopRunning) -> Result<Done, CliFailure> {
+    let before = store.read_job(name).await?;
+    match &before {
+        Some(job) if !job.is_live() => return over(store, job, running).await,
+        Some(job) if job.kind == SourceKind::File => return Err(of_file(job)),
+        _ => {}
+    }
+    match job_operations::cancel_job(store, name, running, REASON).await? {
+        RemoveReply::Removed(count) => {
+            // The removal stops only the runs that it lists as open, and manual runs are not
+            // listed.
+            let by_name = if running == StopRunning::Yes { stop_open(store, name).await? } else { 0 };
+            let open = match by_name.max(usize::try_from(count).unwrap_or(usize::MAX)) {
+                0 => going_on(store, name).await?,
+                stopped => format!("; {}", being_stopped(stopped)),
+            };
+            let told = still_told(store, name).await?;
+            Ok(Done { result: "cancelled", sentence: format!("{name} cancelled{open}{told}") })
+        }
+        RemoveReply::Over(_) | RemoveReply::Held(_) | RemoveReply::Listed => match store.read_job(name).await? {
+            Some(job) if !job.is_live() => over(store, &job, running).await,
+            Some(job) => Err(of_file(&job)),
+            None => Err(no_such_job(store, name).await),
+        },
+        RemoveReply::Unknown | RemoveReply::Stale => Err(no_such_job(store, name).await),
+    }
+}
+
+/// Cancels the waiting backfill runs of a job, and stops its backfill run that is planted or
+/// running.
+async fn cancel_backfill(store: &Store, name: &JobName) -> Result<Done, CliFailure> {
+    if store.read_job(name).await?.is_none() {
+        return Err(no_such_job(store, name).await);
+    }
+    let first = store.list_backfill(name, 1).await?;
+    let mut given_up = store.drop_backfill(name).await?;
+    for run in first {
+        // A run that had ended is in history and is not counted. A queued run leaves no record.
+        if let CancelReply::Over { .. } = job_operations::cancel_run(store, &run, REASON).await? {
+            given_up = given_up.saturating_sub(1);
+        }
+    }
+    Ok(match given_up {
+        0 => Done { result: "already", sentence: format!("{name} has no backfill runs to cancel") },
+        count => Done { result: "cancelled", sentence: format!("{count} backfill runs of {name} cancelled") },
+    })
+}
+
+/// Stops all open runs of a removed job. Returns how many were stopped.
+async fn stop_open(store: &Store, name: &JobName) -> Result<usize, CliFailure> {
+    let mut stopped = 0;
+    for run in open_runs(store, name).await? {
+        let reply = job_operations::cancel_run(store, &run.run, REASON).await?;
+        stopped += usize::from(matches!(reply, CancelReply::Cancelled | CancelReply::Requested));
+    }
+    Ok(stopped)
+}
+
+/// Returns a sentence about runs of a removed job that go on, and how to stop them; empty if none
+/// do. A run that never started ends with its job.
+async fn going_on(store: &Store, name: &JobName) -> Result<String, CliFailure> {
+    let mut open = open_runs(store, name).await?;
+    open.retain(|run| run.fence.is_some());
+    Ok(match open.as_slice() {
+        [] => String::new(),
+        [run] => format!("; its run {} goes on (schedctl cancel {name} --stop stops it){NO_RETRY}", run.run),
+        runs => format!("; its {} open runs go on (schedctl cancel {name} --stop stops them){NO_RETRY}", runs.len()),
+    })
+}
+
+/// Returns a sentence about notices that are still sent for a removed job, and how to cancel them;
+/// empty if there are none.
+async fn still_told(store: &Store, name: &JobName) -> Result<String, CliFailure> {
+    let (mut count, mut cancelled_by) = (0, String::new());
+    for kind in NoticeKind::ALL {
+        let hidden = JobName::of_notice(name, kind);
+        let open = open_runs(store, &hidden).await?.len();
+        if open > 0 {
+            count += open;
+            let _ = write!(cancelled_by, " {hidden}");
+        }
+    }
+    Ok(match count {
+        0 => String::new(),
+        1 => format!("; a notice of it is still sent (schedctl cancel{cancelled_by} cancels it)"),
+        _ => format!("; {count} notices of it are still sent (schedctl cancel{cancelled_by} cancels them)"),
+    })
+}
+
+fn being_stopped(count: usize) -> String {
+    if count == 1 { "its run is being stopped".to_owned() } else { format!("its {count} runs are being stopped") }
+}
+
+/// Handles a job that is over. If it was removed, its running runs can still be stopped. If it
+/// ended by itself, there is nothing to cancel, which is a conflict.
+async fn over(store: &Store, job: &JobRecord, running: StopRunning) -> Result<Done, CliFailure> {
+    let name = &job.name;
+    // A hidden job is always over, so only its open notices can be cancelled.
+    let has_notices = name.told_of().is_some();
+    if running == StopRunning::Yes || has_notices {
+        let stopped = stop_open(store, name).await?;
+        if stopped > 0 {
+            let sentence = match (has_notices, stopped) {
+                (true, 1) => format!("1 notice of {name} cancelled"),
+                (true, count) => format!("{count} notices of {name} cancelled"),
+                (false, count) => format!("{name} was cancelled before; {}", being_stopped(count)),
+            };
+            return Ok(Done { result: "requested", sentence });
+        }
+    }
+    if job.ended.as_deref() != Some("finished") {
+        return Ok(Done { result: "already", sentence: format!("{name} was cancelled before") });
+    }
+    let last = store.read_history(Some(name), 0, 1).await?.runs.into_iter().next();
+    match last {
+        // Its only run was cancelled, so nothing is left to do.
+        Some(run) if run.state.as_str() == "cancelled" => {
+            Ok(Done { result: "already", sentence: format!("{name} was cancelled before") })
+        }
+        Some(run) => Err(already(&format!("job {name}"), run.state.as_str(), run.finished_at)),
+        None => Err(already(&format!("job {name}"), "finished", job.ended_at)),
+    }
+}
+
+fn already(subject: &str, state: &str, at: Option<UnixMillis>) -> CliFailure {
+    let state = state.replace('_', " ");
+    let at = at.map_or_else(String::new, |at| format!(" at {}", shown(at, &Zone::of_host())));
+    CliFailure::Conflict(format!("{subject} already {state}{at}: there is nothing left to cancel"))
+}
+
+fn of_file(job: &JobRecord) -> CliFailure {
+    let name = &job.name;
+    let then = if is_applied(job) { "apply it with --prune" } else { "reload schedd" };
+    CliFailure::Conflict(format!(
+        "job {name} is declared in {}: remove [jobs.{name}] there and {then}, or stop its runs with schedctl pause {name}",
+        declared_in(job)
+    ))
+}

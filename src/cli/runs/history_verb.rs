@@ -1,0 +1,127 @@
+//! `history`: runs, newest first, read and printed page by page.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::run_filter::RunReader;
+use crate::cli::args::{Global, History};
+use crate::cli::connect::connect;
+use crate::cli::failure::CliFailure;
+use crate::cli::jobs::target::{job_name, no_such_job};
+use crate::cli::render::{Console, JsonArray, RunTable, Zones, view_runs};
+use crate::domain::name::names::{JobName, RunId};
+use crate::store::{Letters, RunNotices, RunRecord, Store};
+
+/// Lists runs.
+pub(crate) async fn history(global: &Global, args: &History, console: &mut Console) -> Result<u8, CliFailure> {
+    let job = args.job.as_deref().map(job_name).transpose()?;
+    let letters = if args.dead { Letters::Dead } else { Letters::All };
+    args.which.check(letters)?;
+    let looks_at_open = job.is_some() && letters == Letters::All && !args.which.has_bounds();
+    if let Some(state) = args.which.state.iter().find(|state| !looks_at_open && !state.is_final()) {
+        let which = if job.is_none() { "without a job" } else { "with --since or --until" };
+        return Err(CliFailure::Invalid(format!(
+            "--state {state}: found a state of runs that have not ended, and history {which} has only ended ones; wanted \
+             schedctl history JOB --state {state}, or schedctl list for all jobs"
+        )));
+    }
+    let store = connect(global, console).await?;
+    let mut ended = args.which.ended(&store, letters, args.job.as_deref()).await?;
+    if job.is_none() && letters == Letters::All && !args.notices {
+        ended.notices = RunNotices::Without;
+    }
+    let mut left = if args.limit == 0 { usize::MAX } else { args.limit };
+    let mut sheet =
+        Sheet { table: RunTable::new(), array: JsonArray::default(), zones: Zones::default(), count: 0, told: HashSet::new() };
+
+    let mut open = match &job {
+        Some(job) if looks_at_open => open_runs(&store, job).await?,
+        _ => Vec::new(),
+    };
+    open.retain(|run| args.which.takes(run.state));
+    let position = args.offset.saturating_sub(open.len());
+    open.drain(..args.offset.min(open.len()));
+    open.truncate(left);
+    left -= open.len();
+    sheet.page(&store, open, console).await?;
+
+    let mut reader = RunReader::new(&store, ended, &args.which, position, left);
+    while !console.is_closed()
+        && let Some(runs) = reader.next().await?
+    {
+        sheet.page(&store, runs, console).await?;
+    }
+    if let Some(job) = job.as_ref().filter(|_| sheet.count == 0)
+        && is_stranger(&store, job).await?
+    {
+        return Err(no_such_job(&store, job).await);
+    }
+    let nothing = sheet.count == 0 && !console.is_json();
+    sheet.end(console);
+    if nothing {
+        console.note(&none_of(args, letters));
+    }
+    Ok(0)
+}
+
+/// Returns true if neither the job nor any of its runs is stored.
+async fn is_stranger(store: &Store, job: &JobName) -> Result<bool, CliFailure> {
+    // The hidden job of notices is created with its first notice, so the job it belongs to is
+    // looked up.
+    let known = job.told_of().map_or_else(|| job.clone(), |(told, _)| told);
+    Ok(store.read_job(&known).await?.is_none() && store.read_history(Some(job), 0, 1).await?.entries == 0)
+}
+
+/// Returns the message for an empty result, with what was searched.
+fn none_of(args: &History, letters: Letters) -> String {
+    let what = if letters == Letters::Dead { "no dead letters" } else { "no runs" };
+    let of = args.job.as_ref().map(|job| format!(" of {job}")).unwrap_or_default();
+    let is_narrowed = args.which.has_bounds() || !args.which.state.is_empty() || args.offset > 0;
+    let which = if is_narrowed { " that the filters select" } else { "" };
+    format!("{what}{of}{which}")
+}
+
+/// Returns the runs of a job that have not ended, newest due first. They are open, manual, waiting
+/// for another run, or missed and still to start.
+pub(crate) async fn open_runs(store: &Store, job: &JobName) -> Result<Vec<RunRecord>, CliFailure> {
+    let mut ids: Vec<RunId> = store.list_open(job).await?;
+    ids.extend(store.list_waiting(job).await?);
+    ids.extend(store.list_spread(job).await?);
+    ids.extend(store.list_manual(job).await?);
+    ids.sort_by(|a, b| b.due().cmp(&a.due()).then_with(|| b.cmp(a)));
+    ids.dedup();
+    let records = store.read_runs(&ids).await?;
+    Ok(records.into_iter().filter_map(|record| record.ok().flatten()).filter(|run| !run.state.is_final()).collect())
+}
+
+struct Sheet {
+    table: RunTable,
+    array: JsonArray,
+    zones: Zones,
+    count: usize,
+    /// Runs already printed. A run that ends during the reading comes again on a later page.
+    told: HashSet<RunId>,
+}
+
+impl Sheet {
+    async fn page(&mut self, store: &Store, mut runs: Vec<RunRecord>, console: &mut Console) -> Result<(), CliFailure> {
+        runs.retain(|run| self.told.insert(run.run.clone()));
+        self.count += runs.len();
+        let views = view_runs(store, &mut self.zones, runs).await?;
+        if console.is_json() {
+            for view in &views {
+                self.array.push(console, &Value::Object(view.json()));
+            }
+        } else {
+            self.table.page(&views, console);
+        }
+        Ok(())
+    }
+
+    fn end(self, console: &mut Console) {
+        if console.is_json() {
+            self.array.end(console);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The verbs about runs.
+
+pub(crate) mod backfill;
+pub(crate) mod cancel;
+pub(crate) mod history_verb;
+pub(crate) mod past_time;
+pub(crate) mod rerun;
+pub(crate) mod run_filter;
+pub(crate) mod run_poller;
+pub(crate) mod run_verb;

@@ -1,0 +1,76 @@
+//! Times that look back: a time of day, a weekday or a date without a year means the last one, not
+//! the next.
+
+use std::time::Duration;
+
+use crate::domain::time::human_time::{Instant, InstantError, parse_instant};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+
+/// Parses the instant that `text` means.
+pub(crate) fn parse_past(text: &str, now: UnixMillis, zone: &Zone) -> Result<Instant, InstantError> {
+    let read = parse_instant(text, now, zone)?;
+    let back = match says_its_day(text) {
+        Day::Said => return Ok(read),
+        Day::Unsaid => DAY,
+        Day::Weekday => DAY * 7,
+        Day::Date => DAY * 365,
+    };
+    if read.at <= now {
+        return Ok(read);
+    }
+    Ok(parse_instant(text, now.saturating_sub(back), zone).ok().filter(|read| read.at <= now).unwrap_or(read))
+}
+
+enum Day {
+    Said,
+    Unsaid,
+    Weekday,
+    /// A month and a day without a year.
+    Date,
+}
+
+fn says_its_day(text: &str) -> Day {
+    let text = text.trim().to_ascii_lowercase();
+    let first = text.split_whitespace().next().unwrap_or_default();
+    let names_month = text.split_whitespace().any(|word| MONTHS.iter().any(|month| word.starts_with(month)));
+    if names_month {
+        let says_year = text.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() == 4);
+        return if says_year { Day::Said } else { Day::Date };
+    }
+    if DAYS.iter().any(|day| first.starts_with(day)) {
+        return Day::Weekday;
+    }
+    let is_time = first.starts_with(|c: char| c.is_ascii_digit()) && !first.contains('-') || matches!(first, "noon" | "midnight");
+    if is_time { Day::Unsaid } else { Day::Said }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_weekday_or_yearless_date_means_the_last_and_others_parse_as_usual() {
+        let now = UnixMillis::from_timestamp("2026-11-21T12:00:00Z".parse().unwrap()).unwrap();
+        let at = |text: &str| parse_past(text, now, &Zone::utc()).unwrap().at.to_string();
+        for (text, wanted) in [
+            ("02:30", "2026-11-21T02:30:00.000Z"),
+            ("14:30", "2026-11-20T14:30:00.000Z"),
+            ("9am", "2026-11-21T09:00:00.000Z"),
+            ("fri 17:00", "2026-11-20T17:00:00.000Z"),
+            ("24 dec", "2025-12-24T00:00:00.000Z"),
+            ("oct 3 9am", "2026-10-03T09:00:00.000Z"),
+            ("24 dec 2026", "2026-12-24T00:00:00.000Z"),
+            ("2026-11-01 09:00", "2026-11-01T09:00:00.000Z"),
+            ("tomorrow 9am", "2026-11-22T09:00:00.000Z"),
+            ("in 2h", "2026-11-21T14:00:00.000Z"),
+        ] {
+            assert_eq!(at(text), wanted, "{text}");
+        }
+        assert!(parse_past("sometime", now, &Zone::utc()).is_err());
+    }
+}

@@ -1,0 +1,148 @@
+//! The filters of `history`, `retry` and `purge` for ended runs, and a reader for the runs they
+//! select.
+
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
+use super::past_time::parse_past;
+use crate::cli::failure::CliFailure;
+use crate::cli::jobs::target::job_name;
+use crate::cli::render::shown;
+use crate::domain::run::run_state::RunState;
+use crate::domain::time::duration::parse_duration;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+use crate::store::{Ended, Letters, RunNotices, RunRecord, Store};
+
+/// Runs read in one call.
+const PAGE: usize = 500;
+
+/// Filters by the state and the end time of a run.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct RunFilter {
+    /// Only runs in this state; separate several by commas
+    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    pub(crate) state: Vec<RunState>,
+    /// Only runs that ended at this time or later
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// Only runs that ended before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
+}
+
+impl RunFilter {
+    /// Refuses states that no run of `letters` can have.
+    pub(crate) fn check(&self, letters: Letters) -> Result<(), CliFailure> {
+        match self.state.iter().find(|state| letters == Letters::Dead && !state.is_dead()) {
+            Some(state) => Err(CliFailure::Invalid(format!(
+                "--state {state}: no dead letter is in that state, wanted failed, timed_out or lost"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns true if the filters select runs in `state`.
+    pub(crate) fn takes(&self, state: RunState) -> bool {
+        self.state.is_empty() || self.state.contains(&state)
+    }
+
+    /// Returns true if the filters limit the end time of runs.
+    pub(crate) fn has_bounds(&self) -> bool {
+        self.since.is_some() || self.until.is_some()
+    }
+
+    /// Returns the query for the part of the filters that Redis can answer by its indexes.
+    pub(crate) async fn ended(&self, store: &Store, letters: Letters, job: Option<&str>) -> Result<Ended, CliFailure> {
+        let job = job.map(job_name).transpose()?;
+        let (mut since, mut until) = (None, None);
+        if self.has_bounds() {
+            let now = store.now().await?;
+            since = self.since.as_deref().map(|text| instant("--since", text, now)).transpose()?;
+            until = self.until.as_deref().map(|text| instant("--until", text, now)).transpose()?;
+            if let Some(since) = since.filter(|since| *since > now) {
+                let found = shown(since, &Zone::of_host());
+                return Err(CliFailure::Invalid(format!(
+                    "--since: found {found}, wanted a past time: no run has ended after it"
+                )));
+            }
+        }
+        if let (Some(from), Some(to)) = (since, until)
+            && from >= to
+        {
+            let local = Zone::of_host();
+            let (from, to) = (shown(from, &local), shown(to, &local));
+            return Err(CliFailure::Invalid(format!(
+                "--since {from} is not before --until {to}: no run can match; wanted a later --until"
+            )));
+        }
+        Ok(Ended { letters, job, since, until, notices: RunNotices::With })
+    }
+}
+
+/// Parses an instant as `explain --at` does, in this host's zone. A duration means that long ago.
+fn instant(flag: &str, text: &str, now: UnixMillis) -> Result<UnixMillis, CliFailure> {
+    match parse_duration(text) {
+        Ok(ago) => return Ok(now.saturating_sub(ago)),
+        // Digits alone lack a unit, unless there are enough of them for seconds since 1970.
+        Err(error) if text.len() < 10 && text.bytes().all(|b| b.is_ascii_digit()) => {
+            return Err(CliFailure::Invalid(format!("{flag}: {error}")));
+        }
+        Err(_) => {}
+    }
+    let read = parse_past(text, now, &Zone::of_host());
+    read.map(|read| read.at).map_err(|error| CliFailure::Invalid(format!("{flag}: {error}; or how long ago, as in 24h")))
+}
+
+/// Returns true if every indexed entry is selected, so that Redis itself can skip entries.
+fn takes_all(ended: &Ended, which: &RunFilter) -> bool {
+    which.state.is_empty() && ended.notices == RunNotices::With
+}
+
+/// Reads the runs that the filters select, newest first, page by page.
+pub(crate) struct RunReader<'s> {
+    store: &'s Store,
+    ended: Ended,
+    which: &'s RunFilter,
+    position: usize,
+    to_skip: usize,
+    left: usize,
+}
+
+impl<'s> RunReader<'s> {
+    /// Creates a reader of at most `limit` runs that skips the first `offset` selected runs.
+    pub(crate) fn new(store: &'s Store, ended: Ended, which: &'s RunFilter, offset: usize, limit: usize) -> Self {
+        // If all runs are selected, Redis itself skips the first ones.
+        let (position, to_skip) = if takes_all(&ended, which) { (offset, 0) } else { (0, offset) };
+        Self { store, ended, which, position, to_skip, left: limit }
+    }
+
+    /// Returns the next page, or `None` after the last.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<RunRecord>>, CliFailure> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let size = if takes_all(&self.ended, self.which) { PAGE.min(self.left) } else { PAGE };
+        let page = self.store.read_ended(&self.ended, self.position, size).await?;
+        if page.entries == 0 {
+            return Ok(None);
+        }
+        self.position += page.entries;
+        let mut runs = page.runs;
+        runs.retain(|run| self.which.takes(run.state));
+        let skipped = self.to_skip.min(runs.len());
+        runs.drain(..skipped);
+        self.to_skip -= skipped;
+        runs.truncate(self.left);
+        self.left -= runs.len();
+        Ok(Some(runs))
+    }
+
+    /// Reads all remaining pages.
+    pub(crate) async fn all(mut self) -> Result<Vec<RunRecord>, CliFailure> {
+        let mut all = Vec::new();
+        while let Some(runs) = self.next().await? {
+            all.extend(runs);
+        }
+        Ok(all)
+    }
+}

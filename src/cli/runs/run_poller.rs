@@ -1,0 +1,65 @@
+//! Repeated reads of a run, while Redis may be out of reach for a moment.
+//!
+//! Invariant: a short outage is no error. A long outage ends the reading with a message about what
+//! is not known.
+
+use std::time::{Duration, Instant};
+
+use crate::cli::failure::CliFailure;
+use crate::cli::jobs::target::known_run;
+use crate::cli::render::Console;
+use crate::domain::name::names::RunId;
+use crate::store::{RunRecord, Store};
+
+/// The longest outage that is tolerated.
+const AWAY_AT_MOST: Duration = Duration::from_secs(30);
+
+/// The start of the current outage, if there is one.
+#[derive(Debug, Default)]
+pub(crate) struct Sight {
+    away_since: Option<Instant>,
+}
+
+/// The result of one read.
+pub(crate) enum PolledRun {
+    /// The run.
+    Run(Box<RunRecord>),
+    /// Redis does not answer.
+    Away,
+}
+
+impl Sight {
+    /// Reads a run. Fails if the run is no longer stored, or if Redis has been out of reach for too
+    /// long.
+    pub(crate) async fn look(&mut self, store: &Store, run: &RunId, console: &mut Console) -> Result<PolledRun, CliFailure> {
+        match known_run(store, run).await {
+            Ok(record) => {
+                self.answered();
+                let gone = || CliFailure::Failed(format!("run {run} is no longer kept, so how it ended is not known"));
+                record.map(|record| PolledRun::Run(Box::new(record))).ok_or_else(gone)
+            }
+            Err(failure) => {
+                let unknown = format!("how run {run} ends is not known from here (schedctl show {run})");
+                self.bear(failure, &unknown, console)?;
+                Ok(PolledRun::Away)
+            }
+        }
+    }
+
+    /// Tolerates an outage of Redis and reports it once. Fails with any other error.
+    ///
+    /// A long outage fails too. Its message ends with `unknown`, which says what is not known.
+    pub(crate) fn bear(&mut self, failure: CliFailure, unknown: &str, console: &mut Console) -> Result<(), CliFailure> {
+        let CliFailure::Unreachable(why) = failure else { return Err(failure) };
+        let since = *self.away_since.get_or_insert_with(|| {
+            console.note(&format!("{why}; waiting for it"));
+            Instant::now()
+        });
+        if since.elapsed() < AWAY_AT_MOST { Ok(()) } else { Err(CliFailure::Unreachable(format!("{why}; {unknown}"))) }
+    }
+
+    /// Notes an answer of Redis, which ends an outage.
+    pub(crate) fn answered(&mut self) {
+        self.away_since = None;
+    }
+}

@@ -1,0 +1,203 @@
+//! `run`: a manual run, and waiting for its end.
+//!
+//! Invariant: ending the wait does not end the run, whether by Ctrl-C, its timeout or an outage.
+//! The message then names the id of the run.
+
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use signal_hook::consts::SIGINT;
+use signal_hook_tokio::Signals;
+
+use super::run_poller::{PolledRun, Sight};
+use crate::cli::args::Global;
+use crate::cli::connect::connect;
+use crate::cli::failure::CliFailure;
+use crate::cli::jobs::pause_resume::not_defined;
+use crate::cli::jobs::target::{definition_of, job_name};
+use crate::cli::render::{Console, RunView, Zones, rfc3339, span, view_runs};
+use crate::cli::state::nodes_verb::is_present;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::run::run_state::RunState;
+use crate::domain::time::duration::parse_duration;
+use crate::domain::time::zone::Zone;
+use crate::engine::planning::job_operations;
+use crate::store::{RunRecord, Store};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+const TIMED_OUT: u8 = 124;
+const NOT_RUN: u8 = 75;
+pub(crate) const INTERRUPTED: u8 = 130;
+
+const EXAMPLES: &str = "\
+Examples:
+  schedctl run backup
+  schedctl run backup --wait --timeout 10m
+
+Exit codes with --wait: the job's own; 128 + signal; 124 timed out; 75 skipped, cancelled or lost;
+1 failed otherwise. Ctrl-C ends only the waiting (130).";
+
+/// Runs a job now and prints the id of the run; its schedule is not shifted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// Name of the job
+    #[arg(add = crate::cli::shell::completion::jobs())]
+    job: String,
+    #[command(flatten)]
+    waiting: WaitArgs,
+}
+
+/// The flags for waiting for the end of a run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WaitArgs {
+    /// Wait for the end and exit with the job's exit code
+    #[arg(long)]
+    wait: bool,
+    /// Wait at most this long; the run goes on
+    #[arg(long, value_name = "DURATION", requires = "wait")]
+    timeout: Option<String>,
+}
+
+/// A wait for the end of a run that is planted later.
+pub(crate) struct WaitingForRun {
+    limit: Option<Duration>,
+    /// Signals received since before the run was planted, so that an interrupt cannot lose the
+    /// run's id. `None` means no wait.
+    interrupts: Option<Signals>,
+}
+
+impl WaitArgs {
+    /// Checks the flags and begins to listen for interrupts.
+    pub(crate) fn prepare(&self) -> Result<WaitingForRun, CliFailure> {
+        let limit = self.timeout.as_deref().map(parse_duration).transpose();
+        let limit = limit.map_err(|error| CliFailure::Invalid(format!("--timeout: {error}")))?;
+        let interrupts = self.wait.then(|| Signals::new([SIGINT])).transpose().context("cannot listen for signals")?;
+        Ok(WaitingForRun { limit, interrupts })
+    }
+}
+
+/// Runs a job by hand.
+pub(crate) async fn run(global: &Global, args: &RunArgs, console: &mut Console) -> Result<u8, CliFailure> {
+    let name = job_name(&args.job)?;
+    let waiting = args.waiting.prepare()?;
+    let store = connect(global, console).await?;
+    refuse_damaged(&store, &name).await?;
+    let Some(run) = job_operations::run_by_hand(&store, &name).await? else { return Err(not_defined(&store, &name).await) };
+    follow(&store, &run, waiting, console).await
+}
+
+/// Prints the id of a planted run and waits for its end if asked. Returns the exit code.
+pub(crate) async fn follow(store: &Store, run: &RunId, waiting: WaitingForRun, console: &mut Console) -> Result<u8, CliFailure> {
+    let Some(interrupts) = waiting.interrupts else {
+        if console.is_json() {
+            let due = rfc3339(run.due(), &Zone::utc());
+            console.json(&json!({"run_id": run.to_string(), "job": run.job().as_str(), "due": due}));
+        } else {
+            console.line(&run.to_string());
+        }
+        return Ok(0);
+    };
+    if !console.is_json() {
+        console.line(&run.to_string());
+        console.flush();
+    }
+    if let Ok((now, nodes)) = store.list_nodes().await
+        && !nodes.iter().any(|node| is_present(node, now))
+    {
+        console.note(&format!("no schedd is running in namespace {}: the run starts when one does", store.namespace()));
+    }
+    wait(store, run, waiting.limit, interrupts, console).await
+}
+
+/// Refuses a job with an unusable definition, because its run would never start.
+pub(crate) async fn refuse_damaged(store: &Store, name: &JobName) -> Result<(), CliFailure> {
+    store.read_job(name).await?.map(definition_of).transpose().map(drop)
+}
+
+/// Waits for the end of a run. Returns the exit code.
+async fn wait(
+    store: &Store,
+    run: &RunId,
+    limit: Option<Duration>,
+    mut interrupts: Signals,
+    console: &mut Console,
+) -> Result<u8, CliFailure> {
+    let started = Instant::now();
+    let mut pause = FIRST_PAUSE;
+    let mut sight = Sight::default();
+    loop {
+        match sight.look(store, run, console).await? {
+            PolledRun::Run(record) if record.state.is_final() => return told(store, *record, console).await,
+            PolledRun::Run(_) | PolledRun::Away => {}
+        }
+        let left = limit.map(|limit| limit.saturating_sub(started.elapsed()));
+        if left.is_some_and(|left| left.is_zero()) {
+            console.error(&format!("run {run} has not ended within {}; it goes on", span(started.elapsed())));
+            return Ok(TIMED_OUT);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(left.map_or(pause, |left| left.min(pause))) => {}
+            _ = interrupts.next() => {
+                console.error(&format!("interrupted; run {run} goes on (schedctl cancel {run} stops it)"));
+                return Ok(INTERRUPTED);
+            }
+        }
+        pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Prints how a run ended. Returns the exit code.
+async fn told(store: &Store, record: RunRecord, console: &mut Console) -> Result<u8, CliFailure> {
+    let code = code_of(&record);
+    for view in view_runs(store, &mut Zones::default(), vec![record]).await? {
+        if console.is_json() {
+            console.json(&Value::Object(view.json()));
+        } else {
+            console.note(&sentence(&view));
+        }
+    }
+    Ok(code)
+}
+
+/// Returns how a run ended, and where to read the output of a failed run.
+fn sentence(view: &RunView) -> String {
+    let has_failed = matches!(view.record.state, RunState::Failed | RunState::TimedOut);
+    let has_started = !view.record.error.as_deref().is_some_and(|error| error.starts_with("cannot start"));
+    let more = if has_failed && has_started {
+        format!(" (schedctl logs {} shows what it wrote)", view.record.run)
+    } else {
+        String::new()
+    };
+    format!("{}{more}", ending(view))
+}
+
+/// Returns how a run ended, with its duration and reason.
+pub(crate) fn ending(view: &RunView) -> String {
+    let record = &view.record;
+    let state = record.state.as_str().replace('_', " ");
+    let took = record.took().map(|took| format!(" after {}", span(took)));
+    let reason = view.reason().map(|reason| format!(": {reason}"));
+    format!("{} {state}{}{}", record.run, took.unwrap_or_default(), reason.unwrap_or_default())
+}
+
+/// Returns the exit code of this process for the end of a run.
+fn code_of(record: &RunRecord) -> u8 {
+    let byte = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
+    match record.state {
+        RunState::Succeeded => record.exit_code.map_or(0, byte),
+        RunState::TimedOut => TIMED_OUT,
+        RunState::Skipped | RunState::Cancelled | RunState::Lost => NOT_RUN,
+        RunState::Failed | RunState::Scheduled | RunState::Running => match (record.signal, record.exit_code) {
+            (Some(signal), _) => byte(signal.saturating_add(128)),
+            (None, Some(code)) if code != 0 => byte(code),
+            (None, _) => 1,
+        },
+    }
+}

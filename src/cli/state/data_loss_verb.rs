@@ -1,0 +1,82 @@
+//! `data-loss`: each data loss of Redis that the nodes noticed, with what was restored and which jobs
+//! are gone.
+
+use serde_json::{Value, json};
+
+use crate::cli::args::Global;
+use crate::cli::connect::connect;
+use crate::cli::failure::CliFailure;
+use crate::cli::render::{Cell, Colour, Console, Table, shown};
+use crate::domain::name::names::JobName;
+use crate::domain::time::zone::Zone;
+use crate::store::{LossKind, LossRecord};
+
+/// Lists the data losses, newest first.
+pub(crate) async fn losses(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
+    let store = connect(global, console).await?;
+    let losses = store.read_losses().await?;
+    if console.is_json() {
+        console.json(&Value::Array(losses.iter().map(loss_json).collect()));
+        return Ok(0);
+    }
+    let local = Zone::of_host();
+    let rows: Vec<[Cell; 6]> = losses.iter().map(|record| row(record, &local)).collect();
+    Table::new(["NOTICED", "BY", "WHAT", "RESTORED", "LOST", "JOBS GONE"]).page(&rows, console);
+    if rows.is_empty() && console.is_terminal() {
+        console.note("no losses: the nodes never found data missing in Redis");
+    }
+    // The user may have to act on the jobs lost in the last data loss.
+    for (job, schedule) in losses.first().map(LossRecord::jobs_gone).unwrap_or_default() {
+        console.note(&format!("gone at the last loss: job {job} ({schedule}); add it again if it is wanted"));
+    }
+    Ok(0)
+}
+
+pub(crate) fn word(kind: LossKind) -> &'static str {
+    match kind {
+        LossKind::Flushed => "flushed",
+        LossKind::Older => "older state",
+        LossKind::Unmarked => "mark gone",
+    }
+}
+
+pub(crate) fn sum(record: &LossRecord, count: impl Fn(&crate::store::LossReport) -> u64) -> u64 {
+    record.reports.iter().map(count).sum()
+}
+
+/// Returns how many jobs are gone. All nodes know the same jobs, and the list of names is bounded.
+pub(crate) fn gone(record: &LossRecord) -> u64 {
+    let most = record.reports.iter().map(|report| report.jobs_gone).max().unwrap_or(0);
+    most.max(record.jobs_gone().len() as u64)
+}
+
+fn row(record: &LossRecord, local: &Zone) -> [Cell; 6] {
+    let gone = gone(record);
+    [
+        Cell::maybe(record.at.map(|at| shown(at, local))),
+        Cell::new(&record.loss.by),
+        Cell::new(word(record.loss.kind)),
+        Cell::new(sum(record, |report| report.restored).to_string()),
+        Cell::new(sum(record, |report| report.lost).to_string()),
+        Cell::new(gone.to_string()).coloured(if gone > 0 { Colour::Red } else { Colour::Plain }),
+    ]
+}
+
+fn loss_json(record: &LossRecord) -> Value {
+    let loss = &record.loss;
+    let whole_at = crate::domain::time::unix_millis::UnixMillis::new(loss.whole_at_ms);
+    let kept_to = crate::domain::time::unix_millis::UnixMillis::new(loss.kept_to_ms).filter(|at| at.as_i64() > 0);
+    let job = |(name, schedule): (JobName, String)| json!({"name": name.as_str(), "schedule": schedule});
+    json!({
+        "noticed_at": record.at.map(|at| at.to_string()),
+        "noticed_by": loss.by,
+        "what": word(loss.kind).replace(' ', "_"),
+        "last_whole_at": whole_at.map(|at| at.to_string()),
+        "kept_to": kept_to.map(|at| at.to_string()),
+        "restored": sum(record, |report| report.restored),
+        "lost": sum(record, |report| report.lost),
+        "jobs_gone": gone(record),
+        "gone": record.jobs_gone().into_iter().map(job).collect::<Vec<_>>(),
+        "reported_by": record.reports.iter().map(|report| report.node.as_str()).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,200 @@
+//! `groups`: whose turn it is in each group, since when, which runs run and which wait.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::cli::args::Global;
+use crate::cli::connect::connect;
+use crate::cli::failure::CliFailure;
+use crate::cli::render::{Cell, Console, Relative, Table, shown};
+use crate::domain::name::names::{GroupName, JobName, RunId};
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::group_rules::GroupSettings;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+use crate::engine::Definition;
+use crate::store::{GroupStanding, JobRecord, Store, StoreError};
+
+/// The number of running or waiting runs named for each group.
+const SHOWN: usize = 3;
+/// Jobs read in one call.
+const PAGE: usize = 500;
+
+/// Lists the groups.
+pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
+    let store = connect(global, console).await?;
+    let mut settings = store.read_groups().await?;
+    let undeclared = undeclared(&store, &settings).await?;
+    settings.extend(undeclared.keys().map(|group| (group.clone(), GroupSettings::default())));
+    let names: Vec<GroupName> = settings.keys().cloned().collect();
+    let mut standings = store.read_group_standings(&names).await?;
+    for (settings, standing) in settings.values().zip(&mut standings) {
+        pass_turn(&store, settings, standing).await?;
+    }
+    let now = store.now().await?;
+    for (settings, standing) in settings.values().zip(&mut standings) {
+        mind_gap(settings, standing, now);
+    }
+    let mut gave_up = Vec::with_capacity(standings.len());
+    for (name, standing) in settings.keys().zip(&standings) {
+        gave_up.push(stuck(&store, name, standing, now).await?);
+    }
+    let groups = settings.iter().zip(standings.iter().zip(&gave_up));
+    if console.is_json() {
+        console.json(&Value::Array(
+            groups
+                .map(|((name, settings), (standing, gave_up))| {
+                    let mut group = group_json(name, settings, standing, !undeclared.contains_key(name));
+                    group["gave_up"] = json!(gave_up.iter().map(ToString::to_string).collect::<Vec<_>>());
+                    group
+                })
+                .collect(),
+        ));
+        return Ok(0);
+    }
+    let local = Zone::of_host();
+    let mut rows: Vec<[Cell; 7]> = Vec::new();
+    for ((name, settings), (standing, gave_up)) in groups {
+        let mut row = group_row(name, settings, standing, gave_up, Relative { now }, &local);
+        if undeclared.contains_key(name) {
+            row[1] = Cell::new(format!("{} (by default: no file declares it)", settings.mode()));
+        }
+        rows.push(row);
+    }
+    Table::new(["GROUP", "MODE", "TURN", "SINCE", "RUNNING", "WAITING", "NEXT"]).page(&rows, console);
+    if rows.is_empty() && console.is_terminal() {
+        console.note("no groups: no jobs file of a node declares one, and no job names one");
+    }
+    Ok(0)
+}
+
+/// Returns the groups that jobs still name and no file declares any more, each with those jobs.
+/// Their runs still exclude each other, without turns.
+pub(crate) async fn undeclared(
+    store: &Store,
+    declared: &BTreeMap<GroupName, GroupSettings>,
+) -> Result<BTreeMap<GroupName, Vec<JobName>>, StoreError> {
+    let mut found: BTreeMap<GroupName, Vec<JobName>> = BTreeMap::new();
+    for (group, jobs) in store.list_groups_named().await? {
+        if declared.contains_key(&group) {
+            continue;
+        }
+        for page in jobs.chunks(PAGE) {
+            let live = store.read_jobs(page).await?.into_iter().filter_map(|job| job.ok().flatten()).filter(JobRecord::is_live);
+            let members = live.filter_map(|job| Definition::of(job).ok()).filter(|job| job.spec.group.as_ref() == Some(&group));
+            let members: Vec<JobName> = members.map(|job| job.record.name).collect();
+            if !members.is_empty() {
+                found.entry(group.clone()).or_default().extend(members);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Sets the turn that the next run will find in a group where no run runs or waits. Redis passes
+/// the turn of a removed or paused member on only when a run comes.
+async fn pass_turn(store: &Store, settings: &GroupSettings, standing: &mut GroupStanding) -> Result<(), CliFailure> {
+    let (GroupSettings::Alternate(turns), Some((turn, since))) = (settings, standing.turn.clone()) else { return Ok(()) };
+    if standing.waiting > 0 || !standing.held.is_empty() || !standing.let_in.is_empty() {
+        return Ok(());
+    }
+    let records = store.read_jobs(&turns.order).await?;
+    let is_there = |record: &Result<Option<JobRecord>, StoreError>| {
+        record.as_ref().is_ok_and(|record| record.as_ref().is_some_and(|job| job.is_live() && job.paused_at.is_none()))
+    };
+    let first = turns.order.iter().position(|member| *member == turn).unwrap_or(0);
+    let next = (0..turns.order.len()).map(|at| (first + at) % turns.order.len()).find(|at| is_there(&records[*at]));
+    standing.turn = next.map(|at| (turns.order[at].clone(), since));
+    Ok(())
+}
+
+/// Moves the next opening of the gate behind the gap, in which no run is let in.
+fn mind_gap(settings: &GroupSettings, standing: &mut GroupStanding, now: UnixMillis) {
+    let GroupSettings::Alternate(turns) = settings else { return };
+    if standing.waiting > 0 && standing.held.is_empty() && standing.let_in.is_empty() {
+        standing.next = standing.next.max(turns.gap_over(standing.last_ended, now));
+    }
+}
+
+/// Returns the runs that keep others out of a group without a holder. They were let in, did not
+/// start, gave up their places, and now block their lanes.
+async fn stuck(store: &Store, group: &GroupName, standing: &GroupStanding, now: UnixMillis) -> Result<Vec<RunId>, StoreError> {
+    if !standing.held.is_empty() || !standing.let_in.is_empty() {
+        return Ok(Vec::new());
+    }
+    let gate = Gate::of_group(group);
+    let mut found: Vec<RunId> = Vec::new();
+    for run in &standing.first_waiting {
+        let stuck = store.read_stuck(&gate, run).await?.filter(|(_, until)| *until > now);
+        found.extend(stuck.map(|(run, _)| run).filter(|run| !found.contains(run)));
+    }
+    Ok(found)
+}
+
+/// Returns the member whose turn it is and since when, if the group alternates.
+fn turn<'a>(settings: &GroupSettings, standing: &'a GroupStanding) -> Option<(&'a str, UnixMillis)> {
+    let is_alternate = matches!(settings, GroupSettings::Alternate(_));
+    standing.turn.as_ref().filter(|_| is_alternate).map(|(job, since)| (job.as_str(), *since))
+}
+
+fn group_json(name: &GroupName, settings: &GroupSettings, standing: &GroupStanding, is_declared: bool) -> Value {
+    let turns = match settings {
+        GroupSettings::Alternate(turns) => Some(turns),
+        GroupSettings::Exclusive => None,
+    };
+    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let turn = turn(settings, standing);
+    json!({
+        "group": name.as_str(),
+        "mode": settings.mode(),
+        "declared": is_declared,
+        "order": turns.map(|turns| turns.order.iter().map(ToString::to_string).collect::<Vec<_>>()),
+        "gap_ms": turns.map(|turns| millis(turns.gap)),
+        "turn_timeout_ms": turns.map(|turns| millis(turns.turn_timeout)),
+        "turn": turn.map(|(job, _)| job),
+        "since": turn.map(|(_, since)| since.to_string()),
+        "last_ended_at": standing.last_ended.map(|at| at.to_string()),
+        "running": standing.held.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "let_in": standing.let_in.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "waiting": standing.waiting,
+        "first_waiting": standing.first_waiting.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "next_at": standing.next.map(|at| at.to_string()),
+    })
+}
+
+fn group_row(
+    name: &GroupName,
+    settings: &GroupSettings,
+    standing: &GroupStanding,
+    gave_up: &[RunId],
+    when: Relative,
+    local: &Zone,
+) -> [Cell; 7] {
+    let turn = turn(settings, standing);
+    let named = |runs: Vec<String>, count: u64| {
+        let names: Vec<String> = runs.into_iter().take(SHOWN).collect();
+        let more = count.saturating_sub(names.len() as u64);
+        match (names.is_empty(), more) {
+            (true, _) => None,
+            (false, 0) => Some(names.join(" ")),
+            (false, more) => Some(format!("{} and {more} more", names.join(" "))),
+        }
+    };
+    let texts = |runs: &[RunId]| runs.iter().map(ToString::to_string).collect::<Vec<_>>();
+    // A run that was let in and has not started waits for its queue.
+    let let_in = standing.let_in.iter().map(|run| format!("{run} (let in)"));
+    let gave_up = gave_up.iter().map(|run| format!("{run} (gave up its place)"));
+    let before: Vec<String> = let_in.chain(gave_up).collect();
+    let count = standing.waiting.saturating_add(before.len() as u64);
+    let waiting: Vec<String> = before.into_iter().chain(texts(&standing.first_waiting)).collect();
+    [
+        Cell::new(name.as_str()),
+        Cell::new(settings.mode()),
+        Cell::maybe(turn.map(|(job, _)| job.to_owned())),
+        Cell::maybe(turn.map(|(_, since)| when.passed(since))),
+        Cell::maybe(named(texts(&standing.held), standing.held.len() as u64)),
+        Cell::maybe(named(waiting, count)),
+        Cell::maybe(standing.next.filter(|_| standing.waiting > 0).map(|at| shown(at, local))),
+    ]
+}

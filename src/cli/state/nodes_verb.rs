@@ -1,0 +1,160 @@
+//! `nodes`: the nodes, last seen first, with problems in their files or differences between them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::cli::args::Global;
+use crate::cli::connect::connect;
+use crate::cli::failure::CliFailure;
+use crate::cli::render::{Cell, Colour, Console, Relative, Table, labels_json, shown};
+use crate::domain::name::job_source::SourceName;
+use crate::domain::name::names::{JobName, Label, QueueName};
+use crate::domain::queue::lane_serving::Serving;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+use crate::engine::GONE_AFTER;
+use crate::store::{NodeRecord, Store};
+
+/// Jobs named for a node whose file differs from another file.
+const DIFFERENCES_SHOWN: usize = 3;
+
+/// The jobs that each file defines differently from other files, with the names of those files.
+pub(crate) type Differences = BTreeMap<String, BTreeMap<JobName, Vec<String>>>;
+
+/// Lists the nodes.
+pub(crate) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
+    let store = connect(global, console).await?;
+    let (now, nodes) = store.list_nodes().await?;
+    let differences = differences(&store, &sources(&nodes)).await?;
+    if console.is_json() {
+        console.json(&Value::Array(nodes.iter().map(|node| node_json(node, now, &differences)).collect()));
+        return Ok(0);
+    }
+    let local = Zone::of_host();
+    let rows: Vec<[Cell; 10]> = nodes.iter().map(|node| node_row(node, Relative { now }, &local, &differences)).collect();
+    Table::new(["NAME", "STATE", "STARTED", "SEEN", "RUNNING", "QUEUES", "LABELS", "HELD", "VERSION", "CONFIG"])
+        .page(&rows, console);
+    if rows.is_empty() && console.is_terminal() {
+        console.note("no nodes: schedd is not running on this Redis and namespace");
+    }
+    let losses = store.read_losses().await?;
+    if let Some(at) = losses.first().and_then(|last| last.at) {
+        let times = if losses.len() == 1 { "once,".to_owned() } else { format!("{} times, the last", losses.len()) };
+        console.note(&format!("Redis has lost data {times} {}; see schedctl data-loss", shown(at, &local)));
+    }
+    Ok(0)
+}
+
+/// Returns true if the node was seen lately.
+pub(crate) fn is_present(node: &NodeRecord, now: UnixMillis) -> bool {
+    node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER)
+}
+
+fn state(node: &NodeRecord, now: UnixMillis) -> &str {
+    if is_present(node, now) { &node.state } else { "gone" }
+}
+
+/// Returns the queues that the node serves; `None` means all.
+fn queues(node: &NodeRecord) -> Option<String> {
+    let queues = node.serving.queues.as_ref()?;
+    Some(queues.iter().map(QueueName::as_str).collect::<Vec<_>>().join(", "))
+}
+
+fn labels(node: &NodeRecord) -> String {
+    node.serving.labels.iter().map(Label::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns why a present node claims nothing, and since when.
+fn held(node: &NodeRecord, now: UnixMillis) -> Option<&(String, UnixMillis)> {
+    node.held.as_ref().filter(|_| is_present(node, now))
+}
+
+/// Returns what each present node serves.
+pub(crate) fn serving(nodes: &[NodeRecord], now: UnixMillis) -> Vec<Serving> {
+    nodes.iter().filter(|node| is_present(node, now)).map(|node| node.serving.clone()).collect()
+}
+
+/// Returns the source names of the nodes' jobs files.
+pub(crate) fn sources(nodes: &[NodeRecord]) -> Vec<SourceName> {
+    nodes.iter().filter_map(|node| node.name.parse().ok()).collect()
+}
+
+/// Returns the jobs that files define differently. The last change of a job wins, so a difference
+/// is no error, but the owners of the files should know.
+pub(crate) async fn differences(store: &Store, sources: &[SourceName]) -> Result<Differences, CliFailure> {
+    let mut texts: BTreeMap<JobName, Vec<(&str, String)>> = BTreeMap::new();
+    for source in sources {
+        for (job, hash) in store.list_source(source).await? {
+            texts.entry(job).or_default().push((source.as_str(), hash));
+        }
+    }
+    let mut differences = Differences::new();
+    for (job, sources) in texts {
+        for (node, hash) in &sources {
+            let others = sources.iter().filter(|(_, other)| other != hash).map(|(name, _)| (*name).to_owned());
+            let others: Vec<String> = others.collect();
+            if !others.is_empty() {
+                differences.entry((*node).to_owned()).or_default().insert(job.clone(), others);
+            }
+        }
+    }
+    Ok(differences)
+}
+
+/// Returns the problems of a node's file in words.
+fn trouble(node: &NodeRecord, differences: &Differences) -> Option<String> {
+    let mut told: Vec<String> = node.config_error.iter().cloned().collect();
+    let jobs = differences.get(&node.name);
+    let tell = |(job, others): (&JobName, &Vec<String>)| format!("job {job} differs from {}", others.join(", "));
+    told.extend(jobs.into_iter().flatten().take(DIFFERENCES_SHOWN).map(tell));
+    let more = jobs.map_or(0, BTreeMap::len).saturating_sub(DIFFERENCES_SHOWN);
+    if more > 0 {
+        told.push(format!("{more} more jobs differ"));
+    }
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
+fn node_json(node: &NodeRecord, now: UnixMillis, differences: &Differences) -> Value {
+    let differing = differences.get(&node.name).into_iter().flatten();
+    json!({
+        "name": node.name,
+        "state": state(node, now),
+        "started_at": node.started_at.map(|at| at.to_string()),
+        "last_seen": node.last_seen.map(|at| at.to_string()),
+        "config_error": node.config_error,
+        "host": node.host,
+        "pid": node.pid,
+        "version": node.version,
+        "running": node.running,
+        "clock_offset_ms": node.clock_offset_ms,
+        "queues": node.serving.queues.as_ref().map(|all| all.iter().map(QueueName::as_str).collect::<Vec<_>>()),
+        "labels": labels_json(&node.serving.labels),
+        "held": held(node, now).map(|(why, since)| json!({"why": why, "since": since.to_string()})),
+        "differs": differing.map(|(job, others)| json!({"job": job.as_str(), "from": others})).collect::<Vec<_>>(),
+    })
+}
+
+fn node_row(node: &NodeRecord, when: Relative, local: &Zone, differences: &Differences) -> [Cell; 10] {
+    let state = state(node, when.now);
+    let colour = if state == "running" { Colour::Green } else { Colour::Yellow };
+    let config = trouble(node, differences);
+    let held = held(node, when.now).map(|(why, since)| format!("{why}, {}", when.passed(*since)));
+    let config_colour = match (&node.config_error, &config) {
+        (Some(_), _) => Colour::Red,
+        (None, Some(_)) => Colour::Yellow,
+        (None, None) => Colour::Plain,
+    };
+    [
+        Cell::new(&node.name),
+        Cell::new(state).coloured(colour),
+        Cell::maybe(node.started_at.map(|at| shown(at, local))),
+        Cell::maybe(node.last_seen.map(|at| when.passed(at))),
+        Cell::maybe(node.running.map(|count| count.to_string())),
+        Cell::new(queues(node).unwrap_or_else(|| "all".to_owned())),
+        Cell::maybe(Some(labels(node)).filter(|labels| !labels.is_empty())),
+        Cell::maybe(held).coloured(Colour::Yellow),
+        Cell::new(&node.version),
+        Cell::new(config.as_deref().unwrap_or("ok")).coloured(config_colour),
+    ]
+}

@@ -1,0 +1,212 @@
+//! Drawing of the model of `top` into cells of any area; pure.
+//!
+//! Invariant: nothing is drawn outside the area, however small it is. If four lists do not fit,
+//! only the list with the cursor is drawn. If the columns do not fit, the least important ones are
+//! left out first.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Widget};
+
+use super::pane_view::draw_pane;
+use super::top_lists::Pane;
+use super::top_model::{Mode, Model};
+use crate::cli::render::{Colour, one_line, shown, span};
+use crate::domain::time::zone::Zone;
+
+const KEYS: [(&str, &str); 12] = [
+    ("tab, 1-4", "the next list, or one by its number"),
+    ("up, down, j, k", "move; also page up, page down, g, G"),
+    ("enter", "show all details; for a run also its output"),
+    ("p", "pause the job or queue, or resume it"),
+    ("r", "run the job now"),
+    ("c", "cancel the run, after a question"),
+    ("/", "show only rows that contain this text"),
+    ("esc", "show all again; back"),
+    ("s", "sort by time, by name, by state"),
+    ("?", "this page"),
+    ("q", "quit"),
+    ("ctrl-c", "quit, with code 130"),
+];
+
+/// Columns and lines from which on lists are drawn side by side.
+const GRID: (u16, u16) = (130, 20);
+/// Lines from which on all lists are drawn, one below the other.
+const STACK: u16 = 20;
+
+/// The properties of the terminal, and fixed texts.
+#[derive(Debug, Clone)]
+pub(super) struct Theme {
+    pub(super) has_colour: bool,
+    /// True if the terminal shows more than ASCII.
+    pub(super) is_unicode: bool,
+    /// The zone in which times are shown.
+    pub(super) zone: Zone,
+    /// The namespace and the address of the Redis.
+    pub(super) place: String,
+}
+
+impl Theme {
+    /// Returns the style for a colour. Without colours all but bold, red and dim text looks plain.
+    pub(super) fn style(&self, colour: Colour) -> Style {
+        let plain = Style::new();
+        match (colour, self.has_colour) {
+            (Colour::Plain, _) | (Colour::Green | Colour::Yellow, false) => plain,
+            (Colour::Bold, _) | (Colour::Red, false) => plain.add_modifier(Modifier::BOLD),
+            (Colour::Dim, _) => plain.add_modifier(Modifier::DIM),
+            (Colour::Green, true) => plain.fg(Color::Green),
+            (Colour::Yellow, true) => plain.fg(Color::Yellow),
+            (Colour::Red, true) => plain.fg(Color::Red),
+        }
+    }
+
+    /// Returns the sign for the omitted rest of a line.
+    pub(super) fn more(&self) -> &'static str {
+        if self.is_unicode { "…" } else { ">" }
+    }
+
+    /// Cuts a line to `width` columns. A cut line ends with the sign of [`Self::more`].
+    fn fitted<'a>(&self, line: Line<'a>, width: u16) -> Line<'a> {
+        let width = usize::from(width);
+        if line.to_string().trim_end().chars().count() <= width {
+            return line;
+        }
+        let mut left = width.saturating_sub(1);
+        let mut spans: Vec<Span<'a>> = Vec::new();
+        for span in line.spans {
+            let kept: String = span.content.chars().take(left).collect();
+            left -= kept.chars().count();
+            spans.push(Span::styled(kept, span.style));
+        }
+        spans.push(Span::raw(self.more()));
+        Line::from(spans).style(line.style)
+    }
+
+    /// Returns the character of a horizontal line.
+    pub(super) fn rule(&self) -> &'static str {
+        if self.is_unicode { "─" } else { "-" }
+    }
+}
+
+/// Returns the number of lines for the details of one object on a terminal of `height` lines.
+pub(super) fn page_of(height: u16) -> usize {
+    usize::from(height).saturating_sub(usize::from(head_lines(height)) + 2)
+}
+
+fn head_lines(height: u16) -> u16 {
+    if height >= STACK { 2 } else { 1 }
+}
+
+/// Draws the whole screen.
+pub(super) fn draw(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let [top, middle, bottom] =
+        Layout::vertical([Constraint::Length(head_lines(area.height)), Constraint::Min(0), Constraint::Length(1)]).areas(area);
+    draw_head(model, theme, top, buffer);
+    match &model.mode {
+        Mode::Help => draw_help(theme, middle, buffer),
+        Mode::Detail { subject, lines, from } => draw_detail(&subject.text(), lines.as_deref(), *from, theme, middle, buffer),
+        Mode::Browse | Mode::Filter | Mode::Confirm(_) => draw_lists(model, theme, middle, buffer),
+    }
+    Paragraph::new(theme.fitted(foot(model, theme), bottom.width)).render(bottom, buffer);
+}
+
+fn draw_lists(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    if area.width >= GRID.0 && area.height >= GRID.1 {
+        let rows = Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas::<2>(area);
+        for (row, panes) in rows.into_iter().zip(Pane::ALL.chunks(2)) {
+            let cells = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas::<2>(row);
+            cells.into_iter().zip(panes).for_each(|(cell, pane)| draw_pane(model, *pane, theme, cell, buffer));
+        }
+    } else if area.height.saturating_add(3) >= STACK {
+        // The list with the cursor gets twice the space.
+        let share = |pane: Pane| Constraint::Fill(if pane == model.pane { 2 } else { 1 });
+        let cells = Layout::vertical(Pane::ALL.map(share)).areas::<4>(area);
+        cells.into_iter().zip(Pane::ALL).for_each(|(cell, pane)| draw_pane(model, pane, theme, cell, buffer));
+    } else {
+        draw_pane(model, model.pane, theme, area, buffer);
+    }
+}
+
+fn draw_head(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let first = match (&model.away, &model.data) {
+        (Some(why), _) => Line::styled(one_line(why), theme.style(Colour::Red).add_modifier(Modifier::BOLD)),
+        (None, Some(data)) if area.height > 1 => {
+            Line::styled(format!("{}  {}", shown(data.now, &theme.zone), theme.place), theme.style(Colour::Bold))
+        }
+        (None, Some(_)) => numbers(model, theme),
+        (None, None) => Line::raw(format!("{}: reading", theme.place)),
+    };
+    let mut lines = vec![theme.fitted(first, area.width)];
+    if area.height > 1 {
+        lines.push(theme.fitted(numbers(model, theme), area.width));
+    }
+    Paragraph::new(lines).render(area, buffer);
+}
+
+/// Returns the counts, most important first, because a narrow terminal cuts the line.
+fn numbers<'a>(model: &Model, theme: &Theme) -> Line<'a> {
+    let Some(data) = &model.data else { return Line::default() };
+    let head = &data.head;
+    let mut spans = Vec::new();
+    let mut say = |text: String, colour: Colour| spans.push(Span::styled(format!("{text}  "), theme.style(colour)));
+    let nodes = if head.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", head.nodes) };
+    say(nodes, if head.nodes == 0 { Colour::Red } else { Colour::Plain });
+    if head.gone_nodes > 0 {
+        say(format!("{} gone", head.gone_nodes), Colour::Yellow);
+    }
+    if head.held_nodes > 0 {
+        say(format!("{} held", head.held_nodes), Colour::Yellow);
+    }
+    say(format!("{} running", head.running), Colour::Plain);
+    if let Some(lag) = head.lag {
+        say(format!("lag {}", span(lag)), if lag.as_secs() >= 60 { Colour::Red } else { Colour::Plain });
+    }
+    say(format!("{} scheduled", head.scheduled), Colour::Plain);
+    if head.waiting > 0 {
+        say(format!("{} of them waiting", head.waiting), Colour::Plain);
+    }
+    say(format!("{} jobs", head.jobs), Colour::Plain);
+    for (word, count) in head.ended.iter().filter(|(word, count)| *count > 0 || *word == "succeeded") {
+        let is_bad = matches!(*word, "failed" | "timed out" | "lost");
+        say(format!("{count} {word}"), if is_bad { Colour::Red } else { Colour::Plain });
+    }
+    if let Some(bytes) = head.memory {
+        say(format!("Redis {} MiB", bytes / (1 << 20)), Colour::Plain);
+    }
+    Line::from(spans)
+}
+
+fn foot<'a>(model: &Model, theme: &Theme) -> Line<'a> {
+    match (&model.mode, &model.message) {
+        (Mode::Confirm(run), _) => Line::styled(format!("y/n: cancel run {run}?"), theme.style(Colour::Yellow)),
+        (Mode::Filter, _) => Line::raw(format!("/{}_  (enter keeps it, esc shows all)", one_line(&model.filter))),
+        (Mode::Help, _) => Line::raw("any key goes back"),
+        (Mode::Detail { .. }, _) => Line::raw("esc back  j/k scroll"),
+        (Mode::Browse, Some(Ok(done))) => Line::styled(one_line(done), theme.style(Colour::Green)),
+        (Mode::Browse, Some(Err(why))) => Line::styled(one_line(why), theme.style(Colour::Red)),
+        (Mode::Browse, None) if model.filter.is_empty() => {
+            Line::raw("? help  q quit  tab list  enter show  p pause  r run  c cancel  / filter  s sort")
+        }
+        (Mode::Browse, None) => Line::raw(format!("only with {:?} (esc shows all)", one_line(&model.filter))),
+    }
+}
+
+fn draw_help(theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let line = |(keys, what): &(&'static str, &'static str)| {
+        Line::from(vec![Span::styled(format!("{keys:<15} "), theme.style(Colour::Bold)), Span::raw(*what)])
+    };
+    Paragraph::new(KEYS.iter().map(line).collect::<Vec<_>>()).render(area, buffer);
+}
+
+fn draw_detail(title: &str, lines: Option<&[String]>, from: usize, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let mut shown = vec![Line::styled(title.to_owned(), theme.style(Colour::Bold))];
+    match lines {
+        None => shown.push(Line::raw("reading")),
+        Some(lines) => shown.extend(
+            lines.iter().skip(from).take(usize::from(area.height)).map(|line| theme.fitted(Line::raw(line.clone()), area.width)),
+        ),
+    }
+    Paragraph::new(shown).render(area, buffer);
+}

@@ -1,0 +1,47 @@
+//! The actions of `top` on jobs, runs and queues. They do the same as the verbs of these names.
+
+use super::top_lists::TopSubject;
+use super::top_model::TopAction;
+use crate::cli::failure::CliFailure;
+use crate::cli::jobs::pause_resume::{To, not_defined, switch_job};
+use crate::cli::runs::cancel::cancel_run;
+use crate::cli::runs::run_verb::refuse_damaged;
+use crate::domain::name::names::{JobName, QueueName};
+use crate::engine::planning::job_operations;
+use crate::store::{QueueReply, QueueSwitch, Store};
+
+/// Carries out an action. Returns the outcome in one line.
+pub(super) async fn carry_out(store: &Store, wish: TopAction) -> Result<String, CliFailure> {
+    match wish {
+        TopAction::Quit(_) => Ok(String::new()),
+        TopAction::Cancel(run) => cancel_run(store, &run).await,
+        TopAction::Run(job) => run_now(store, &job).await,
+        TopAction::Switch(TopSubject::Job(job)) => turn_job(store, &job).await,
+        TopAction::Switch(TopSubject::Run(run)) => turn_job(store, run.job()).await,
+        TopAction::Switch(TopSubject::Queue(queue)) => turn_queue(store, &queue).await,
+    }
+}
+
+async fn run_now(store: &Store, job: &JobName) -> Result<String, CliFailure> {
+    refuse_damaged(store, job).await?;
+    match job_operations::run_by_hand(store, job).await? {
+        Some(run) => Ok(format!("run {run} is due now")),
+        None => Err(not_defined(store, job).await),
+    }
+}
+
+/// Resumes a paused job and pauses any other.
+async fn turn_job(store: &Store, job: &JobName) -> Result<String, CliFailure> {
+    let is_paused = store.read_job(job).await?.is_some_and(|record| record.paused_at.is_some());
+    switch_job(store, job, if is_paused { To::Resumed } else { To::Paused }).await
+}
+
+async fn turn_queue(store: &Store, queue: &QueueName) -> Result<String, CliFailure> {
+    let read = store.read_queue_settings(std::slice::from_ref(queue)).await?;
+    let is_paused = read.first().is_some_and(|record| record.settings.is_paused);
+    let (to, done) = if is_paused { (QueueSwitch::Resume, "resumed") } else { (QueueSwitch::Pause, "paused") };
+    match store.switch_queue(queue, to).await? {
+        QueueReply::Done | QueueReply::Already => Ok(format!("queue {queue} {done}")),
+        QueueReply::Unknown => Err(CliFailure::NotFound(format!("no queue {queue}: no file declares it"))),
+    }
+}

@@ -1,0 +1,232 @@
+//! The reads of `top`: the first page of each list and the counts, in a bounded number of calls for
+//! any number of jobs.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::top_lists::{Head, Row, TopData, TopList, TopSubject};
+use super::top_model::TopRequest;
+use crate::cli::failure::CliFailure;
+use crate::cli::jobs::show::show_target;
+use crate::cli::jobs::target::Target;
+use crate::cli::queue::{QueueOverview, standings};
+use crate::cli::render::{
+    Colour, Console, Detail, JobView, Relative, RunView, facts_in_words, one_line, safe_text, shown_in, span, view_jobs,
+};
+use crate::cli::state::nodes_verb::is_present;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::queue::gate::Gate;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+use crate::store::{Ended, ExpiredLease, JobRecord, NodeRecord, RunNotices, RunRecord, Stats, Store};
+
+/// Rows read of each list.
+const PAGE: usize = 200;
+/// Pages searched for ended runs that are no notices.
+const PAGES: usize = 5;
+/// Lines of output shown for a run.
+const OUTPUT_LINES: usize = 200;
+
+/// Reads the data of the screen.
+pub(super) async fn read(store: &Store, asked: &TopRequest, zone: &Zone) -> Result<TopData, CliFailure> {
+    let stats = store.read_stats().await?;
+    let (now, nodes) = store.list_nodes().await?;
+    let leases: Vec<ExpiredLease> = store.list_leases(PAGE).await?.into_iter().flatten().collect();
+    let busy: BTreeSet<JobName> = leases.iter().map(|lease| lease.run.job().clone()).collect();
+    let queues = standings(store).await?.1;
+    let when = Relative { now };
+    let ended = recent(store, when).await?;
+    let lists = [
+        TopList { rows: due(store, asked, &busy, when, zone).await?, total: stats.jobs },
+        TopList { rows: running(store, leases, when).await?, total: stats.running },
+        TopList { total: if ended.len() < PAGE { ended.len() as u64 } else { stats.history }, rows: ended },
+        TopList { total: queues.len() as u64, rows: queues.iter().map(|queue| queue_row(queue, now)).collect() },
+    ];
+    Ok(TopData { now, head: head(&stats, &nodes, &queues, now), lists })
+}
+
+/// Reads the details of one object, as lines without control characters.
+pub(super) async fn read_detail(store: &Store, subject: &TopSubject, console: &mut Console) -> Result<Vec<String>, CliFailure> {
+    let target = match subject {
+        TopSubject::Job(name) => Target::Job(name.clone()),
+        TopSubject::Run(run) => Target::Run(run.clone()),
+        TopSubject::Queue(name) => {
+            let (now, queues) = standings(store).await?;
+            return Ok(queues.iter().find(|queue| queue.name == *name).map_or_else(Vec::new, |queue| queue_lines(queue, now)));
+        }
+    };
+    show_target(store, &target, console).await?;
+    let mut lines: Vec<String> = console.take_page().lines().map(one_line).collect();
+    if let TopSubject::Run(run) = subject {
+        lines.push(String::new());
+        lines.extend(output_of(store, run).await?);
+    }
+    Ok(lines)
+}
+
+async fn output_of(store: &Store, run: &RunId) -> Result<Vec<String>, CliFailure> {
+    let attempt = store.read_run(run).await?.map_or(0, |record| record.attempt);
+    let output = if attempt == 0 { None } else { store.read_output(run, attempt).await? };
+    let Some(output) = output else { return Ok(vec!["no output is kept".to_owned()]) };
+    let mut lines = Vec::new();
+    for (stream, bytes) in [("standard output", output.stdout), ("standard error", output.stderr)] {
+        let text = safe_text(&bytes);
+        let all: Vec<&str> = text.lines().collect();
+        let from = all.len().saturating_sub(OUTPUT_LINES);
+        if !all.is_empty() {
+            let which = if from > 0 { format!("{stream}, the last {OUTPUT_LINES} lines:") } else { format!("{stream}:") };
+            lines.push(which);
+            lines.extend(all.iter().skip(from).map(|line| line.replace('\t', "    ")));
+        }
+    }
+    if output.dropped_bytes > 0 {
+        lines.push(format!("{} bytes in the middle were not kept", output.dropped_bytes));
+    }
+    Ok(lines)
+}
+
+fn head(stats: &Stats, nodes: &[NodeRecord], queues: &[QueueOverview], now: UnixMillis) -> Head {
+    let present: Vec<&NodeRecord> = nodes.iter().filter(|node| is_present(node, now)).collect();
+    let total = |word: &str| stats.totals.get(word).copied().unwrap_or(0);
+    let oldest = queues.iter().filter(|queue| queue.state != "paused").filter_map(|queue| queue.oldest_wanted).min();
+    Head {
+        nodes: present.len(),
+        gone_nodes: nodes.len() - present.len(),
+        held_nodes: present.iter().filter(|node| node.held.is_some()).count(),
+        jobs: stats.jobs,
+        running: stats.running,
+        scheduled: stats.scheduled,
+        waiting: stats.waiting,
+        ended: vec![
+            ("succeeded", total("succeeded")),
+            ("failed", total("failed")),
+            ("timed out", total("timed_out")),
+            ("lost", total("lost")),
+            ("skipped", total("skipped")),
+            ("cancelled", total("cancelled")),
+        ],
+        // A run is ready for a moment before a node can claim it, so a short lag is not shown.
+        lag: oldest.map(|at| now.since(at)).filter(|lag| *lag >= Duration::from_secs(1)),
+        memory: stats.redis_memory,
+    }
+}
+
+async fn due(
+    store: &Store,
+    asked: &TopRequest,
+    busy: &BTreeSet<JobName>,
+    when: Relative,
+    zone: &Zone,
+) -> Result<Vec<Row>, CliFailure> {
+    let mut names = store.list_jobs(0, PAGE).await?;
+    let more: Vec<JobName> = asked.kept.iter().filter(|name| !names.contains(name)).cloned().collect();
+    names.extend(more);
+    let records = store.read_jobs(&names).await?.into_iter().flatten().flatten().filter(JobRecord::is_live).collect();
+    let mut jobs = view_jobs(store, records, busy).await?;
+    // The index of Redis orders a retrying job by its schedule, so the list is sorted here.
+    jobs.sort_by_key(|job| job.next_start().map_or((true, None), |(at, _)| (false, Some(at))));
+    let row = |job: JobView| {
+        let next = job.next_start();
+        let (state, colour) = job.state_word();
+        let cells = [
+            next.map_or_else(|| "-".to_owned(), |(at, _)| when.left(at)),
+            next.map_or_else(|| "-".to_owned(), |(at, _)| shown_in(Detail::Brief, at, zone, when.now)),
+            state.to_owned(),
+            job.record.lane.queue().as_str().to_owned(),
+            job.record.name.as_str().to_owned(),
+        ];
+        let run = next.map(|(_, run)| run.clone());
+        Row { subject: TopSubject::Job(job.record.name), run, cells: safe(cells), colour }
+    };
+    Ok(jobs.into_iter().map(row).collect())
+}
+
+async fn running(store: &Store, leases: Vec<ExpiredLease>, when: Relative) -> Result<Vec<Row>, CliFailure> {
+    let ids: Vec<RunId> = leases.into_iter().map(|lease| lease.run).collect();
+    let mut records: Vec<RunRecord> = store.read_runs(&ids).await?.into_iter().flatten().flatten().collect();
+    records.sort_by_key(|run| run.started_at);
+    let row = |record: RunRecord| {
+        let stands_at: Vec<String> = record.places.iter().map(Gate::words).collect();
+        let cells = [
+            record.started_at.map_or_else(|| "-".to_owned(), |at| span(when.now.since(at))),
+            record.node.clone().unwrap_or_else(|| "-".to_owned()),
+            record.attempt.to_string(),
+            if stands_at.is_empty() { "-".to_owned() } else { stands_at.join(", ") },
+            record.run.to_string(),
+        ];
+        let run = Some(record.run.clone());
+        Row { subject: TopSubject::Run(record.run), run, cells: safe(cells), colour: Colour::Plain }
+    };
+    Ok(records.into_iter().map(row).collect())
+}
+
+async fn recent(store: &Store, when: Relative) -> Result<Vec<Row>, CliFailure> {
+    let row = |record: RunRecord| {
+        let run = record.run.clone();
+        let colour = match Colour::from(record.state) {
+            Colour::Green => Colour::Plain,
+            colour => colour,
+        };
+        let took = record.took().map(span);
+        let ended = record.finished_at.map(|at| when.passed(at));
+        let facts = facts_in_words(&record);
+        let view = RunView { record, zone: Zone::utc(), let_in: None };
+        let why = view.reason().or(facts);
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let cells = [or_dash(ended), view.record.state.as_str().to_owned(), or_dash(took), run.to_string(), or_dash(why)];
+        Row { subject: TopSubject::Run(run), run: None, cells: safe(cells), colour }
+    };
+    let ended = Ended { notices: RunNotices::Without, ..Ended::history() };
+    let (mut records, mut at) = (Vec::new(), 0);
+    for _ in 0..PAGES {
+        let page = store.read_ended(&ended, at, PAGE).await?;
+        at += page.entries;
+        records.extend(page.runs);
+        if page.entries < PAGE || records.len() >= PAGE {
+            break;
+        }
+    }
+    records.truncate(PAGE);
+    Ok(records.into_iter().map(row).collect())
+}
+
+fn queue_row(queue: &QueueOverview, now: UnixMillis) -> Row {
+    let settings = &queue.record.settings;
+    let cells = [
+        queue.state.to_owned(),
+        queue.depth.ready.to_string(),
+        queue.depth.oldest.map_or_else(|| "-".to_owned(), |at| span(now.since(at))),
+        queue.depth.running.to_string(),
+        settings.limit.map_or_else(|| "-".to_owned(), |limit| limit.to_string()),
+        queue.nodes.to_string(),
+        queue.name.as_str().to_owned(),
+    ];
+    let colour =
+        if queue.state == "open" && queue.untaken.is_empty() && queue.held.is_empty() { Colour::Plain } else { Colour::Yellow };
+    Row { subject: TopSubject::Queue(queue.name.clone()), run: None, cells: safe(cells), colour }
+}
+
+fn queue_lines(queue: &QueueOverview, now: UnixMillis) -> Vec<String> {
+    let (settings, depth) = (&queue.record.settings, &queue.depth);
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
+    let paused = queue.record.paused.as_ref();
+    let lines = [
+        ("state", queue.state.to_owned()),
+        ("paused", or_none(paused.map(|(at, by)| format!("{} ago by {by}", span(now.since(*at)))))),
+        ("ready", depth.ready.to_string()),
+        ("oldest", or_none(depth.oldest.map(|at| span(now.since(at))))),
+        ("scheduled", depth.scheduled.to_string()),
+        ("running", depth.running.to_string()),
+        ("limit", or_none(settings.limit.map(|limit| limit.to_string()))),
+        ("concurrency", format!("{} a node", settings.concurrency)),
+        ("rate", or_none(settings.rate.map(|rate| rate.to_string()))),
+        ("nodes", queue.nodes.to_string()),
+        ("remark", or_none(queue.remark())),
+    ];
+    lines.iter().map(|(word, text)| one_line(&format!("{word:<11} {text}"))).collect()
+}
+
+/// Returns each cell on one line, without control characters.
+fn safe<const N: usize>(cells: [String; N]) -> Vec<String> {
+    cells.into_iter().map(|cell| one_line(&cell)).collect()
+}

@@ -1,0 +1,179 @@
+//! Jobs, queues and groups written as a `jobs.toml`.
+//!
+//! Invariant: [`crate::config::compile_text`] reads the written text as the same definitions. Keys that no
+//! file may have are mentioned in a comment instead.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::canonical_job::to_surface;
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::name::names::{GroupName, JobName, QueueName};
+use crate::domain::queue::group_rules::{GroupSettings, TurnRules};
+use crate::domain::queue::queue_rules::{QueueSettings, Share};
+use crate::domain::time::duration::format_duration;
+use crate::domain::time::zone::ZoneName;
+
+/// The keys that come first, in this order. All other keys follow by name.
+const FIRST: [&str; 19] = [
+    "cron",
+    "calendar",
+    "rrule",
+    "dtstart",
+    "every",
+    "delay",
+    "at",
+    "schedules",
+    "anchor",
+    "start",
+    "end",
+    "max_runs",
+    "only_on",
+    "exclude",
+    "tz",
+    "dst",
+    "command",
+    "shell",
+    "http",
+];
+
+/// The form of a job's table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableForm {
+    /// A table that is read.
+    Table,
+    /// A comment, because the job's times are past.
+    Comment,
+}
+
+/// Returns the definition of a job with the keys of `[jobs.X]`, without keys that only an added job
+/// may have.
+///
+/// A job that depends on a zone and names none gets the zone stored with it.
+pub fn file_keys(spec: &JobSpec, kept_zone: &ZoneName) -> Map<String, Value> {
+    let mut spec = spec.clone();
+    spec.unique = None;
+    let has_days = !spec.shape.exclude.is_empty() || spec.shape.only_on.is_some();
+    if spec.tz.is_none() && (spec.schedule.goes_by_clocks() || has_days) {
+        spec.tz = Some(kept_zone.clone());
+    }
+    match serde_json::from_str(&to_surface(&spec)) {
+        Ok(Value::Object(keys)) => keys,
+        _ => Map::new(),
+    }
+}
+
+/// Returns `[jobs.NAME]` with its keys.
+pub fn job_table(name: &JobName, spec: &JobSpec, kept_zone: &ZoneName, form: TableForm) -> String {
+    let mut text = table("jobs", name.as_str(), &file_keys(spec, kept_zone));
+    if let Some(unique) = &spec.unique {
+        // Only an added job has a unique key.
+        let _ = writeln!(text, "# unique key {}: no file can say so", quoted(unique.key.as_str()));
+    }
+    match form {
+        TableForm::Table => text,
+        TableForm::Comment => {
+            let lines = text.lines().map(|line| format!("# {line}\n")).collect::<Vec<_>>().concat();
+            format!("# its last time is past\n{lines}")
+        }
+    }
+}
+
+/// Returns `[queues.NAME]` with its keys.
+pub fn queue_table(name: &QueueName, settings: &QueueSettings) -> String {
+    table("queues", name.as_str(), &queue_keys(settings))
+}
+
+/// Returns the keys of `[queues.X]`.
+pub fn queue_keys(settings: &QueueSettings) -> Map<String, Value> {
+    let QueueSettings { concurrency, limit, rate, share, is_paused } = settings;
+    let mut keys = Map::from_iter([("concurrency".to_owned(), (*concurrency).into())]);
+    let mut put = |key: &str, value: Value| keys.insert(key.to_owned(), value);
+    if let Some(limit) = limit {
+        put("limit", (*limit).into());
+    }
+    if let Some(rate) = rate {
+        put("rate", rate.to_string().into());
+        if rate.burst() != rate.count() {
+            put("burst", rate.burst().into());
+        }
+    }
+    match share {
+        Share::Strict => put("strict", true.into()),
+        Share::Weight(1) => None,
+        Share::Weight(weight) => put("weight", (*weight).into()),
+    };
+    if *is_paused {
+        put("paused", true.into());
+    }
+    keys
+}
+
+/// Returns `[groups.NAME]` with its keys.
+pub fn group_table(name: &GroupName, settings: &GroupSettings) -> String {
+    table("groups", name.as_str(), &group_keys(settings))
+}
+
+/// Returns the keys of `[groups.X]`.
+pub fn group_keys(settings: &GroupSettings) -> Map<String, Value> {
+    let mut keys = Map::from_iter([("mode".to_owned(), settings.mode().into())]);
+    if let GroupSettings::Alternate(TurnRules { order, gap, turn_timeout }) = settings {
+        let time = |time: &Duration| Value::from(format_duration(*time));
+        keys.insert("order".to_owned(), order.iter().map(JobName::as_str).collect::<Vec<_>>().into());
+        keys.insert("gap".to_owned(), time(gap));
+        keys.insert("turn_timeout".to_owned(), time(turn_timeout));
+    }
+    keys
+}
+
+fn table(section: &str, name: &str, keys: &Map<String, Value>) -> String {
+    let place = |key: &str| FIRST.iter().position(|first| *first == key).unwrap_or(FIRST.len());
+    let mut sorted: Vec<(&String, &Value)> = keys.iter().collect();
+    sorted.sort_by(|(left, _), (right, _)| place(left).cmp(&place(right)).then_with(|| left.cmp(right)));
+    let lines = sorted.into_iter().map(|(key, value)| format!("{} = {}\n", bare(key), written(value)));
+    format!("[{section}.{}]\n{}", bare(name), lines.collect::<Vec<_>>().concat())
+}
+
+/// Returns a value on one line.
+fn written(value: &Value) -> String {
+    match value {
+        Value::String(text) => quoted(text),
+        Value::Array(items) => format!("[{}]", items.iter().map(written).collect::<Vec<_>>().join(", ")),
+        Value::Object(keys) if keys.is_empty() => "{}".to_owned(),
+        Value::Object(keys) => {
+            let pairs = keys.iter().map(|(key, value)| format!("{} = {}", bare(key), written(value)));
+            format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
+        }
+        // Written as in JSON; a definition contains no null.
+        other => other.to_string(),
+    }
+}
+
+/// Returns a key, in quotes only if it needs them.
+fn bare(key: &str) -> String {
+    let is_bare = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    if is_bare { key.to_owned() } else { quoted(key) }
+}
+
+/// Returns a string in the quotes of TOML.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for sign in text.chars() {
+        match sign {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            // Control characters are escaped even where TOML does not ask for it, because the text
+            // may be shown on a terminal.
+            sign if sign.is_control() => {
+                let _ = write!(quoted, "\\u{:04X}", u32::from(sign));
+            }
+            sign => quoted.push(sign),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

@@ -1,0 +1,79 @@
+//! A job as a JSON object: a line of `schedctl add --stdin`, or the flags of `schedctl add`.
+//!
+//! It has the keys of `[jobs.X]` plus `name` and `in`. The caller checks that the queue exists and
+//! that the name is free.
+
+use std::time::Duration;
+
+use super::node_json;
+use crate::config::job::compile_job::{JobContext, compile_job};
+use crate::config::job::policies::{Origin, Policies};
+use crate::config::schedule::compile_schedule::compile_in;
+use crate::config::syntax::problem::{Problem, Problems};
+use crate::config::syntax::reader::Spot;
+use crate::config::syntax::redaction::Secrecy;
+use crate::config::syntax::text_node::Node;
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::name::names::JobName;
+use crate::domain::time::zone::Zone;
+
+/// The largest size of a JSON text.
+pub const MAX_JSON_BYTES: usize = 256 * 1024;
+
+/// A job, and the other keys of its line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedJob {
+    /// The name, if the line has one.
+    pub name: Option<JobName>,
+    /// The value of `in`: the time from the adding of the job to its run. The schedule in `spec` is
+    /// manual then. The caller knows the moment of adding and must replace it.
+    pub start_in: Option<Duration>,
+    /// The action, the rules and the schedule, unless `start_in` is set.
+    pub spec: JobSpec,
+    /// The problems that do not make the job unusable.
+    pub warnings: Vec<Problem>,
+}
+
+/// Compiles the job of one line of JSON. `host_zone` is the zone of a local time in a job without
+/// `tz`. Fails with every problem.
+pub fn job_from_json(text: &str, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> {
+    if text.len() > MAX_JSON_BYTES {
+        return Err(whole(format!("found {} bytes, wanted at most {MAX_JSON_BYTES} (256 KiB)", text.len())));
+    }
+    let node = node_json::from_text(text).map_err(|error| whole(format!("not valid JSON: {error}")))?;
+    compile(&node, host_zone)
+}
+
+/// Compiles the job of a JSON value, as [`job_from_json`] does.
+pub fn job_from_value(value: &serde_json::Value, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> {
+    compile(&node_json::from_value(value).map_err(whole)?, host_zone)
+}
+
+fn whole(message: String) -> Vec<Problem> {
+    vec![Problem::new("", None, message)]
+}
+
+fn compile_name(spot: &Spot<'_>, problems: &mut Problems) -> Option<JobName> {
+    let name: JobName = spot.parsed("backup", problems)?;
+    name.for_people().map_err(|error| spot.fault(problems, error.to_string())).ok()
+}
+
+fn compile(node: &Node<'_>, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> {
+    let root = Spot::root(node, Secrecy::Action);
+    let Some(table) = root.as_table() else {
+        return Err(whole(format!(
+            "found {}, wanted an object such as {{\"shell\": \"echo hello\", \"in\": \"10m\"}}",
+            root.found()
+        )));
+    };
+    let mut problems = Problems::default();
+    let name = table.get("name").and_then(|spot| compile_name(&spot, &mut problems));
+    let start_in = table.get("in").and_then(|spot| compile_in(&spot, &mut problems));
+    let context =
+        JobContext { name: name.as_ref(), defaults: &Policies::default(), host_zone: Some(host_zone), origin: Origin::Line };
+    let spec = compile_job(&table, context, &mut problems);
+    match spec {
+        Some(spec) if problems.faults.is_empty() => Ok(NamedJob { name, start_in, spec, warnings: problems.warnings }),
+        _ => Err(problems.faults),
+    }
+}

@@ -1,0 +1,20 @@
+//! The check that a job's user exists on this host, and belongs to the group the job names.
+
+use std::ffi::CString;
+
+use nix::unistd::{Group, User, getgrouplist};
+
+use crate::config::syntax::problem::quoted;
+use crate::domain::job::process_rules::RunAs;
+
+/// Returns why this host cannot run anything as `run_as`. `None` if it can, or if that cannot be
+/// found out.
+pub fn account_lack(run_as: &RunAs) -> Option<String> {
+    let name = run_as.user();
+    let Some(user) = User::from_name(name).ok()? else { return Some(format!("no user {} on this host", quoted(name))) };
+    let group = run_as.group()?;
+    let Some(found) = Group::from_name(group).ok()? else { return Some(format!("no group {} on this host", quoted(group))) };
+    let groups = getgrouplist(&CString::new(name).ok()?, user.gid).ok()?;
+    let is_in = groups.contains(&found.gid);
+    (!is_in).then(|| format!("user {} is no member of group {} on this host", quoted(name), quoted(group)))
+}

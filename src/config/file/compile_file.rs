@@ -1,0 +1,197 @@
+//! The compiler of a whole `jobs.toml`: to a [`Config`], or to every problem in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::compile_pools::{Memberships, compile_groups, compile_queues, refuse_strangers};
+use super::kept_amounts::{HistoryConfig, OutputConfig, compile_history, compile_output};
+use super::node_serving::compile_serving;
+use super::secret_exposure::{Provenance, judge_secrets};
+use super::sections::{Config, DaemonConfig, RedisConfig, compile_daemon, compile_redis};
+use crate::config::job::compile_job::{JobContext, compile_job};
+use crate::config::job::compile_references::refuse_faulty_references;
+use crate::config::job::policies::{Origin, Policies, compile_policies, refuse_contradictions};
+use crate::config::schedule::compile_calendars::compile_calendars;
+use crate::config::syntax::config_error::ConfigError;
+use crate::config::syntax::known_keys;
+use crate::config::syntax::problem::{Problems, TextSpan, one_of, sort_by_place};
+use crate::config::syntax::reader::{Spot, TableReader};
+use crate::config::syntax::redaction::Secrecy;
+use crate::config::syntax::text_node;
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::name::names::{GroupName, JobName, QueueName};
+use crate::domain::time::zone::Zone;
+
+/// Compiles the text of a file. Fails with every problem in it.
+///
+/// `file_name` appears in messages and locates calendar files. `host_zone` is the zone of a local
+/// time if the file names none.
+pub fn compile_text(text: &str, file_name: &str, host_zone: &Zone) -> Result<Config, ConfigError> {
+    compile_file(text, file_name, host_zone, &Provenance::private())
+}
+
+/// Compiles as [`compile_text`] does, for the text of a file that others may be able to read.
+pub(crate) fn compile_file(
+    text: &str,
+    file_name: &str,
+    host_zone: &Zone,
+    provenance: &Provenance,
+) -> Result<Config, ConfigError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut problems = Problems::default();
+    let config = match text_node::from_toml(text) {
+        Ok((tree, duplicates)) => {
+            problems.faults = duplicates;
+            Spot::root(&tree, Secrecy::File)
+                .as_table()
+                .map(|root| compile_root(&root, file_name, host_zone, provenance, &mut problems))
+        }
+        Err(faults) => {
+            problems.faults = faults;
+            None
+        }
+    };
+    sort_by_place(&mut problems.faults);
+    sort_by_place(&mut problems.warnings);
+    match config {
+        Some(config) if problems.faults.is_empty() => Ok(Config { warnings: problems.warnings, ..config }),
+        _ => Err(ConfigError::in_text(file_name, text, problems.faults)),
+    }
+}
+
+/// Compiles only `[redis]` of a file whose other sections may be faulty. `None` if `[redis]` cannot
+/// be read for certain.
+pub(crate) fn compile_redis_alone(text: &str, provenance: &Provenance) -> Option<RedisConfig> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // Without a line that begins like this, the file has no such section, however broken its syntax
+    // is elsewhere.
+    let may_name_one =
+        text.lines().any(|line| line.trim_start().trim_start_matches(['[', ' ', '\t', '"', '\'']).starts_with("redis"));
+    if !may_name_one {
+        return Some(RedisConfig::default());
+    }
+    let (tree, duplicates) = text_node::from_toml(text).ok()?;
+    let mut problems = Problems { faults: duplicates, ..Problems::default() };
+    let table = Spot::root(&tree, Secrecy::File).as_table()?.get("redis")?.table("a table: [redis]", &mut problems)?;
+    let redis = compile_redis(&table, &mut problems);
+    let is_refused = redis.url.as_ref().is_some_and(|url| provenance.refuses(url).is_some());
+    (problems.faults.is_empty() && !is_refused).then_some(redis)
+}
+
+fn compile_root(
+    root: &TableReader<'_>,
+    file_name: &str,
+    host_zone: &Zone,
+    provenance: &Provenance,
+    problems: &mut Problems,
+) -> Config {
+    let slips = root.refuse_other_keys(&[known_keys::SECTIONS], known_keys::LATER_SECTIONS, problems);
+    // True if a name that is missing in a section is certainly not declared.
+    let is_whole = |section: &str| !slips.are_of(&[section]) && root.get(section).is_none_or(|spot| spot.as_table().is_some());
+    let section = |name: &str, problems: &mut Problems| {
+        let spot = root.get(name)?;
+        spot.table(&format!("a table: [{name}]"), problems)
+    };
+    judge_secrets(root, provenance, problems);
+    let redis = section("redis", problems).map(|table| compile_redis(&table, problems));
+    let history = section("history", problems).map(|table| compile_history(&table, problems));
+    let output = section("output", problems).map(|table| compile_output(&table, problems));
+    let queues = compile_queues(root, problems);
+    // A queue with a fault inside is declared all the same.
+    let declared: BTreeSet<QueueName> = queues.keys().cloned().chain([QueueName::default_queue()]).collect();
+    let groups = compile_groups(root, problems);
+    let declared_groups: BTreeSet<GroupName> = groups.keys().cloned().collect();
+    let daemon = section("daemon", problems);
+    let serving = daemon.as_ref().map(|table| compile_serving(table, is_whole("queues").then_some(&declared), problems));
+    let daemon = daemon.map(|table| compile_daemon(&table, problems));
+    let calendars = compile_calendars(root, file_name, host_zone, problems);
+    let origin = Origin::File {
+        queues: is_whole("queues").then_some(&declared),
+        groups: is_whole("groups").then_some(&declared_groups),
+        calendars: is_whole("calendars").then_some(&calendars),
+    };
+    let defaults = section("defaults", problems).map(|table| compile_defaults(&table, origin, problems)).unwrap_or_default();
+    let context = JobContext { name: None, defaults: &defaults, host_zone: Some(host_zone), origin };
+    let (jobs, members) = compile_jobs(root, context, problems);
+    refuse_strangers(root, &groups, &members, problems);
+    Config {
+        redis: redis.unwrap_or_else(RedisConfig::default),
+        daemon: daemon.unwrap_or_else(DaemonConfig::default),
+        serving: serving.unwrap_or_default(),
+        history: history.unwrap_or_else(HistoryConfig::default),
+        output: output.unwrap_or_else(OutputConfig::default),
+        queues,
+        groups,
+        jobs,
+        is_blank: root.entries().next().is_none(),
+        warnings: Vec::new(),
+    }
+}
+
+fn compile_defaults(table: &TableReader<'_>, origin: Origin<'_>, problems: &mut Problems) -> Policies {
+    let misplaced = [known_keys::SCHEDULE, known_keys::SHAPE, known_keys::ACTION, &["in"], known_keys::ADDED].concat();
+    let slips = table.refuse_keys_beyond(&[known_keys::POLICY], &misplaced, known_keys::LATER_JOB, problems);
+    for (key, key_span, spot) in table.entries().filter(|(key, ..)| misplaced.contains(key)) {
+        let message = format!("{key} belongs to one job and cannot be a default, wanted {}", one_of(known_keys::POLICY));
+        problems.fault(&spot.path, key_span, message);
+    }
+    let policies = compile_policies(table, slips, origin, problems);
+    refuse_faulty_references(table, problems);
+    refuse_contradictions(table, &policies, &policies, problems);
+    policies
+}
+
+fn compile_jobs(
+    root: &TableReader<'_>,
+    context: JobContext<'_>,
+    problems: &mut Problems,
+) -> (BTreeMap<JobName, JobSpec>, Memberships) {
+    let (mut jobs, mut members) = (BTreeMap::new(), Memberships::new());
+    for (name, table) in named_tables::<JobName>(root, "jobs", problems) {
+        let name = name.and_then(|name| {
+            name.for_people().map_err(|error| problems.fault(&table.path, table.span.clone(), error.to_string())).ok()
+        });
+        let spec = compile_job(&table, JobContext { name: name.as_ref(), ..context }, problems);
+        let Some(name) = name else { continue };
+        // Faults elsewhere in the job's table do not matter. A job whose group cannot be read is
+        // left out.
+        let own = table.get("group").map(|spot| spot.as_text().and_then(|text| text.parse().ok()));
+        if own != Some(None) {
+            members.insert(name.clone(), own.flatten().or_else(|| context.defaults.group.clone()));
+        }
+        if let Some(spec) = spec {
+            jobs.insert(name, spec);
+        }
+    }
+    (jobs, members)
+}
+
+/// Returns the tables of `[section.NAME]`, each with its name. An invalid name is noted and
+/// returned as `None`.
+pub(crate) fn named_tables<'n, N>(
+    root: &TableReader<'n>,
+    section: &str,
+    problems: &mut Problems,
+) -> Vec<(Option<N>, TableReader<'n>)>
+where
+    N: std::str::FromStr<Err: std::fmt::Display>,
+{
+    let wanted = format!("a table: [{section}.NAME]");
+    let Some(table) = root.get(section).and_then(|spot| spot.table(&wanted, problems)) else {
+        return Vec::new();
+    };
+    let mut tables = Vec::new();
+    for (name, name_span, spot) in table.entries() {
+        let parsed = checked_name(name, &spot, name_span, problems);
+        if let Some(table) = spot.table(&wanted, problems) {
+            tables.push((parsed, table));
+        }
+    }
+    tables
+}
+
+fn checked_name<N>(name: &str, spot: &Spot<'_>, span: Option<TextSpan>, problems: &mut Problems) -> Option<N>
+where
+    N: std::str::FromStr<Err: std::fmt::Display>,
+{
+    name.parse().map_err(|error: N::Err| problems.fault(&spot.path, span, error.to_string())).ok()
+}

@@ -1,0 +1,189 @@
+//! `[queues.X]` and `[groups.X]`: the settings that runs share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::compile_file::named_tables;
+use crate::config::syntax::known_keys;
+use crate::config::syntax::problem::{Problems, quoted};
+use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
+use crate::config::syntax::typos::Slips;
+use crate::domain::name::names::{GroupName, JobName, QueueName};
+use crate::domain::queue::group_rules::{GroupSettings, TurnRules};
+use crate::domain::queue::queue_rules::{QueueSettings, Share};
+use crate::domain::queue::rate::{MOST_RUNS, Rate};
+
+const GAP: DurationBounds = DurationBounds::secs(0, 86_400, "0s to 1 day", "5s");
+const TURN_TIMEOUT: DurationBounds = DurationBounds::secs(0, 86_400, "0s to 1 day", "1m");
+
+/// Compiles `[queues]`. A queue with a fault inside is included, so that jobs may name it.
+pub(crate) fn compile_queues(root: &TableReader<'_>, problems: &mut Problems) -> BTreeMap<QueueName, QueueSettings> {
+    let mut queues = BTreeMap::new();
+    for (name, table) in named_tables::<QueueName>(root, "queues", problems) {
+        if name.as_ref().is_some_and(QueueName::is_of_host) {
+            problems.fault(&table.path, table.span.clone(), "a name with @ is that of a host's own queue, wanted one without");
+            continue;
+        }
+        let queue = compile_queue(&table, problems);
+        if let Some(name) = name {
+            queues.insert(name, queue);
+        }
+    }
+    queues
+}
+
+pub(crate) fn compile_queue(table: &TableReader<'_>, problems: &mut Problems) -> QueueSettings {
+    let slips = table.refuse_other_keys(&[known_keys::QUEUE], known_keys::LATER_QUEUE, problems);
+    let plain = QueueSettings::default();
+    let concurrency = table.get("concurrency").and_then(|spot| spot.integer(&(1..=QueueSettings::MOST_CONCURRENT), problems));
+    QueueSettings {
+        concurrency: concurrency.unwrap_or(plain.concurrency),
+        limit: table.get("limit").and_then(|spot| spot.integer(&(1..=QueueSettings::MOST_AT_ONCE), problems)),
+        rate: compile_rate(table, &slips, problems),
+        share: compile_share(table, problems),
+        is_paused: table.get("paused").and_then(|spot| spot.flag(problems)).unwrap_or(false),
+    }
+}
+
+/// Compiles `rate` and `burst` of a table. `slips` are the table's unknown keys.
+pub(crate) fn compile_rate(table: &TableReader<'_>, slips: &Slips, problems: &mut Problems) -> Option<Rate> {
+    let burst = table.get("burst");
+    let Some(rate) = table.get("rate") else {
+        if let Some(burst) = burst.filter(|_| !slips.are_of(&["rate"])) {
+            burst.fault(problems, "burst says how many of a rate may begin at once, wanted it together with rate = \"100/1m\"");
+        }
+        return None;
+    };
+    let rate: Option<Rate> = rate.parsed("100/1m", problems);
+    let burst = burst.and_then(|spot| spot.integer(&(1..=MOST_RUNS), problems));
+    rate.map(|rate| burst.map_or(rate, |burst| rate.with_burst(burst)))
+}
+
+fn compile_share(table: &TableReader<'_>, problems: &mut Problems) -> Share {
+    let weight = table.get("weight").map(|spot| (spot.integer(&(1..=QueueSettings::MOST_WEIGHT), problems), spot));
+    let is_strict = table.get("strict").and_then(|spot| spot.flag(problems)).unwrap_or(false);
+    match weight {
+        Some((_, spot)) if is_strict => {
+            spot.fault(problems, "a strict queue comes before all others and has no weight, wanted one of them");
+            Share::Strict
+        }
+        _ if is_strict => Share::Strict,
+        Some((Some(weight), _)) => Share::Weight(weight),
+        _ => QueueSettings::default().share,
+    }
+}
+
+/// Compiles `[groups]`. A group with a fault inside is included, so that jobs may name it.
+pub(crate) fn compile_groups(root: &TableReader<'_>, problems: &mut Problems) -> BTreeMap<GroupName, GroupSettings> {
+    let mut groups = BTreeMap::new();
+    for (name, table) in named_tables::<GroupName>(root, "groups", problems) {
+        let group = compile_group(&table, problems);
+        if let Some(name) = name {
+            groups.insert(name, group);
+        }
+    }
+    groups
+}
+
+fn compile_group(table: &TableReader<'_>, problems: &mut Problems) -> GroupSettings {
+    #[derive(Clone, Copy)]
+    enum Mode {
+        Exclusive,
+        Alternate,
+    }
+    let slips = table.refuse_other_keys(&[known_keys::GROUP], &[], problems);
+    let modes = [("exclusive", Mode::Exclusive), ("alternate", Mode::Alternate)];
+    let mode = table.get("mode");
+    if mode.is_none() && !slips.are_of(&["mode"]) {
+        problems.fault(&table.path, table.span.clone(), "no mode, wanted mode = \"exclusive\" or mode = \"alternate\"");
+    }
+    let mode = mode.and_then(|spot| spot.choice(&modes, problems));
+    if let Some(Mode::Exclusive) = mode {
+        for key in ["order", "gap", "turn_timeout"] {
+            if let Some(spot) = table.get(key) {
+                spot.fault(problems, format!("{key} is of members that take turns, wanted it with mode = \"alternate\""));
+            }
+        }
+        return GroupSettings::Exclusive;
+    }
+    let mut ask = |key: &str, bounds: &DurationBounds, or: Duration| {
+        table.get(key).and_then(|spot| spot.duration(bounds, problems)).unwrap_or(or)
+    };
+    let (gap, turn_timeout) = (ask("gap", &GAP, TurnRules::GAP), ask("turn_timeout", &TURN_TIMEOUT, TurnRules::TURN_TIMEOUT));
+    let Some(order) = table.get("order") else {
+        // If the mode cannot be read, an order may not be needed.
+        if mode.is_none() || slips.are_of(&["order"]) {
+            return GroupSettings::Exclusive;
+        }
+        problems.fault(&table.path, table.span.clone(), "no order, wanted the members in turn such as order = [\"a\", \"b\"]");
+        return GroupSettings::Exclusive;
+    };
+    let order = compile_order(&order, problems);
+    GroupSettings::Alternate(TurnRules { order, gap, turn_timeout })
+}
+
+fn compile_order(spot: &Spot<'_>, problems: &mut Problems) -> Vec<JobName> {
+    let Some(items) = spot.as_items() else {
+        return spot.wanted(problems, "a list of jobs such as [\"a\", \"b\"]").unwrap_or_default();
+    };
+    let (mut order, mut seen, mut count) = (Vec::new(), BTreeSet::new(), 0);
+    for item in items {
+        count += 1;
+        let Some(job) = item.parsed::<JobName>("backup", problems) else { continue };
+        if seen.insert(job.clone()) {
+            order.push(job);
+        } else {
+            item.fault(problems, format!("{} has its turn already, wanted each member once", quoted(job.as_str())));
+        }
+    }
+    if !(2..=TurnRules::MOST_MEMBERS).contains(&count) {
+        spot.fault(problems, format!("found {count} members, wanted 2 to {}", TurnRules::MOST_MEMBERS));
+    }
+    order
+}
+
+/// The group of each job of a file, including jobs with faults. A job whose group cannot be read is
+/// left out.
+pub(crate) type Memberships = BTreeMap<JobName, Option<GroupName>>;
+
+/// Notes a job of an alternating group in which it has no turn. Also notes a job with a turn in a
+/// group that it does not name.
+///
+/// A member whose job is not in this file is not judged.
+pub(crate) fn refuse_strangers(
+    root: &TableReader<'_>,
+    groups: &BTreeMap<GroupName, GroupSettings>,
+    members: &Memberships,
+    problems: &mut Problems,
+) {
+    let place = |section: &str, name: &str, key: &str| {
+        root.get(section).and_then(|spot| spot.as_table()?.get(name)).and_then(|spot| {
+            let table = spot.as_table()?;
+            Some(table.get(key).unwrap_or(spot))
+        })
+    };
+    // If a group has a fault, its members are not all known.
+    if problems.faults.iter().any(|problem| problem.path.starts_with("groups")) {
+        return;
+    }
+    for (group, settings) in groups {
+        let GroupSettings::Alternate(turns) = settings else { continue };
+        let strangers = turns.order.iter().filter(|job| members.get(*job).is_some_and(|own| own.as_ref() != Some(group)));
+        for job in strangers {
+            if let Some(spot) = place("groups", group.as_str(), "order") {
+                let message =
+                    format!("job {job} has a turn here and is not of this group, wanted group = \"{group}\" in [jobs.{job}]");
+                spot.fault(problems, message);
+            }
+        }
+        let without_turn = members.iter().filter(|(job, own)| own.as_ref() == Some(group) && !turns.order.contains(job));
+        for (job, _) in without_turn {
+            if let Some(spot) = place("jobs", job.as_str(), "group") {
+                spot.fault(
+                    problems,
+                    format!("group {group} takes turns and {job} has none, wanted it in order of [groups.{group}]"),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The place of the jobs file, and whether an operator named it.
+
+use std::path::{Path, PathBuf};
+
+/// The places that are searched if nobody names a file.
+const PLACES: [&str; 2] = ["jobs.toml", "/etc/schedd/jobs.toml"];
+
+/// The path of a jobs file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilePlace {
+    path: PathBuf,
+    is_found: bool,
+}
+
+impl FilePlace {
+    /// Returns the place of a file that an operator named.
+    pub fn named(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), is_found: false }
+    }
+
+    /// Returns the place of the file to use: `named`, else the first of the usual places where a
+    /// file exists.
+    pub fn of(named: Option<PathBuf>) -> Option<Self> {
+        let found = || PLACES.map(PathBuf::from).into_iter().find(|path| path.exists());
+        named.map(Self::named).or_else(|| Some(Self { path: found()?, is_found: true }))
+    }
+
+    /// Returns the usual places, for a message.
+    pub fn usual() -> String {
+        format!("./{} and {}", PLACES[0], PLACES[1])
+    }
+
+    /// Returns the path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns true if nobody named the file. Then it may come from anyone who can write to the
+    /// current directory.
+    pub(crate) fn is_found(&self) -> bool {
+        self.is_found
+    }
+}

@@ -1,0 +1,101 @@
+//! The search for secrets in a file that everybody on the host can read.
+
+use super::sections::has_password;
+use crate::config::syntax::problem::Problems;
+use crate::config::syntax::reader::{Spot, TableReader};
+use crate::domain::job::notice::NoticeKind;
+use crate::domain::job::secret_headers::is_secret_header;
+use crate::domain::job::secret_reference;
+
+/// The readers of the file that a text comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exposure {
+    /// Its owner, and at most a group.
+    Private,
+    /// Everybody on the host.
+    Public,
+    /// Everybody on the host, while root executes what the file says.
+    PublicOfRoot,
+}
+
+/// The origin of a text: its readers and possible writers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Provenance {
+    /// The readers of the text.
+    pub(crate) exposure: Exposure,
+    /// The reason why somebody else may have written the file; `None` if nobody could.
+    pub(crate) doubt: Option<String>,
+}
+
+impl Provenance {
+    /// Returns the provenance of a text that only its owner reads and writes.
+    pub(crate) fn private() -> Self {
+        Self { exposure: Exposure::Private, doubt: None }
+    }
+
+    /// Returns why credentials must not be filled into an address of Redis; `None` if they may be,
+    /// or if the address refers to none.
+    pub(crate) fn refuses(&self, url: &str) -> Option<String> {
+        let doubt = self.doubt.as_ref().filter(|_| secret_reference::is_in(url))?;
+        Some(format!("no credential is sent to an address of this file: {doubt}"))
+    }
+}
+
+/// Notes each secret in the text: as a warning, or as a fault for root. Also notes a Redis address
+/// with a credential, if somebody else may have written that address.
+pub(crate) fn judge_secrets(root: &TableReader<'_>, provenance: &Provenance, problems: &mut Problems) {
+    let url = root.get("redis").and_then(|spot| spot.as_table()).and_then(|redis| redis.get("url"));
+    if let Some((spot, why)) = url.as_ref().and_then(|spot| Some((spot, provenance.refuses(spot.as_text()?)?))) {
+        spot.fault(problems, why);
+    }
+    let exposure = provenance.exposure;
+    if exposure == Exposure::Private {
+        return;
+    }
+    if let Some(spot) = url.filter(|spot| spot.as_text().is_some_and(has_password)) {
+        let message = "holds a password in a file everybody can read: chmod o-r the file, or use url_file or ${credential:NAME}";
+        note(&spot, message, exposure, problems);
+    }
+    let jobs = root.get("jobs").and_then(|spot| spot.as_table());
+    let jobs = jobs.iter().flat_map(TableReader::entries).filter_map(|(_, _, job)| job.as_table());
+    let defaults = root.get("defaults").and_then(|spot| spot.as_table());
+    for table in jobs.chain(defaults) {
+        judge_headers(&table, exposure, problems);
+        let others = NoticeKind::ASKED.into_iter().map(NoticeKind::as_str).chain(["done_check"]);
+        for other in others.filter_map(|key| table.get(key)?.as_table()) {
+            judge_headers(&other, exposure, problems);
+        }
+        if let Some(secret) = table.get("webhook_secret") {
+            let items = secret.as_items().into_iter().flatten();
+            for spot in items.chain([secret]).filter(is_secret) {
+                note(&spot, SECRET, exposure, problems);
+            }
+        }
+    }
+}
+
+/// The message for a secret in such a file.
+const SECRET: &str = "holds a secret in a file everybody can read: chmod o-r the file, or use ${credential:NAME}";
+
+/// Returns true if the value is the secret itself, and not a reference to it.
+fn is_secret(spot: &Spot<'_>) -> bool {
+    spot.as_text().is_some_and(|text| !text.is_empty() && !secret_reference::is_in(text))
+}
+
+fn judge_headers(table: &TableReader<'_>, exposure: Exposure, problems: &mut Problems) {
+    let http = table.get("http").and_then(|spot| spot.as_table());
+    let headers = http.and_then(|http| http.get("headers")).and_then(|spot| spot.as_table());
+    for (name, _, spot) in headers.iter().flat_map(TableReader::entries) {
+        if is_secret_header(name) && is_secret(&spot) {
+            note(&spot, SECRET, exposure, problems);
+        }
+    }
+}
+
+fn note(spot: &Spot<'_>, message: &str, exposure: Exposure, problems: &mut Problems) {
+    if exposure == Exposure::PublicOfRoot {
+        spot.fault(problems, message);
+    } else {
+        problems.warning(&spot.path, spot.span(), message);
+    }
+}

@@ -1,0 +1,217 @@
+//! The contents of a file beside its jobs: the place of Redis, the daemon's settings, and what jobs
+//! share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::kept_amounts::{HistoryConfig, OutputConfig};
+use super::node_serving::ServingConfig;
+use crate::config::syntax::known_keys;
+use crate::config::syntax::problem::{Problem, Problems, quoted};
+use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::job::process_rules::is_account_name;
+use crate::domain::job::secret_reference;
+use crate::domain::job::secret_reference::ReferenceError;
+use crate::domain::name::names::{GroupName, JobName, QueueName};
+use crate::domain::name::redis_url_text;
+use crate::domain::queue::group_rules::GroupSettings;
+use crate::domain::queue::queue_rules::QueueSettings;
+use crate::domain::time::duration::format_duration;
+
+/// The checked contents of a `jobs.toml`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// `[redis]`
+    pub redis: RedisConfig,
+    /// `[daemon]`
+    pub daemon: DaemonConfig,
+    /// The keys of `[daemon]` about the work that the node takes.
+    pub serving: ServingConfig,
+    /// `[history]`
+    pub history: HistoryConfig,
+    /// `[output]`
+    pub output: OutputConfig,
+    /// `[queues.X]`
+    pub queues: BTreeMap<QueueName, QueueSettings>,
+    /// `[groups.X]`
+    pub groups: BTreeMap<GroupName, GroupSettings>,
+    /// `[jobs.X]`, with `[defaults]` applied.
+    pub jobs: BTreeMap<JobName, JobSpec>,
+    /// True if the text has no content at all.
+    pub is_blank: bool,
+    /// The warnings, in the order of the text.
+    pub warnings: Vec<Problem>,
+}
+
+impl Config {
+    /// Returns true if the file may have been emptied by accident since `before`: all its jobs are
+    /// gone, or all its content.
+    pub fn is_emptied_of(&self, before: &Self) -> bool {
+        self.jobs.is_empty() && !before.jobs.is_empty() || self.is_blank && !before.is_blank
+    }
+}
+
+/// `[redis]`: at most one address. Without an address schedd keeps a private server.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct RedisConfig {
+    /// The address, which may refer to credentials.
+    pub url: Option<String>,
+    /// A file that contains the address, for an address with a password.
+    pub url_file: Option<PathBuf>,
+    /// True if a server may be used that evicts keys when memory is short.
+    pub allow_eviction: bool,
+}
+
+/// The debug output hides the address, which may contain a password and could end up in a log.
+impl fmt::Debug for RedisConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = self.url.as_ref().map(|_| "(hidden)");
+        f.debug_struct("RedisConfig")
+            .field("url", &url)
+            .field("url_file", &self.url_file)
+            .field("allow_eviction", &self.allow_eviction)
+            .finish()
+    }
+}
+
+/// `[daemon]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DaemonConfig {
+    /// The time the node sleeps while any run is ready. 10 ms to 10 s.
+    pub tick: Duration,
+    /// The time a claim lasts without being renewed. 1 s to 10 minutes, at least 10 ticks.
+    pub lease: Duration,
+    /// The time runs may go on once the daemon is asked to stop. 0 to 1 hour.
+    pub shutdown_grace: Duration,
+    /// The users jobs may name. `None`: any user but root if the daemon runs as root, else no user.
+    pub users: Option<BTreeSet<String>>,
+}
+
+impl Default for DaemonConfig {
+    fn default() -> Self {
+        Self {
+            tick: Duration::from_millis(100),
+            lease: Duration::from_secs(10),
+            shutdown_grace: Duration::from_secs(30),
+            users: None,
+        }
+    }
+}
+
+/// The least number of ticks in a lease. A lease is renewed at a third of its length, so with fewer
+/// ticks a slow tick or two would lose it.
+const TICKS_A_LEASE: u32 = 10;
+
+/// Compiles `[redis]`.
+pub(crate) fn compile_redis(table: &TableReader<'_>, problems: &mut Problems) -> RedisConfig {
+    table.refuse_other_keys(&[known_keys::REDIS], &[], problems);
+    let (url, url_file) = (table.get("url"), table.get("url_file"));
+    if let (Some(_), Some(spot)) = (&url, &url_file) {
+        spot.fault(problems, "found url and url_file together, wanted one of them");
+    }
+    RedisConfig {
+        url: url.and_then(|spot| compile_redis_url(&spot, problems)),
+        url_file: url_file.and_then(|spot| {
+            let path = PathBuf::from(spot.text("/etc/schedd/redis.url", problems)?);
+            if !path.is_absolute() {
+                return spot.wanted(problems, "an absolute path such as \"/etc/schedd/redis.url\"");
+            }
+            // The file may exist only for the service, which gets its credentials when it starts.
+            if !path.exists() {
+                let shown = quoted(&path.to_string_lossy());
+                problems.warning(
+                    &spot.path,
+                    spot.span(),
+                    format!("no file {shown} on this host: schedd does not start without it"),
+                );
+            }
+            Some(path)
+        }),
+        allow_eviction: table.get("allow_eviction").and_then(|spot| spot.flag(problems)).unwrap_or(false),
+    }
+}
+
+fn compile_redis_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
+    const SCHEMES: [&str; 7] = ["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"];
+    let text = spot.text("redis://127.0.0.1:6379/0", problems)?;
+    if let Err(error) = secret_reference::check(text) {
+        spot.fault_at(problems, error.offset(), error.to_string());
+        return None;
+    }
+    if secret_reference::is_all_of(text) {
+        return Some(text.to_owned());
+    }
+    // A number suits every part of an address, because a credential may also be the port or the
+    // database.
+    let filled = secret_reference::fill::<ReferenceError>(text, |_| Ok("1".to_owned())).unwrap_or_default();
+    // The found value is not shown, because it may contain a password.
+    let is_of_redis = filled.split_once("://").is_some_and(|(scheme, _)| SCHEMES.contains(&scheme));
+    match redis_url_text::fault_of(&filled) {
+        None if is_of_redis => Some(text.to_owned()),
+        fault => {
+            let why = fault.filter(|_| is_of_redis).map(|fault| format!(": {fault}")).unwrap_or_default();
+            let wanted = "wanted one such as \"redis://127.0.0.1:6379/0\" or \"unix:///run/redis.sock\"";
+            spot.fault(problems, format!("not the address of a Redis{why}, {wanted}"));
+            None
+        }
+    }
+}
+
+/// Returns true if an address itself contains a password: before the host, or as `pass` after the
+/// path of a socket. An address with a reference has none.
+pub fn has_password(url: &str) -> bool {
+    !secret_reference::is_in(url)
+        && reqwest::Url::parse(url).is_ok_and(|url| {
+            url.password().is_some_and(|word| !word.is_empty())
+                || url.query_pairs().any(|(key, word)| key == "pass" && !word.is_empty())
+        })
+}
+
+fn compile_users(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<String>> {
+    let Some(items) = spot.as_items() else { return spot.wanted(problems, "users such as [\"backup\", \"www-data\"]") };
+    let mut users = BTreeSet::new();
+    for item in items {
+        match item.text("backup", problems) {
+            Some("root") => drop(item.wanted::<()>(problems, "users other than root: no job may name that one")),
+            Some(name) if is_account_name(name) => drop(users.insert(name.to_owned())),
+            Some(_) => drop(item.wanted::<()>(problems, "the name of a user, such as \"backup\"")),
+            None => {}
+        }
+    }
+    Some(users)
+}
+
+/// Compiles `[daemon]`.
+pub(crate) fn compile_daemon(table: &TableReader<'_>, problems: &mut Problems) -> DaemonConfig {
+    let slips = table.refuse_other_keys(&[known_keys::DAEMON], &[], problems);
+    let faults_before = problems.faults.len();
+    let mut ask = |key: &str, bounds: &DurationBounds, or: Duration| {
+        table.get(key).and_then(|spot| spot.duration(bounds, problems)).unwrap_or(or)
+    };
+    let plain = DaemonConfig::default();
+    let daemon = DaemonConfig {
+        tick: ask("tick", &DurationBounds::millis(10, 10_000, "10ms to 10s", "100ms"), plain.tick),
+        lease: ask("lease", &DurationBounds::secs(1, 600, "1s to 10 minutes", "10s"), plain.lease),
+        shutdown_grace: ask("shutdown_grace", &DurationBounds::secs(0, 3_600, "0s to 1 hour", "30s"), plain.shutdown_grace),
+        users: table.get("users").and_then(|spot| compile_users(&spot, problems)),
+    };
+    if daemon.lease < daemon.tick * TICKS_A_LEASE
+        && problems.faults.len() == faults_before
+        && !slips.are_of(&["lease", "tick"])
+        && let Some(spot) = table.get("lease").or_else(|| table.get("tick"))
+    {
+        let (lease, tick) = (format_duration(daemon.lease), format_duration(daemon.tick));
+        let shortest = format_duration(daemon.tick * TICKS_A_LEASE);
+        spot.fault(
+            problems,
+            format!(
+                "found a lease of {lease} with a tick of {tick}, wanted a lease of at least {TICKS_A_LEASE} ticks ({shortest}): \
+                 it is renewed at a third of its length and must outlast slow ticks"
+            ),
+        );
+    }
+    daemon
+}

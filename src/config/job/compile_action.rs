@@ -1,0 +1,98 @@
+//! The action of a job: exactly one of `command`, `shell` and `http`, within the kernel's limits
+//! for a process.
+
+use std::collections::BTreeMap;
+
+use super::compile_http::compile_http;
+use crate::config::syntax::known_keys;
+use crate::config::syntax::problem::{Problems, key_text, one_of};
+use crate::config::syntax::reader::{Spot, TableReader};
+use crate::config::syntax::typos::Slips;
+use crate::domain::job::job_spec::Action;
+
+/// The longest single argument or variable with the NUL at its end: `MAX_ARG_STRLEN`, 32 pages
+/// (execve(2)).
+const MAX_WORD_BYTES: usize = 128 * 1024;
+/// The largest size of all arguments and variables together.
+const MAX_WORDS_BYTES: usize = 1024 * 1024;
+
+/// Compiles the action of a job's table. `slips` are the table's unknown keys. If there is no
+/// action, one of them is probably meant as the action.
+pub(crate) fn compile_action(table: &TableReader<'_>, slips: &Slips, problems: &mut Problems) -> Option<Action> {
+    let given: Vec<(&str, Spot<'_>)> = known_keys::ACTION.iter().filter_map(|key| Some((*key, table.get(key)?))).collect();
+    match given.as_slice() {
+        [] if !slips.may_be(known_keys::ACTION) => {
+            let message = format!("no action, wanted exactly one of {}", one_of(known_keys::ACTION));
+            problems.fault(&table.path, table.span.clone(), message);
+        }
+        [] | [_] => {}
+        [_, (_, second), ..] => {
+            let found: Vec<&str> = given.iter().map(|(key, _)| *key).collect();
+            second.fault(problems, format!("found {} together, wanted exactly one action", found.join(" and ")));
+        }
+    }
+    let mut action = None;
+    for (key, spot) in &given {
+        action = match *key {
+            "command" => compile_command(spot, problems).map(Action::Command),
+            "shell" => compile_shell(spot, problems).map(Action::Shell),
+            _ => compile_http(spot, problems).map(Action::Http),
+        };
+    }
+    action
+}
+
+fn compile_command(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<String>> {
+    let Some(items) = spot.as_items() else {
+        let wanted = "a list of words such as [\"/bin/echo\", \"hello\"] (a line for the shell goes into shell)";
+        return spot.wanted(problems, wanted);
+    };
+    let words: Vec<Option<String>> = items.map(|item| item.text("hello", problems).map(str::to_owned)).collect();
+    let words: Vec<String> = words.into_iter().collect::<Option<_>>()?;
+    match words.first() {
+        Some(program) if !program.trim().is_empty() => Some(words),
+        Some(blank) => {
+            spot.fault(problems, format!("found {blank:?} as its first word, wanted a program"));
+            None
+        }
+        None => {
+            spot.fault(problems, "found an empty list, wanted at least the program to run");
+            None
+        }
+    }
+}
+
+fn compile_shell(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
+    let line = spot.text("echo hello", problems)?;
+    if line.trim().is_empty() { spot.wanted(problems, "a line for /bin/sh") } else { Some(line.to_owned()) }
+}
+
+/// Notes arguments and variables that the kernel would refuse. The file should say so now, instead
+/// of every attempt later.
+pub(crate) fn refuse_oversize(table: &TableReader<'_>, action: &Action, env: &BTreeMap<String, String>, problems: &mut Problems) {
+    let word = |path: String, bytes: usize| (path, bytes + 1);
+    let arguments: Vec<(String, usize)> = match action {
+        Action::Command(words) => {
+            words.iter().enumerate().map(|(index, text)| word(format!("command[{index}]"), text.len())).collect()
+        }
+        Action::Shell(line) => vec![word("shell".to_owned(), line.len())],
+        Action::Http(_) => return,
+    };
+    let variables = env.iter().map(|(name, value)| word(format!("env.{}", key_text(name)), name.len() + 1 + value.len()));
+    let mut total = 0;
+    for (path, bytes) in arguments.into_iter().chain(variables) {
+        total += bytes;
+        if bytes > MAX_WORD_BYTES {
+            let key = path.split(['.', '[']).next().unwrap_or_default();
+            let span = table.get(key).map_or_else(|| table.span.clone(), |spot| spot.span());
+            let path = if table.path.is_empty() { path } else { format!("{}.{path}", table.path) };
+            let message =
+                format!("found {bytes} bytes, wanted at most {MAX_WORD_BYTES} (128 KiB, the kernel's limit for one word)");
+            problems.fault(&path, span, message);
+        }
+    }
+    if total > MAX_WORDS_BYTES {
+        let message = format!("found {total} bytes of arguments and env together, wanted at most {MAX_WORDS_BYTES} (1 MiB)");
+        problems.fault(&table.path, table.span.clone(), message);
+    }
+}

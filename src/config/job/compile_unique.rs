@@ -1,0 +1,115 @@
+//! `unique` and `unique_for` of an added job: a key, how long the job owns it, and the effect of a
+//! second add.
+
+use std::time::Duration;
+
+use super::policies::Origin;
+use crate::config::syntax::known_keys;
+use crate::config::syntax::problem::Problems;
+use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
+use crate::domain::job::unique_rule::{Second, Unique};
+use crate::domain::schedule::schedule_form::Schedule;
+
+const WINDOW: DurationBounds = DurationBounds::millis(100, 365 * 86_400_000, "100ms to 365 days", "1h");
+
+/// Compiles the unique key of a job's table. A file must not have one: many nodes read it again and
+/// again, nobody adds its jobs, and each exists once by its name.
+pub(crate) fn compile_unique(table: &TableReader<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<Unique> {
+    let (unique, window) = (table.get("unique"), table.get("unique_for"));
+    if let Origin::File { .. } = origin {
+        let message = "is judged when somebody adds a job, and a job of a file is there once, by its name: leave it out, or add the \
+            job with schedctl add";
+        for (key, spot) in [("unique", unique), ("unique_for", window)] {
+            if let Some(spot) = spot {
+                spot.fault(problems, format!("{key} {message}"));
+            }
+        }
+        return None;
+    }
+    let Some(unique) = unique else {
+        if let Some(window) = window {
+            window.fault(problems, "unique_for says how long a key is held, wanted it together with unique");
+        }
+        return None;
+    };
+    let of_job = window.as_ref().map(|spot| spot.duration(&WINDOW, problems));
+    if let Some(inner) = unique.as_table() {
+        if let Some(window) = window {
+            window.fault(problems, "unique is a table, wanted for = inside it");
+            return None;
+        }
+        return compile_table(&inner, problems);
+    }
+    let key = unique.parsed("customer-42", problems)?;
+    Some(Unique { key, second: Second::Refused { window: of_job.flatten() } })
+}
+
+fn compile_table(table: &TableReader<'_>, problems: &mut Problems) -> Option<Unique> {
+    #[derive(Clone, Copy)]
+    enum Mode {
+        Refuse,
+        Debounce,
+        Throttle,
+    }
+    let slips = table.refuse_other_keys(&[known_keys::UNIQUE], &[], problems);
+    let modes = [("refuse", Mode::Refuse), ("debounce", Mode::Debounce), ("throttle", Mode::Throttle)];
+    let mode = match table.get("mode") {
+        Some(spot) => spot.choice(&modes, problems),
+        None => Some(Mode::Refuse),
+    };
+    let given = table.get("for");
+    let window: Option<Option<Duration>> = given.as_ref().map(|spot| spot.duration(&WINDOW, problems));
+    let key = if let Some(spot) = table.get("key") {
+        spot.parsed("customer-42", problems)
+    } else {
+        if !slips.may_be(&["key"]) {
+            problems.fault(&table.path, table.span.clone(), "no key, wanted one such as key = \"customer-42\"");
+        }
+        None
+    };
+    let longest = table.get("max_wait");
+    let max_wait = longest.as_ref().map(|spot| spot.duration(&WINDOW, problems));
+    if let Some(spot) = &longest
+        && matches!(mode, Some(Mode::Refuse | Mode::Throttle))
+        && !slips.are_of(&["mode"])
+    {
+        spot.fault(problems, "max_wait says how long adds may move a debounced job on, wanted mode = \"debounce\" with it");
+        return None;
+    }
+    let second = match (mode?, window) {
+        (Mode::Refuse, window) => Second::Refused { window: window.flatten() },
+        (Mode::Debounce, None) => Second::Wins { max_wait: max_wait.flatten() },
+        (Mode::Debounce, Some(_)) => {
+            let message = "a debounced job holds its key until it begins, wanted no time beside it";
+            fault_of(given.as_ref(), table, message, problems);
+            return None;
+        }
+        (Mode::Throttle, Some(window)) => Second::Dropped { window: window? },
+        (Mode::Throttle, None) if slips.are_of(&["for"]) => return None,
+        (Mode::Throttle, None) => {
+            let message = "throttle needs a time within which there is one job, wanted for = \"1h\" (--unique-for 1h) with it";
+            fault_of(table.get("mode").as_ref(), table, message, problems);
+            return None;
+        }
+    };
+    Some(Unique { key: key?, second })
+}
+
+fn fault_of(spot: Option<&Spot<'_>>, table: &TableReader<'_>, message: &str, problems: &mut Problems) {
+    match spot {
+        Some(spot) => spot.fault(problems, message),
+        None => problems.fault(&table.path, table.span.clone(), message),
+    }
+}
+
+/// Notes a debounced job without a single time that a later add could move.
+pub(crate) fn refuse_unmoved(table: &TableReader<'_>, unique: Option<&Unique>, schedule: &Schedule, problems: &mut Problems) {
+    let is_one_shot = matches!(schedule, Schedule::At(_)) || table.get("in").is_some();
+    if unique.is_some_and(|unique| unique.second.is_debounce())
+        && !is_one_shot
+        && let Some(spot) = table.get("unique")
+    {
+        let message = "debounce moves the one time of a job, wanted in (--in) or a single at (--at) with it";
+        spot.fault(problems, message);
+    }
+}

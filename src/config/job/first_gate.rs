@@ -1,0 +1,51 @@
+//! The first gate that a stored definition names, read without the rest of the definition.
+//!
+//! Thousands of runs may wait in front of a free run. Reading each of their definitions in full
+//! would delay that run.
+//!
+//! Invariant: for a readable definition the result equals [`crate::domain::queue::gate::first_gate`] of
+//! the whole definition.
+
+use serde::Deserialize;
+
+use crate::domain::queue::gate::Gate;
+
+/// The keys of a definition that name gates. The definition's text is canonical.
+#[derive(Deserialize)]
+struct Named {
+    group: Option<String>,
+    #[serde(default)]
+    not_while: Vec<String>,
+    key: Option<String>,
+}
+
+/// Returns the first gate that the definition `text` names; `None` if it names none or is no
+/// definition.
+pub fn first_gate_in(text: &str) -> Option<Gate> {
+    let Named { group, not_while, key } = serde_json::from_str(text).ok()?;
+    let of_group = group.and_then(|name| Some(Gate::of_group(&name.parse().ok()?)));
+    let of_job = || not_while.first().and_then(|name| Some(Gate::of_job(&name.parse().ok()?)));
+    of_group.or_else(of_job).or_else(|| key.and_then(|key| Some(Gate::of_key(&key.parse().ok()?))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{from_surface, to_surface};
+    use crate::domain::queue::gate::first_gate;
+
+    #[test]
+    fn it_is_the_first_gate_of_the_whole_definition() {
+        for (text, wanted) in [
+            (r#"{"shell":"true"}"#, None),
+            (r#"{"key":"a \"b\" ü","shell":"true"}"#, Some("key:a%20%22b%22%20%C3%BC")),
+            (r#"{"key":"k","not_while":["b","c"],"shell":"true"}"#, Some("job:b")),
+            (r#"{"group":"g","key":"k","not_while":["b"],"shell":"true"}"#, Some("group:g")),
+        ] {
+            let spec = from_surface(text).unwrap();
+            let read = first_gate_in(&to_surface(&spec));
+            assert_eq!((read.as_ref().map(Gate::as_str), &read), (wanted, &first_gate(&spec)), "{text}");
+        }
+        assert_eq!(first_gate_in("no definition"), None);
+    }
+}

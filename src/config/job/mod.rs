@@ -1,0 +1,16 @@
+//! One job's table: its action and its rules.
+
+pub(crate) mod compile_action;
+pub(crate) mod compile_done_check;
+pub(crate) mod compile_env;
+pub(crate) mod compile_gates;
+pub(crate) mod compile_http;
+pub(crate) mod compile_job;
+pub(crate) mod compile_lane;
+pub(crate) mod compile_notices;
+pub(crate) mod compile_process;
+pub(crate) mod compile_references;
+pub(crate) mod compile_retry;
+pub(crate) mod compile_unique;
+pub(crate) mod first_gate;
+pub(crate) mod policies;

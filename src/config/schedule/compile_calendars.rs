@@ -1,0 +1,131 @@
+//! `[calendars.X]`: named sets of days, from a list in the file and from an iCalendar file beside
+//! it.
+//!
+//! The days of a calendar are copied into the definition of each job that names it, when the file
+//! is read. So every node counts the same days, and a changed calendar is a changed job.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use super::ics;
+use crate::config::syntax::known_keys;
+use crate::config::syntax::problem::{Problems, quoted};
+use crate::config::syntax::reader::{Spot, TableReader};
+use crate::domain::schedule::day_sets::{DayItem, DaySet};
+use crate::domain::time::zone::{Zone, ZoneName};
+use crate::files;
+use crate::files::{OpenError, Owners, Way};
+
+/// The largest iCalendar file that is read.
+const MAX_CALENDAR_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Compiles the calendars of a file, by name. `None` stands for a calendar with a fault, which is
+/// noted. Relative paths start at the directory of `file_name`.
+pub(crate) fn compile_calendars(
+    root: &TableReader<'_>,
+    file_name: &str,
+    host_zone: &Zone,
+    problems: &mut Problems,
+) -> BTreeMap<String, Option<DaySet>> {
+    const WANTED: &str = "a table: [calendars.NAME]";
+    let mut calendars = BTreeMap::new();
+    let Some(table) = root.get("calendars").and_then(|spot| spot.table(WANTED, problems)) else { return calendars };
+    for (name, name_span, spot) in table.entries() {
+        let is_name =
+            (1..=63).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        if !is_name {
+            problems.fault(&spot.path, name_span, "not the name of a calendar, wanted up to 63 letters, digits and . _ -");
+        }
+        let faults_before = problems.faults.len();
+        let days = spot.table(WANTED, problems).map(|table| compile_calendar(&table, file_name, host_zone, problems));
+        let days = days.filter(|_| problems.faults.len() == faults_before);
+        if let Some(found) = days.as_ref().filter(|days| days.len() > DaySet::MOST).map(DaySet::len) {
+            spot.fault(problems, format!("found {found} days and spans, wanted at most {}", DaySet::MOST));
+        }
+        calendars.insert(name.to_owned(), days);
+    }
+    calendars
+}
+
+fn compile_calendar(table: &TableReader<'_>, file_name: &str, host_zone: &Zone, problems: &mut Problems) -> DaySet {
+    let slips = table.refuse_other_keys(&[known_keys::CALENDAR], &[], problems);
+    let (dates, file) = (table.get("dates"), table.get("file"));
+    if dates.is_none() && file.is_none() && !slips.may_be(&["dates", "file"]) {
+        problems.fault(
+            &table.path,
+            table.span.clone(),
+            "names no days, wanted dates = [\"2026-12-25\"] or file = \"holidays.ics\"",
+        );
+    }
+    let zone = table.get("tz").and_then(|spot| spot.parsed::<ZoneName>("Europe/Berlin", problems));
+    let zone = zone.and_then(|name| Zone::load(&name).ok()).unwrap_or_else(|| host_zone.clone());
+    let mut items = Vec::new();
+    if let Some(spot) = dates {
+        match spot.as_items() {
+            Some(list) => list.for_each(|item| items.extend(compile_item(&item, problems))),
+            None => items.extend(compile_item(&spot, problems)),
+        }
+    }
+    if let Some(spot) = file {
+        items.extend(read_calendar(&spot, file_name, &zone, problems));
+    }
+    DaySet::of(items)
+}
+
+fn compile_item(spot: &Spot<'_>, problems: &mut Problems) -> Option<DayItem> {
+    let Some(text) = spot.as_text_or_date() else { return spot.wanted(problems, "a date such as \"2026-12-25\"") };
+    if text.starts_with("calendar:") {
+        let why = "one calendar does not name another, wanted its days, or both where they are used: exclude = [\"calendar:A\", \"calendar:B\"]";
+        spot.fault(problems, format!("found {}, {why}", quoted(text)));
+        return None;
+    }
+    text.parse().map_err(|error: crate::domain::schedule::day_sets::DaysError| spot.fault(problems, error.to_string())).ok()
+}
+
+fn read_calendar(spot: &Spot<'_>, file_name: &str, zone: &Zone, problems: &mut Problems) -> Vec<DayItem> {
+    let Some(name) = spot.text("holidays.ics", problems) else { return Vec::new() };
+    let path = Path::new(file_name).parent().map_or_else(|| PathBuf::from(name), |directory| directory.join(name));
+    let text = match read_text(&path) {
+        Ok((text, doubt)) => {
+            if let Some(doubt) = doubt {
+                let message = format!("{} lets somebody else say when jobs run: {doubt}", quoted(&path.to_string_lossy()));
+                problems.warning(&spot.path, spot.span(), message);
+            }
+            text
+        }
+        Err(why) => {
+            spot.fault(problems, format!("{} {why}", quoted(&path.to_string_lossy())));
+            return Vec::new();
+        }
+    };
+    match ics::read(&text, zone, DaySet::MOST) {
+        Ok(items) => items,
+        Err(error) => {
+            let (line, why) = (error.line, error.problem);
+            spot.fault(problems, format!("{} line {line}: {why}", quoted(&path.to_string_lossy())));
+            Vec::new()
+        }
+    }
+}
+
+/// Reads an iCalendar file: a regular file of at most [`MAX_CALENDAR_BYTES`], because each reload
+/// reads it again. Also returns why somebody else may have written it.
+fn read_text(path: &Path) -> Result<(String, Option<String>), String> {
+    let cannot = |error: std::io::Error| format!("cannot be read: {error}");
+    let owners = Owners::of_this_process();
+    let opened = files::open(path, &owners, Way::Links).map_err(|error| match error {
+        OpenError::Io(error) => cannot(error),
+        OpenError::Kind(_) => "is no regular file, wanted an iCalendar file".to_owned(),
+    })?;
+    if let Some(doubt) = opened.doubt.as_ref().filter(|_| owners.are_of_root()) {
+        return Err(format!("lets somebody else say when jobs of root run: {doubt}"));
+    }
+    let mut bytes = Vec::new();
+    opened.file.take(MAX_CALENDAR_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > MAX_CALENDAR_BYTES {
+        return Err("has more than 4 MiB, wanted less".to_owned());
+    }
+    let text = String::from_utf8(bytes).map_err(|_| "is not UTF-8, wanted an iCalendar file".to_owned())?;
+    Ok((text, opened.doubt))
+}

@@ -1,0 +1,245 @@
+//! The schedule of a job: at most one of `cron`, `every`, `delay`, `at`, `calendar`, `rrule` and
+//! `schedules`. A line may also have `in`, which counts from now.
+
+use std::time::Duration;
+
+use crate::config::job::policies::Policies;
+use crate::config::syntax::instant_text::instant;
+use crate::config::syntax::known_keys;
+use crate::config::syntax::problem::{Problems, one_of, quoted};
+use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
+use crate::config::syntax::typos::Slips;
+use crate::domain::schedule::schedule_form::{CalendarError, CronError, CronExpr, Recurrence, RecurrenceError, Schedule};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+
+/// 10 years of 365 days.
+const EVERY: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "30s");
+/// The largest number of expressions of one job.
+const MOST_EXPRESSIONS: usize = 32;
+/// The largest number of instants of one job.
+const MOST_INSTANTS: usize = 1_000;
+
+/// The zone in which local times of a table are read.
+pub(crate) struct ClockChoice {
+    zone: Option<Zone>,
+}
+
+impl ClockChoice {
+    /// Takes the zone that the rules name, else that of the host. Without both a local time is
+    /// refused.
+    pub(crate) fn new(policies: &Policies, host: Option<&Zone>) -> Self {
+        let own = policies.tz.as_ref().and_then(|name| Zone::load(name).ok());
+        Self { zone: own.or_else(|| host.cloned()) }
+    }
+
+    /// Returns the zone, if it is known.
+    pub(crate) fn zone(&self) -> Option<&Zone> {
+        self.zone.as_ref()
+    }
+
+    /// Returns the instant that a text or an unquoted date names.
+    pub(crate) fn instant(&self, spot: &Spot<'_>, problems: &mut Problems) -> Option<UnixMillis> {
+        let Some(text) = spot.as_text_or_date() else {
+            return spot.wanted(problems, "a date and time such as \"2026-12-24T09:00:00+01:00\"");
+        };
+        instant(text, self.zone()).map_err(|message| spot.fault(problems, message)).ok()
+    }
+}
+
+/// Compiles the schedule of a job's table. `slips` are the table's unknown keys.
+///
+/// A table without a schedule is manual. But if a slip may be meant as a schedule, the result is
+/// `None`.
+pub(crate) fn compile_schedule(
+    table: &TableReader<'_>,
+    clock: &ClockChoice,
+    slips: &Slips,
+    problems: &mut Problems,
+) -> Option<Schedule> {
+    let given: Vec<&str> = known_keys::SCHEDULE.iter().chain(&["in"]).copied().filter(|key| table.get(key).is_some()).collect();
+    if let [_, second, ..] = given.as_slice()
+        && let Some(spot) = table.get(second)
+    {
+        let found = one_of(&given).replace(" or ", " and ");
+        spot.fault(
+            problems,
+            format!("found {found} together, wanted at most one schedule, or schedules = [{{ ... }}, {{ ... }}]"),
+        );
+    }
+    if let (Some(spot), None) = (table.get("dtstart"), table.get("rrule"))
+        && !slips.are_of(&["rrule"])
+    {
+        spot.fault(problems, "found dtstart without rrule, wanted both");
+    }
+    let mut schedule = (!given.is_empty() || !slips.may_be(known_keys::SCHEDULE)).then_some(Schedule::Manual);
+    match compile_form(table, clock, slips, problems) {
+        Form::Silent => {}
+        Form::Faulty => schedule = None,
+        Form::Read(form) => schedule = Some(form),
+    }
+    if let Some(spot) = table.get("delay") {
+        schedule = spot.duration(&EVERY, problems).map(Schedule::Delay);
+    }
+    if let Some(spot) = table.get("schedules") {
+        schedule = compile_several(&spot, clock, problems);
+    }
+    schedule
+}
+
+/// Compiles `in` of a line: the time from now, from zero to 10 years.
+pub(crate) fn compile_in(spot: &Spot<'_>, problems: &mut Problems) -> Option<Duration> {
+    spot.duration(&DurationBounds::to_days(0, 3_650, "0s to 10 years", "10m"), problems)
+}
+
+/// The schedule of a table by `cron`, `every`, `at`, `calendar` or `rrule`.
+enum Form {
+    /// The table has none of these keys.
+    Silent,
+    /// The table has one of these keys, with a fault that was noted.
+    Faulty,
+    Read(Schedule),
+}
+
+fn compile_form(table: &TableReader<'_>, clock: &ClockChoice, slips: &Slips, problems: &mut Problems) -> Form {
+    const CALENDAR: &str = "Mon..Fri 09:00";
+    let mut form = Form::Silent;
+    let mut say = |read: Option<Schedule>| form = read.map_or(Form::Faulty, Form::Read);
+    if let Some(spot) = table.get("cron") {
+        say(compile_crons(&spot, problems));
+    }
+    if let Some(spot) = table.get("every") {
+        say(spot.duration(&EVERY, problems).map(Schedule::Every));
+    }
+    if let Some(spot) = table.get("at") {
+        say(compile_at(&spot, clock, problems));
+    }
+    if let Some(spot) = table.get("calendar") {
+        let read = |item: &Spot<'_>, problems: &mut Problems| {
+            let parsed = item.text(CALENDAR, problems)?.parse();
+            parsed.map_err(|error: CalendarError| item.fault_at(problems, error.offset, error.to_string())).ok()
+        };
+        say(compile_list(&spot, problems, CALENDAR, read).map(Schedule::Calendar));
+    }
+    if let Some(spot) = table.get("rrule") {
+        say(compile_rules(&spot, table, slips, problems).map(Schedule::Rules));
+    }
+    form
+}
+
+/// Compiles the expressions of `cron`. An `@every` among them becomes a schedule of its own.
+fn compile_crons(spot: &Spot<'_>, problems: &mut Problems) -> Option<Schedule> {
+    const EXAMPLE: &str = "30 2 * * *";
+    let read = |item: &Spot<'_>, problems: &mut Problems| {
+        let read = Schedule::of_cron(item.text(EXAMPLE, problems)?);
+        read.map_err(|error: CronError| item.fault_at(problems, error.offset, error.to_string())).ok()
+    };
+    let mut expressions: Vec<CronExpr> = Vec::new();
+    let mut schedules = Vec::new();
+    for one in compile_list(spot, problems, EXAMPLE, read)? {
+        match one {
+            Schedule::Cron(list) => expressions.extend(list),
+            other => schedules.push(other),
+        }
+    }
+    if schedules.is_empty() {
+        return Some(Schedule::Cron(expressions));
+    }
+    if !expressions.is_empty() {
+        schedules.push(Schedule::Cron(expressions));
+    }
+    if schedules.len() > 1 { Some(Schedule::Several(schedules)) } else { schedules.pop() }
+}
+
+/// Compiles one expression, or a list of expressions.
+fn compile_list<T>(
+    spot: &Spot<'_>,
+    problems: &mut Problems,
+    example: &str,
+    mut read: impl FnMut(&Spot<'_>, &mut Problems) -> Option<T>,
+) -> Option<Vec<T>> {
+    let Some(items) = spot.as_items() else {
+        if spot.as_text().is_none() {
+            return spot.wanted(problems, format_args!("an expression such as {example:?}, or a list of them"));
+        }
+        return Some(vec![read(spot, problems)?]);
+    };
+    let items: Vec<Spot<'_>> = items.collect();
+    if items.is_empty() || items.len() > MOST_EXPRESSIONS {
+        spot.fault(problems, format!("found {} expressions, wanted 1 to {MOST_EXPRESSIONS}", items.len()));
+        return None;
+    }
+    let read: Vec<Option<T>> = items.iter().map(|item| read(item, problems)).collect();
+    read.into_iter().collect()
+}
+
+fn compile_at(spot: &Spot<'_>, clock: &ClockChoice, problems: &mut Problems) -> Option<Schedule> {
+    let Some(items) = spot.as_items() else { return clock.instant(spot, problems).map(Schedule::At) };
+    let items: Vec<Spot<'_>> = items.collect();
+    if items.is_empty() || items.len() > MOST_INSTANTS {
+        spot.fault(problems, format!("found {} times, wanted 1 to {MOST_INSTANTS}", items.len()));
+        return None;
+    }
+    let read: Vec<Option<UnixMillis>> = items.iter().map(|item| clock.instant(item, problems)).collect();
+    let mut instants: Vec<UnixMillis> = read.into_iter().collect::<Option<_>>()?;
+    instants.sort_unstable();
+    instants.dedup();
+    Some(if let [one] = instants[..] { Schedule::At(one) } else { Schedule::Instants(instants) })
+}
+
+/// Returns the start of a recurrence rule: a date and time by the wall clock, from 1970 to 2099.
+pub fn start_of_rule(text: &str) -> Option<jiff::civil::DateTime> {
+    let within = |at: &jiff::civil::DateTime| (1970..2100).contains(&at.year());
+    text.parse::<jiff::civil::DateTime>().ok().filter(within).filter(|_| !text.ends_with(['Z', 'z']))
+}
+
+fn compile_rules(spot: &Spot<'_>, table: &TableReader<'_>, slips: &Slips, problems: &mut Problems) -> Option<Vec<Recurrence>> {
+    const EXAMPLE: &str = "FREQ=WEEKLY;BYDAY=MO";
+    let Some(start) = table.get("dtstart") else {
+        if slips.are_of(&["dtstart"]) {
+            return None;
+        }
+        spot.fault(problems, "a rule is counted from its start, wanted dtstart = \"2026-01-05T09:00\" beside it");
+        return None;
+    };
+    let wanted = "a date and time by the wall clock, such as \"2026-01-05T09:00\"";
+    let Some(text) = start.as_text_or_date() else { return start.wanted(problems, wanted) };
+    let Some(from) = start_of_rule(text) else {
+        start.fault(problems, format!("found {}, wanted {wanted}", quoted(text)));
+        return None;
+    };
+    let read = |item: &Spot<'_>, problems: &mut Problems| {
+        let rule = Recurrence::new(item.text(EXAMPLE, problems)?, from);
+        rule.map_err(|error: RecurrenceError| item.fault_at(problems, error.offset, error.to_string())).ok()
+    };
+    compile_list(spot, problems, EXAMPLE, read)
+}
+
+fn compile_several(spot: &Spot<'_>, clock: &ClockChoice, problems: &mut Problems) -> Option<Schedule> {
+    const WANTED: &str = "a list of tables such as [{ cron = \"0 9 * * *\" }, { calendar = \"Sat 12:00\" }]";
+    let Some(items) = spot.as_items() else { return spot.wanted(problems, WANTED) };
+    let items: Vec<Spot<'_>> = items.collect();
+    if items.len() < 2 || items.len() > MOST_EXPRESSIONS {
+        spot.fault(problems, format!("found {} schedules, wanted 2 to {MOST_EXPRESSIONS}", items.len()));
+        return None;
+    }
+    let (mut schedules, mut are_read) = (Vec::new(), true);
+    for item in &items {
+        let Some(table) = item.table(WANTED, problems) else {
+            are_read = false;
+            continue;
+        };
+        let slips = table.refuse_other_keys(&[known_keys::ONE_OF_SEVERAL], &[], problems);
+        let given = known_keys::ONE_OF_SEVERAL.iter().filter(|key| **key != "dtstart" && table.get(key).is_some()).count();
+        if given > 1 || (given == 0 && !slips.may_be(known_keys::ONE_OF_SEVERAL)) {
+            item.fault(problems, format!("found {given} schedules in one table, wanted one: cron, every, at, calendar or rrule"));
+        }
+        match compile_form(&table, clock, &slips, problems) {
+            Form::Read(Schedule::At(at)) => schedules.push(Schedule::Instants(vec![at])),
+            Form::Read(Schedule::Several(list)) => schedules.extend(list),
+            Form::Read(other) => schedules.push(other),
+            Form::Silent | Form::Faulty => are_read = false,
+        }
+    }
+    are_read.then_some(Schedule::Several(schedules))
+}

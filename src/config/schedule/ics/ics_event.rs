@@ -1,0 +1,188 @@
+//! An event of an iCalendar file, and the days or spans that it and its repetitions take up.
+
+use std::collections::BTreeSet;
+
+use super::IcsError;
+use super::ics_effort::{Effort, spent};
+use super::ics_line::{IcsLine, Moment, Stated, of_second, real_of};
+use crate::domain::schedule::day_sets::DayItem;
+use crate::domain::schedule::schedule_form::Recurrence;
+use crate::domain::time::duration::parse_duration;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+
+const DAY: i64 = 86_400;
+
+/// The known properties of an event.
+pub(super) struct Event {
+    /// The zone of times that name none.
+    host: Zone,
+    uid: Option<String>,
+    /// The occurrence that this event replaces, in the series with its `uid`.
+    place: Option<Stated>,
+    begin: Option<Stated>,
+    end: Option<Stated>,
+    lasts: Option<i64>,
+    rules: Vec<(usize, String)>,
+    left_out: Vec<Stated>,
+    added: Vec<Stated>,
+    is_cancelled: bool,
+    is_free: bool,
+}
+
+impl Event {
+    /// Creates an event without properties. Its times are in `zone` unless they name a zone.
+    pub(super) fn in_zone(zone: &Zone) -> Self {
+        Self {
+            host: zone.clone(),
+            uid: None,
+            place: None,
+            begin: None,
+            end: None,
+            lasts: None,
+            rules: Vec::new(),
+            left_out: Vec::new(),
+            added: Vec::new(),
+            is_cancelled: false,
+            is_free: false,
+        }
+    }
+
+    /// Adds one of the event's lines, which come in any order.
+    pub(super) fn note(&mut self, line: &IcsLine) -> Result<(), IcsError> {
+        match line.name.as_str() {
+            "UID" => self.uid = Some(line.value.clone()),
+            "RECURRENCE-ID" if line.parameter("RANGE").is_some() => {
+                return Err(line.refuse("stands for those after it too, which is not supported, wanted an event of its own"));
+            }
+            "RECURRENCE-ID" => self.place = Some(line.stated()?),
+            "DTSTART" => self.begin = Some(line.stated()?),
+            "DTEND" => self.end = Some(line.stated()?),
+            "DURATION" => self.lasts = Some(lasting(line)?),
+            "RRULE" => self.rules.push((line.number, line.value.clone())),
+            "EXDATE" => self.left_out.extend(line.all_stated()?),
+            "RDATE" if line.parameter("VALUE").is_none_or(|kind| !kind.eq_ignore_ascii_case("PERIOD")) => {
+                self.added.extend(line.all_stated()?);
+            }
+            "RDATE" => return Err(line.refuse("periods are not supported, wanted dates")),
+            "STATUS" => self.is_cancelled |= line.value.eq_ignore_ascii_case("CANCELLED"),
+            "TRANSP" => self.is_free |= line.value.eq_ignore_ascii_case("TRANSPARENT"),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Returns the series and the occurrence that this event replaces, if it replaces any.
+    pub(super) fn place(&self) -> Option<(&str, &Stated)> {
+        self.uid.as_deref().zip(self.place.as_ref())
+    }
+
+    /// Returns the uid of the series that this event defines, unless it replaces an occurrence.
+    pub(super) fn uid(&self) -> Option<&str> {
+        if self.place.is_some() { None } else { self.uid.as_deref() }
+    }
+
+    fn is_all_day(&self) -> bool {
+        matches!(self.begin, Some(Stated { moment: Moment::Day(_), .. }) | None)
+    }
+
+    /// Appends the days or spans of the event to `items`, without the occurrences that other events
+    /// have `replaced`.
+    pub(super) fn add_to(
+        &self,
+        items: &mut Vec<DayItem>,
+        number: usize,
+        replaced: &[&Stated],
+        most: usize,
+        effort: &mut Effort,
+    ) -> Result<(), IcsError> {
+        let refuse = |line: usize, problem: &str| IcsError { line, problem: problem.to_owned() };
+        // An all-day event counts although it is marked as free time: holidays are often published
+        // this way.
+        if self.is_cancelled || self.is_free && !self.is_all_day() {
+            return Ok(());
+        }
+        effort.spend(1 + replaced.len() + self.left_out.len(), number)?;
+        let Some(begin) = &self.begin else { return Err(refuse(number, "an event without DTSTART, wanted one")) };
+        let zone = match begin.moment {
+            Moment::Real(_) => Zone::utc(),
+            Moment::Day(_) | Moment::Local(_) => begin.zone.clone().unwrap_or_else(|| self.host.clone()),
+        };
+        let none = || refuse(number, "an event at a time there is not, wanted one of its zone");
+        let length =
+            self.length(begin).ok_or_else(|| refuse(number, "an event that ends before it begins, wanted its end behind"))?;
+        let first = begin.on_wall(&zone).ok_or_else(none)?;
+        let mut begins = BTreeSet::from([first]);
+        for (line, rule) in &self.rules {
+            let rule = Recurrence::new(rule, of_second(first)).map_err(|error| refuse(*line, &error.to_string()))?;
+            rule.walk_local(&zone, &mut effort.steps_left, &mut |next| {
+                let is_in_time = next < UnixMillis::END / 1_000;
+                if is_in_time {
+                    begins.insert(next);
+                }
+                !is_in_time || begins.len() > most + 1
+            });
+            if begins.len() > most + 1 {
+                return Err(refuse(*line, &format!("comes more than {most} times before 2100, wanted UNTIL or COUNT")));
+            }
+            if effort.steps_left == 0 {
+                return Err(spent(*line));
+            }
+        }
+        begins.extend(self.added.iter().filter_map(|added| self.own_wall(added, &zone)));
+        let gone = self.left_out.iter().chain(replaced.iter().copied());
+        let (days, moments): (Vec<&Stated>, Vec<&Stated>) = gone.partition(|gone| matches!(gone.moment, Moment::Day(_)));
+        let days: BTreeSet<i64> = days.iter().filter_map(|day| day.on_wall(&zone)).collect();
+        let moments: BTreeSet<i64> = moments.iter().filter_map(|moment| self.own_wall(moment, &zone)).collect();
+        let is_gone = |begin: i64| moments.contains(&begin) || days.contains(&(begin - begin.rem_euclid(DAY)));
+        for begin in begins.into_iter().filter(|begin| !is_gone(*begin)) {
+            items.extend(if self.is_all_day() { Some(days_of(begin, length)) } else { span(begin, length, &zone) });
+        }
+        if items.len() > most {
+            return Err(refuse(number, &format!("more than {most} days and spans up to here, wanted fewer")));
+        }
+        Ok(())
+    }
+
+    /// Returns `stated` as a begin of this event, by its wall clock. For an all-day event that is
+    /// the begin of the day.
+    fn own_wall(&self, stated: &Stated, zone: &Zone) -> Option<i64> {
+        let at = stated.on_wall(zone)?;
+        Some(if self.is_all_day() { at - at.rem_euclid(DAY) } else { at })
+    }
+
+    /// Returns the length of the event in seconds.
+    fn length(&self, begin: &Stated) -> Option<i64> {
+        if let Some(lasts) = self.lasts {
+            return Some(lasts);
+        }
+        match &self.end {
+            Some(end) => {
+                let zone = begin.zone.as_ref().unwrap_or(&self.host);
+                Some(end.real(zone)? - begin.real(zone)?).filter(|length| *length >= 0)
+            }
+            None if matches!(begin.moment, Moment::Day(_)) => Some(DAY),
+            None => Some(0),
+        }
+    }
+}
+
+/// Parses `PT1H30M`, `P2D` or `+P1W` to seconds.
+fn lasting(line: &IcsLine) -> Result<i64, IcsError> {
+    let text = line.value.strip_prefix('+').unwrap_or(&line.value);
+    let read = if text.starts_with('P') { parse_duration(text).ok() } else { None };
+    let seconds = read.and_then(|lasts| i64::try_from(lasts.as_secs()).ok());
+    seconds.ok_or_else(|| line.refuse("no duration, wanted one such as PT1H"))
+}
+
+fn days_of(begin: i64, length: i64) -> DayItem {
+    let first = begin.div_euclid(DAY);
+    let last = first + (length - 1).max(0).div_euclid(DAY);
+    DayItem::Dates(first, last.min(UnixMillis::END / 1_000 / DAY - 1))
+}
+
+fn span(begin: i64, length: i64, zone: &Zone) -> Option<DayItem> {
+    let begin = real_of(of_second(begin), zone)?.checked_mul(1_000)?;
+    let (first, end) = (UnixMillis::new(begin)?, UnixMillis::new(begin + length * 1_000)?);
+    (first < end).then_some(DayItem::Span(first, end))
+}

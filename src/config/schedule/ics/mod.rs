@@ -1,0 +1,88 @@
+//! The reader of iCalendar files (RFC 5545). All-day events become dates, timed events become
+//! spans.
+//!
+//! Repetitions are followed until 2099. An event with `RECURRENCE-ID` replaces that occurrence of
+//! its series. Cancelled events and events marked as free time are left out. The number of results
+//! is bounded.
+
+mod ics_effort;
+mod ics_event;
+mod ics_line;
+
+use std::collections::HashMap;
+
+use crate::domain::schedule::day_sets::DayItem;
+use crate::domain::time::zone::Zone;
+use ics_effort::Effort;
+use ics_event::Event;
+use ics_line::{Stated, lines_of, zone_named};
+
+/// The reason why a file is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IcsError {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The problem, in one line.
+    pub problem: String,
+}
+
+/// The largest number of recurrence rules in a file.
+const MOST_RULES: usize = 1_000;
+
+/// Returns the days and spans of all events of `text`, at most `most`. Times without a zone are in
+/// `zone`.
+pub fn read(text: &str, zone: &Zone, most: usize) -> Result<Vec<DayItem>, IcsError> {
+    let events = events_of(text, zone)?;
+    let mut replaced: HashMap<&str, Vec<&Stated>> = HashMap::new();
+    for (_, event) in &events {
+        if let Some((uid, place)) = event.place() {
+            replaced.entry(uid).or_default().push(place);
+        }
+    }
+    let mut items = Vec::new();
+    let mut effort = Effort::of_a_file();
+    for (line, event) in &events {
+        let replaced = event.uid().and_then(|uid| replaced.get(uid)).map_or(&[][..], Vec::as_slice);
+        event.add_to(&mut items, *line, replaced, most, &mut effort)?;
+    }
+    Ok(items)
+}
+
+/// Returns the events, each with the line at which it begins. Fails if they have more than
+/// [`MOST_RULES`] rules.
+fn events_of(text: &str, zone: &Zone) -> Result<Vec<(usize, Event)>, IcsError> {
+    let lines = lines_of(text);
+    if !lines.iter().any(|line| line.name == "BEGIN" && line.value.eq_ignore_ascii_case("VCALENDAR")) {
+        return Err(IcsError { line: 1, problem: "no BEGIN:VCALENDAR, wanted an iCalendar file".to_owned() });
+    }
+    let mut zone = zone.clone();
+    let mut events = Vec::new();
+    let mut event: Option<(usize, Event)> = None;
+    // Alarms and similar parts inside an event have lines of the same names.
+    let mut inside: usize = 0;
+    let mut rules: usize = 0;
+    for line in &lines {
+        let (name, value) = (line.name.as_str(), line.value.as_str());
+        match (name, &mut event) {
+            ("X-WR-TIMEZONE", None) => zone = zone_named(value).unwrap_or(zone),
+            ("BEGIN", None) if value.eq_ignore_ascii_case("VEVENT") => event = Some((line.number, Event::in_zone(&zone))),
+            ("BEGIN", Some(_)) => inside += 1,
+            ("END", Some(_)) if inside > 0 => inside -= 1,
+            ("END", Some(_)) => events.extend(event.take()),
+            (_, Some((_, event))) if inside == 0 => {
+                rules += usize::from(name == "RRULE");
+                if rules > MOST_RULES {
+                    return Err(line.refuse(&format!("more than {MOST_RULES} rules up to here, wanted fewer")));
+                }
+                event.note(line)?;
+            }
+            _ => {}
+        }
+    }
+    match event {
+        Some((number, _)) => {
+            Err(IcsError { line: number, problem: "an event without END:VEVENT, wanted a whole file".to_owned() })
+        }
+        None => Ok(events),
+    }
+}

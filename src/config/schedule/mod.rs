@@ -1,0 +1,7 @@
+//! The schedule of a job's table.
+
+pub(crate) mod compile_calendars;
+pub(crate) mod compile_clock_changes;
+pub(crate) mod compile_schedule;
+pub(crate) mod compile_shape;
+pub(crate) mod ics;

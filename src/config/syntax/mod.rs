@@ -1,0 +1,10 @@
+//! Text to values: the tree of a text, questions to it, and problems.
+
+pub(crate) mod config_error;
+pub(crate) mod instant_text;
+pub(crate) mod known_keys;
+pub(crate) mod problem;
+pub(crate) mod reader;
+pub(crate) mod redaction;
+pub(crate) mod text_node;
+pub(crate) mod typos;

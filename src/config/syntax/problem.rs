@@ -1,0 +1,143 @@
+//! A fault of a configuration text: its place and its message, in one line.
+//!
+//! [`Problems`] collects them while a text is compiled, so that nobody has to mend a file one
+//! message at a time.
+
+use std::fmt;
+use std::ops::Range;
+
+/// The bytes of the text from which a value was read.
+pub(crate) type TextSpan = Range<usize>;
+
+/// A fault or a warning about a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The key that the problem is about, from the top: `jobs.backup.timeout`. Empty: the text as a
+    /// whole.
+    pub path: String,
+    /// The bytes of the text that the problem is about, if it came from a file.
+    pub span: Option<Range<usize>>,
+    /// The message: what was found, what is wanted and how to mend it, in one line.
+    pub message: String,
+    /// The text with the fault, and the byte at which the fault begins. Only for a fault of one
+    /// character.
+    pub within: Option<(String, usize)>,
+}
+
+impl Problem {
+    /// Creates a problem of a value as a whole.
+    pub(crate) fn new(path: &str, span: Option<TextSpan>, message: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), span, message: message.into(), within: None }
+    }
+}
+
+/// Displays `jobs.backup.timeout: found ..., wanted ...`, without a position.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.path, self.message) }
+    }
+}
+
+/// The problems that a compilation has found so far.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    /// The faults, which make the text unusable.
+    pub(crate) faults: Vec<Problem>,
+    /// The warnings, which do not.
+    pub(crate) warnings: Vec<Problem>,
+    /// The first key that this version does not know. In a definition from Redis it is the mark of
+    /// a newer writer.
+    pub(crate) unknown_key: Option<String>,
+}
+
+impl Problems {
+    /// Notes a fault.
+    pub(crate) fn fault(&mut self, path: &str, span: Option<TextSpan>, message: impl Into<String>) {
+        self.faults.push(Problem::new(path, span, message));
+    }
+
+    /// Notes a fault at one character of `text`.
+    pub(crate) fn fault_within(&mut self, path: &str, span: Option<TextSpan>, text: &str, offset: usize, message: String) {
+        self.faults.push(Problem { within: Some((text.to_owned(), offset)), ..Problem::new(path, span, message) });
+    }
+
+    /// Notes a warning.
+    pub(crate) fn warning(&mut self, path: &str, span: Option<TextSpan>, message: impl Into<String>) {
+        self.warnings.push(Problem::new(path, span, message));
+    }
+
+    /// Notes a key that this version does not know.
+    pub(crate) fn unknown_key(&mut self, path: &str, span: Option<TextSpan>, message: impl Into<String>) {
+        self.unknown_key.get_or_insert_with(|| path.to_owned());
+        self.fault(path, span, message);
+    }
+}
+
+/// Sorts problems by their place in the text, so that a reader goes through the file once.
+pub(crate) fn sort_by_place(problems: &mut [Problem]) {
+    problems.sort_by_key(|problem| problem.span.as_ref().map_or(0, |span| span.start));
+}
+
+/// Returns a text quoted for a message: control characters escaped, and cut to fit on a line.
+pub(crate) fn quoted(text: &str) -> String {
+    const SHOWN: usize = 60;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{:?}", format!("{}…", text.get(..end).unwrap_or_default())),
+        None => format!("{text:?}"),
+    }
+}
+
+/// Returns a key for a path: unchanged if TOML allows it without quotes, else quoted.
+pub(crate) fn key_text(key: &str) -> String {
+    let bare = !key.is_empty() && key.len() <= 64 && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if bare { key.to_owned() } else { quoted(key) }
+}
+
+/// Returns the words joined for a message: `a, b or c`.
+pub(crate) fn one_of<S: AsRef<str>>(words: &[S]) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        Some((last, _)) => (*last).to_owned(),
+        None => "none".to_owned(),
+    }
+}
+
+/// Returns the word among `known` that `found` was probably meant to be.
+pub fn nearest<'k>(found: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    // A word that long is no typing error, and the comparison costs the product of the lengths.
+    if found.len() > 80 {
+        return None;
+    }
+    let folded = found.to_ascii_lowercase().replace('-', "_");
+    known
+        .into_iter()
+        .map(|word| (strsim::damerau_levenshtein(&folded, &word.to_ascii_lowercase().replace('-', "_")), word))
+        .filter(|(distance, word)| *distance <= word.len().div_ceil(3).min(3))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, word)| word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_finger_finds_the_word_that_was_meant() {
+        let known = ["command", "timeout", "kill_grace", "late_after", "tz", "at"];
+        for (found, meant) in [("comand", "command"), ("time-out", "timeout"), ("kill-grace", "kill_grace"), ("TZ", "tz")] {
+            assert_eq!(nearest(found, known), Some(meant), "{found}");
+        }
+        for found in ["zebra", "", &"command".repeat(20)] {
+            assert_eq!(nearest(found, known), None, "{found}");
+        }
+    }
+
+    #[test]
+    fn what_is_quoted_stays_on_its_line_and_is_not_endless() {
+        assert_eq!(quoted("a\nb\u{1b}[31m"), r#""a\nb\u{1b}[31m""#);
+        assert!(quoted(&"é".repeat(1000)).chars().count() < 70);
+        assert_eq!(key_text("a.b"), "\"a.b\"");
+        assert_eq!(key_text("a-b_1"), "a-b_1");
+    }
+}

@@ -1,0 +1,325 @@
+//! The reader of nodes: each question ("a duration from 1 s to 10 m?") returns a checked value or
+//! notes a problem.
+//!
+//! Invariant: a question that returns `None` for an existing value has noted why, unless its
+//! documentation says that it notes nothing.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::known_keys;
+use super::problem::{Problems, TextSpan, nearest, one_of, quoted};
+use super::redaction::Secrecy;
+use super::text_node::{Node, NodeEntry, Value};
+use super::typos::{Slip, Slips};
+use crate::domain::time::duration::parse_duration;
+
+/// A value, and the path of keys that leads to it.
+#[derive(Debug, Clone)]
+pub(crate) struct Spot<'n> {
+    pub(crate) path: String,
+    node: &'n Node<'n>,
+    secrecy: Secrecy,
+}
+
+/// A table, and the path of keys that leads to it.
+#[derive(Debug, Clone)]
+pub(crate) struct TableReader<'n> {
+    pub(crate) path: String,
+    pub(crate) span: Option<TextSpan>,
+    entries: &'n [NodeEntry<'n>],
+    secrecy: Secrecy,
+}
+
+/// The range of a duration, and its wording for messages.
+pub(crate) struct DurationBounds {
+    pub(crate) range: RangeInclusive<Duration>,
+    pub(crate) words: &'static str,
+    /// A duration within the range, for messages.
+    pub(crate) example: &'static str,
+}
+
+const DAY: u64 = 86_400;
+
+impl DurationBounds {
+    /// Returns bounds in milliseconds, with their words and an example.
+    pub(crate) const fn millis(least: u64, most: u64, words: &'static str, example: &'static str) -> Self {
+        Self { range: Duration::from_millis(least)..=Duration::from_millis(most), words, example }
+    }
+
+    /// Returns bounds in seconds, with their words and an example.
+    pub(crate) const fn secs(least: u64, most: u64, words: &'static str, example: &'static str) -> Self {
+        Self::millis(least * 1_000, most * 1_000, words, example)
+    }
+
+    /// Returns bounds from `least` seconds to `days` days, with their words and an example.
+    pub(crate) const fn to_days(least: u64, days: u64, words: &'static str, example: &'static str) -> Self {
+        Self::secs(least, days * DAY, words, example)
+    }
+}
+
+impl<'n> TableReader<'n> {
+    /// Returns the value of `key`, if it is given. JSON's null counts as not given.
+    pub(crate) fn get(&self, key: &str) -> Option<Spot<'n>> {
+        let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        (entry.node.value != Value::Null).then(|| self.spot(entry))
+    }
+
+    /// Returns every key with its place and value, sorted by key.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'n str, Option<TextSpan>, Spot<'n>)> {
+        self.entries.iter().map(|entry| (entry.key.as_ref(), entry.key_span.clone(), self.spot(entry)))
+    }
+
+    fn spot(&self, entry: &'n NodeEntry<'n>) -> Spot<'n> {
+        Spot { path: self.path_of(&entry.key), node: &entry.node, secrecy: self.secrecy.under(&entry.key) }
+    }
+
+    fn path_of(&self, key: &str) -> String {
+        let key = self.secrecy.key(key);
+        if self.path.is_empty() { key } else { format!("{}.{key}", self.path) }
+    }
+
+    /// Notes every unknown key; `later` are the keys of later versions. Returns what the unknown
+    /// keys were probably meant to be.
+    pub(crate) fn refuse_other_keys(&self, known: &[&[&str]], later: &[&str], problems: &mut Problems) -> Slips {
+        self.refuse_keys_beyond(known, &[], later, problems)
+    }
+
+    /// Notes unknown keys as [`TableReader::refuse_other_keys`] does, but not the keys in `misplaced`.
+    /// The caller says why these do not belong here.
+    pub(crate) fn refuse_keys_beyond(
+        &self,
+        known: &[&[&str]],
+        misplaced: &[&str],
+        later: &[&str],
+        problems: &mut Problems,
+    ) -> Slips {
+        let mut slips = Slips::default();
+        let silent = |key: &str| misplaced.contains(&key) || known.iter().any(|keys| keys.contains(&key));
+        for entry in self.entries.iter().filter(|entry| !silent(&entry.key)) {
+            let message = if later.contains(&entry.key.as_ref()) {
+                "not supported by this version of schedd: leave it out".to_owned()
+            } else if let Some((_, meant)) = known_keys::ELSEWHERE.iter().find(|(key, _)| *key == entry.key) {
+                format!("unknown key here, wanted {meant}")
+            } else if let Some(meant) = nearest(&entry.key, known.iter().flat_map(|keys| keys.iter().copied())) {
+                slips.note(Slip::Of(meant.to_owned()));
+                format!("unknown key, did you mean {meant:?}?")
+            } else {
+                if matches!(entry.node.value, Value::Text(_) | Value::Array(_) | Value::Table(_)) {
+                    slips.note(Slip::AnotherWord);
+                }
+                unknown_key(&entry.key, &known.concat())
+            };
+            problems.unknown_key(&self.path_of(&entry.key), entry.key_span.clone(), message);
+        }
+        slips
+    }
+}
+
+/// The largest number of known keys that a message lists completely. Of more keys only the nearest
+/// are listed.
+const NAMED: usize = 12;
+/// The number of nearest keys that a message lists.
+const NEAREST: usize = 3;
+
+/// Returns the message for a key that is unknown and not near any known key.
+fn unknown_key(found: &str, known: &[&str]) -> String {
+    if known.len() <= NAMED {
+        return format!("unknown key, wanted {}", one_of(known));
+    }
+    let mut nearest = known.to_vec();
+    nearest.sort_by(|a, b| strsim::jaro_winkler(found, b).total_cmp(&strsim::jaro_winkler(found, a)));
+    nearest.truncate(NEAREST);
+    format!("unknown key, the nearest are {}: man jobs.toml and docs/jobs-toml.md have them all", one_of(&nearest))
+}
+
+impl<'n> Spot<'n> {
+    /// Returns the root of a tree. `secrecy` says what kind of text it is.
+    pub(crate) fn root(node: &'n Node<'n>, secrecy: Secrecy) -> Self {
+        Self { path: String::new(), node, secrecy }
+    }
+
+    /// Returns the bytes of the value, if it was read from a file.
+    pub(crate) fn span(&self) -> Option<TextSpan> {
+        self.node.span.clone()
+    }
+
+    /// Returns the text with which a message describes the found value.
+    pub(crate) fn found(&self) -> String {
+        self.node.found(self.secrecy)
+    }
+
+    /// Notes a fault of this value.
+    pub(crate) fn fault(&self, problems: &mut Problems, message: impl Into<String>) {
+        problems.fault(&self.path, self.span(), message);
+    }
+
+    /// Notes a fault at one character of this text. The place is that character if the file
+    /// contains the text without escapes, else the whole value.
+    pub(crate) fn fault_at(&self, problems: &mut Problems, offset: usize, message: impl Into<String>) {
+        let is_verbatim = |span: &TextSpan, text: &str| span.len() == text.len() + 2 && !text.contains(['\n', '\\']);
+        let span = match (self.span(), self.as_text()) {
+            (Some(span), Some(text)) if is_verbatim(&span, text) => {
+                let at = span.start + 1 + offset.min(text.len());
+                Some(at..at + 1)
+            }
+            (span, _) => span,
+        };
+        if self.secrecy.is_open() {
+            problems.fault_within(&self.path, span, self.as_text().unwrap_or_default(), offset, message.into());
+        } else {
+            problems.fault(&self.path, span, message);
+        }
+    }
+
+    /// Notes what was found and that `wanted` was wanted. Returns `None`.
+    pub(crate) fn wanted<T>(&self, problems: &mut Problems, wanted: impl Display) -> Option<T> {
+        self.fault(problems, format!("found {}, wanted {wanted}", self.found()));
+        None
+    }
+
+    /// Returns the text, if the value is a string. Notes nothing, for values of several forms.
+    pub(crate) fn as_text(&self) -> Option<&'n str> {
+        if let Value::Text(text) = &self.node.value { Some(text) } else { None }
+    }
+
+    /// Returns the text of a string or of an unquoted date. Notes nothing.
+    pub(crate) fn as_text_or_date(&self) -> Option<&'n str> {
+        if let Value::Datetime(text) = &self.node.value { Some(text) } else { self.as_text() }
+    }
+
+    /// Returns the table, if the value is a table. Notes nothing.
+    pub(crate) fn as_table(&self) -> Option<TableReader<'n>> {
+        let Value::Table(entries) = &self.node.value else { return None };
+        Some(TableReader { path: self.path.clone(), span: self.span(), entries, secrecy: self.secrecy })
+    }
+
+    /// Returns the items, if the value is an array. Notes nothing.
+    pub(crate) fn as_items(&self) -> Option<impl Iterator<Item = Spot<'n>> + use<'n>> {
+        let Value::Array(items) = &self.node.value else { return None };
+        let (path, secrecy) = (self.path.clone(), self.secrecy);
+        Some(items.iter().enumerate().map(move |(index, node)| Spot { path: format!("{path}[{index}]"), node, secrecy }))
+    }
+
+    /// Returns true if the value is an integer. Notes nothing.
+    pub(crate) fn is_integer(&self) -> bool {
+        matches!(self.node.value, Value::Integer(_))
+    }
+
+    /// Returns the table. `wanted` describes it in the message for any other value.
+    pub(crate) fn table(&self, wanted: &str, problems: &mut Problems) -> Option<TableReader<'n>> {
+        self.as_table().or_else(|| self.wanted(problems, wanted))
+    }
+
+    /// Returns a text without NUL. `example` appears in the message.
+    pub(crate) fn text(&self, example: &str, problems: &mut Problems) -> Option<&'n str> {
+        match self.as_text() {
+            Some(text) if text.contains('\0') => self.wanted(problems, "a string without the character NUL"),
+            Some(text) => Some(text),
+            None => self.wanted(problems, format_args!("a string such as {example:?}")),
+        }
+    }
+
+    /// Returns a text parsed as `T`. `example` appears in the message for a value that is no text;
+    /// the parser's error says what is wanted.
+    pub(crate) fn parsed<T: FromStr>(&self, example: &str, problems: &mut Problems) -> Option<T>
+    where
+        T::Err: Display,
+    {
+        let parsed = self.text(example, problems)?.parse();
+        parsed.map_err(|error: T::Err| self.fault(problems, error.to_string())).ok()
+    }
+
+    /// Returns a duration within bounds, in whole milliseconds.
+    pub(crate) fn duration(&self, bounds: &DurationBounds, problems: &mut Problems) -> Option<Duration> {
+        let DurationBounds { range, words, example } = bounds;
+        let bare = match &self.node.value {
+            Value::Integer(number) if *number >= 0 => Some(number.to_string()),
+            Value::Text(text) if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) => Some(text.to_string()),
+            _ => None,
+        };
+        if let Some(number) = bare {
+            let seconds = format!("{number}s");
+            return match parse_duration(&seconds) {
+                Ok(duration) if range.contains(&duration) => {
+                    self.wanted(problems, format_args!("a duration such as {example:?}: write {seconds:?}"))
+                }
+                _ => self.wanted(problems, format_args!("a duration such as {example:?}, {words}")),
+            };
+        }
+        let Some(text) = self.as_text() else {
+            return self.wanted(problems, format_args!("a duration such as {example:?}"));
+        };
+        match parse_duration(text) {
+            Err(error) => {
+                self.fault(problems, error.to_string());
+                None
+            }
+            Ok(duration) if !range.contains(&duration) => {
+                self.fault(problems, format!("found {}, wanted {words}", quoted(text)));
+                None
+            }
+            Ok(duration) if duration.subsec_nanos() % 1_000_000 != 0 => {
+                self.fault(problems, format!("found {}, wanted whole milliseconds", quoted(text)));
+                None
+            }
+            Ok(duration) => Some(duration),
+        }
+    }
+
+    /// Returns an integer within bounds.
+    pub(crate) fn integer<N>(&self, range: &RangeInclusive<N>, problems: &mut Problems) -> Option<N>
+    where
+        N: TryFrom<i128> + PartialOrd + Display,
+    {
+        let number = if let Value::Integer(number) = self.node.value { N::try_from(number).ok() } else { None };
+        match number {
+            Some(number) if range.contains(&number) => Some(number),
+            _ => self.wanted(problems, format_args!("an integer from {} to {}", range.start(), range.end())),
+        }
+    }
+
+    /// Returns a number more than 0 and at most `most`, whole or not. `example` appears in the
+    /// message.
+    pub(crate) fn positive_number(&self, most: f64, example: &str, problems: &mut Problems) -> Option<f64> {
+        let number = match self.node.value {
+            Value::Float(number) => number,
+            #[expect(clippy::cast_precision_loss, reason = "past 2^53 it is out of every bound")]
+            Value::Integer(number) => number as f64,
+            _ => f64::NAN,
+        };
+        if number > 0.0 && number <= most {
+            return Some(number);
+        }
+        self.wanted(problems, format_args!("a number such as {example}, more than 0, at most {most}"))
+    }
+
+    /// Returns true if the value is a boolean. Notes nothing.
+    pub(crate) fn is_flag(&self) -> bool {
+        matches!(self.node.value, Value::Bool(_))
+    }
+
+    /// Returns the boolean.
+    pub(crate) fn flag(&self, problems: &mut Problems) -> Option<bool> {
+        if let Value::Bool(flag) = self.node.value { Some(flag) } else { self.wanted(problems, "true or false") }
+    }
+
+    /// Returns the value that belongs to one of `words`.
+    pub(crate) fn choice<T: Copy>(&self, words: &[(&'static str, T)], problems: &mut Problems) -> Option<T> {
+        if let Some(text) = self.as_text() {
+            if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+                return Some(*value);
+            }
+            if let Some(meant) = nearest(text, words.iter().map(|(word, _)| *word)) {
+                return self.wanted(problems, format_args!("{}: did you mean {meant:?}?", list(words)));
+            }
+        }
+        self.wanted(problems, list(words))
+    }
+}
+
+fn list<T>(words: &[(&'static str, T)]) -> String {
+    one_of(&words.iter().map(|(word, _)| format!("{word:?}")).collect::<Vec<_>>())
+}

@@ -1,0 +1,71 @@
+//! The places of a text where a secret may be, rightly or by a slip. No problem repeats a value at
+//! such a place.
+//!
+//! A problem ends up in logs, in Redis and before whoever asks for it. So secrecy depends on the
+//! place in the tree, not on the type wanted there. For example `env = "PGPASSWORD=..."` is no
+//! table, but still a secret.
+
+use std::borrow::Cow;
+
+use super::problem::key_text;
+use crate::domain::job::notice::NoticeKind;
+
+/// The kind of a place in the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Secrecy {
+    /// A file as a whole.
+    File,
+    /// The jobs of a file, by name.
+    Jobs,
+    /// A table with an action or rules: a job, `[defaults]`, a request, a notice. A text in its
+    /// place may be a command line or a URL.
+    Action,
+    /// `[redis]`. A text in its place may be an address.
+    Redis,
+    /// A value that may be secret, with all below it.
+    Secret,
+    /// A value that may be shown, with all below it.
+    Open,
+}
+
+/// The keys of an action whose values may all be secret.
+const SECRET: &[&str] = &["env", "env_file", "command", "shell", "stdin", "webhook_secret", "ping_url", "url", "headers", "body"];
+/// The keys of an action that contain an action. The keys of notices do so too.
+const ACTIONS: &[&str] = &["http", "done_check"];
+
+impl Secrecy {
+    /// Returns the kind of the place under `key`.
+    pub(crate) fn under(self, key: &str) -> Self {
+        match (self, key) {
+            (Self::File, "jobs") => Self::Jobs,
+            (Self::File, "defaults") | (Self::Jobs, _) => Self::Action,
+            (Self::File, "redis") => Self::Redis,
+            (Self::Redis, "allow_eviction") => Self::Open,
+            (Self::Redis | Self::Secret, _) => Self::Secret,
+            (Self::Action, key) if SECRET.contains(&key) => Self::Secret,
+            (Self::Action, key) if ACTIONS.contains(&key) || NoticeKind::ASKED.iter().any(|kind| kind.as_str() == key) => {
+                Self::Action
+            }
+            (Self::File | Self::Action | Self::Open, _) => Self::Open,
+        }
+    }
+
+    /// Returns true if a value at this place may be shown.
+    pub(crate) fn is_open(self) -> bool {
+        self == Self::Open
+    }
+
+    /// Returns a key at this place, for the path of a problem. Names of jobs are shown whole.
+    pub(crate) fn key(self, key: &str) -> String {
+        if matches!(self, Self::Jobs | Self::Open) { key_text(key) } else { key_text(&as_name(key)) }
+    }
+}
+
+/// Returns the part of a key that can be a name. After an equals sign, a colon or a space there may
+/// be its value, which is cut off.
+pub(crate) fn as_name(key: &str) -> Cow<'_, str> {
+    match key.split_once(|c: char| matches!(c, '=' | ':') || c.is_whitespace()) {
+        Some((name, _)) => Cow::Owned(format!("{name}…")),
+        None => Cow::Borrowed(key),
+    }
+}

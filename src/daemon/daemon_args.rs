@@ -1,0 +1,108 @@
+//! The arguments of `schedd`. Flags override the environment, which overrides the file.
+
+#![allow(
+    clippy::doc_markdown,
+    rustdoc::bare_urls,
+    reason = "the doc comments of arguments are help texts, printed as they stand"
+)]
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::builder::Resettable;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
+
+use super::logging::{LogFormat, LogLevel};
+use super::setup::SetupFailure;
+use crate::domain::name::names::{Label, NodeName, QueueName};
+use crate::engine::{Naming, NodeReport};
+use crate::store::DEFAULT_NAMESPACE;
+
+/// Runs delayed and cron jobs, on any number of hosts that share one Redis.
+///
+/// Without --redis, SCHEDD_REDIS_URL and a [redis] section, schedd keeps a private redis-server of
+/// its own. Signals: TERM and INT stop (runs may end within shutdown_grace; a second signal stops
+/// at once), HUP reloads jobs.toml.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "schedd", version)]
+pub(super) struct DaemonArgs {
+    /// The jobs file [default: ./jobs.toml, which only root and you may change, then
+    /// /etc/schedd/jobs.toml, then none]
+    #[arg(long, value_name = "FILE", env = "SCHEDD_JOBS")]
+    pub(super) jobs: Option<PathBuf>,
+    /// The Redis to share: redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH
+    #[arg(long, value_name = "URL", env = "SCHEDD_REDIS_URL", hide_env_values = true)]
+    pub(super) redis: Option<String>,
+    /// The prefix of all keys: nodes of one namespace work together
+    #[arg(long, value_name = "N", env = "SCHEDD_NAMESPACE", default_value = DEFAULT_NAMESPACE)]
+    pub(super) namespace: String,
+    /// This node's name, which also names its jobs file [default: the host's name]
+    #[arg(long, value_name = "NAME", env = "SCHEDD_NODE")]
+    pub(super) node: Option<NodeName>,
+    /// The queues this node serves, separated by commas [default: the file's, else all]
+    #[arg(long, value_name = "QUEUES", env = "SCHEDD_QUEUES", value_delimiter = ',')]
+    pub(super) queues: Vec<QueueName>,
+    /// The labels this node carries, separated by commas [default: the file's, else none]
+    #[arg(long, value_name = "LABELS", env = "SCHEDD_LABELS", value_delimiter = ',')]
+    pub(super) labels: Vec<Label>,
+    /// The format of the log on standard error
+    #[arg(long, value_name = "FORMAT", env = "SCHEDD_LOG_FORMAT", value_enum, default_value_t = LogFormat::Auto)]
+    pub(super) log_format: LogFormat,
+    /// The lowest level that is logged
+    #[arg(long, value_name = "LEVEL", env = "SCHEDD_LOG", value_enum, default_value_t = LogLevel::Info)]
+    pub(super) log_level: LogLevel,
+}
+
+/// Returns the command line of `schedd`, for the manual.
+pub fn command() -> clap::Command {
+    DaemonArgs::command()
+}
+
+/// Reads the arguments of this process. The error is the exit code: help or version was printed, or
+/// one line that says what is wrong.
+pub(super) fn read() -> Result<DaemonArgs, ExitCode> {
+    parsed(std::env::args_os()).map_err(|error| {
+        if !error.use_stderr() {
+            // If the terminal is closed, nothing can be done.
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        let text = error.to_string();
+        let what = text.lines().next().unwrap_or_default();
+        let words = text.lines().find_map(|line| line.trim().strip_prefix("[possible values: ")?.strip_suffix(']'));
+        let wanted = words.map(|words| format!(", wanted one of {words}")).unwrap_or_default();
+        SetupFailure::usage(format!("{}{wanted}; see schedd --help", what.trim_start_matches("error: "))).told()
+    })
+}
+
+/// Parses the arguments. An empty variable counts as not set, because a line `SCHEDD_LOG=` in a
+/// service's environment asks for nothing.
+fn parsed(words: impl IntoIterator<Item = OsString>) -> Result<DaemonArgs, clap::Error> {
+    let is_empty =
+        |arg: &clap::Arg| arg.get_env().is_some_and(|name| std::env::var_os(name).is_some_and(|value| value.is_empty()));
+    let command = command().mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg });
+    DaemonArgs::from_arg_matches(&command.try_get_matches_from(words)?)
+}
+
+impl DaemonArgs {
+    /// Returns the queues and labels this node serves, as far as flags or the environment name
+    /// them.
+    pub(super) fn told(&self) -> NodeReport {
+        let queues: BTreeSet<QueueName> = self.queues.iter().cloned().collect();
+        let labels: BTreeSet<Label> = self.labels.iter().cloned().collect();
+        NodeReport {
+            queues: Some(queues).filter(|queues| !queues.is_empty()),
+            labels: Some(labels).filter(|labels| !labels.is_empty()),
+        }
+    }
+
+    /// Returns the name this node wants, and whether an operator asked for exactly this name.
+    pub(super) fn node_name(&self, host: &str) -> (NodeName, Naming) {
+        match &self.node {
+            Some(node) => (node.clone(), Naming::Asked),
+            None => (NodeName::from_host_name(host), Naming::FromHost),
+        }
+    }
+}

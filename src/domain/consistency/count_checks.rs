@@ -1,0 +1,137 @@
+//! The rule of counters: each counter equals the number of things it counts.
+
+use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
+use crate::domain::name::names::Fence;
+
+/// The counters, and the counted numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CountFacts {
+    /// The counter of waiting runs, as text.
+    pub waiting: Option<String>,
+    /// The counted number of waiting runs; `None` if it changed during the count.
+    pub waiting_counted: Option<u64>,
+    /// The counter of bytes of output, as text.
+    pub output_bytes: Option<String>,
+    /// The counted bytes of output; `None` if they changed during the count.
+    pub output_counted: Option<u64>,
+    /// The counter of ranges in ledgers, as text.
+    pub ledger_ranges: Option<String>,
+    /// The counted ranges; `None` if they changed during the count.
+    pub ledger_counted: Option<u64>,
+    /// The jobs whose counter of output bytes is wrong.
+    pub sizes: Vec<SizeFacts>,
+    /// The last fence, as text.
+    pub fence: Option<String>,
+    /// The highest fence in use.
+    pub highest: Option<Fence>,
+}
+
+/// A job with a wrong counter of output bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SizeFacts {
+    /// The job's field in `output_sizes`.
+    pub job: String,
+    /// The value of the counter, as text.
+    pub said: Option<String>,
+    /// The bytes that are kept.
+    pub counted: u64,
+}
+
+impl CountFacts {
+    /// Removes each difference that is not the same as in `before`.
+    /// A difference that changed between two readings may come from a count during a change.
+    pub fn forget_what_moved(&mut self, before: &Self) {
+        let off =
+            |counter: &Option<String>, counted: Option<u64>| Some(i128::from(number(counter.as_deref())?) - i128::from(counted?));
+        let moved = |counter: &Option<String>, counted, other: &Option<String>, was| off(counter, counted) != off(other, was);
+        if moved(&self.waiting, self.waiting_counted, &before.waiting, before.waiting_counted) {
+            self.waiting_counted = None;
+        }
+        if moved(&self.output_bytes, self.output_counted, &before.output_bytes, before.output_counted) {
+            self.output_counted = None;
+        }
+        if moved(&self.ledger_ranges, self.ledger_counted, &before.ledger_ranges, before.ledger_counted) {
+            self.ledger_counted = None;
+        }
+        self.sizes.retain(|size| {
+            let was = before.sizes.iter().find(|other| other.job == size.job);
+            was.is_some_and(|was| !moved(&size.said, Some(size.counted), &was.said, Some(was.counted)))
+        });
+    }
+
+    /// Returns only the facts about the counters in the key `rest` of the namespace, and about the
+    /// fence.
+    #[must_use]
+    pub fn in_key(&self, rest: &str) -> Self {
+        let mut facts = Self { fence: self.fence.clone(), highest: self.highest, ..Self::default() };
+        match rest {
+            "totals" => {
+                (facts.waiting, facts.waiting_counted) = (self.waiting.clone(), self.waiting_counted);
+                (facts.ledger_ranges, facts.ledger_counted) = (self.ledger_ranges.clone(), self.ledger_counted);
+            }
+            "output_bytes" => {
+                (facts.output_bytes, facts.output_counted) = (self.output_bytes.clone(), self.output_counted);
+            }
+            "output_sizes" => facts.sizes.clone_from(&self.sizes),
+            _ => {}
+        }
+        facts
+    }
+}
+
+/// Returns the value of a counter; `None` if it is no number.
+fn number(counter: Option<&str>) -> Option<u64> {
+    counter.map_or(Some(0), |text| text.parse().ok())
+}
+
+/// Returns a finding for each wrong counter. `name` turns a key into its whole name.
+pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<Inconsistency> {
+    let mut findings = Vec::new();
+    let counters = [
+        ("totals", "waiting runs", &facts.waiting, facts.waiting_counted),
+        ("output_bytes", "bytes of output", &facts.output_bytes, facts.output_counted),
+        ("totals", "ranges in ledgers", &facts.ledger_ranges, facts.ledger_counted),
+    ];
+    for (key, what, counter, counted) in counters {
+        let Some(counted) = counted.filter(|counted| number(counter.as_deref()) != Some(*counted)) else { continue };
+        let found = format!("it counts {} {what}, and there are {counted}", counter.as_deref().unwrap_or("no"));
+        findings.push(Inconsistency::fixed(
+            ConsistencyRule::Count,
+            FindingSubject::Key(name(key)),
+            found,
+            "a counter that equals what it counts",
+            "sets it",
+        ));
+    }
+    if let Some(SizeFacts { job, said, counted }) = facts.sizes.first() {
+        let others = if facts.sizes.len() > 1 { format!("; {} jobs are wrong", facts.sizes.len()) } else { String::new() };
+        let said = said.as_deref().unwrap_or("no");
+        let found = format!("for job {job} it counts {said} bytes of output, and {counted} are kept{others}");
+        let wanted = "a counter that equals what it counts";
+        findings.push(Inconsistency::fixed(
+            ConsistencyRule::Count,
+            FindingSubject::Key(name("output_sizes")),
+            found,
+            wanted,
+            "sets it",
+        ));
+    }
+    let last = facts.fence.as_deref().and_then(|text| text.parse::<u64>().ok()).and_then(Fence::new);
+    let is_spoilt = facts.fence.is_some() && last.is_none();
+    if is_spoilt || facts.highest.is_some_and(|highest| last.is_none_or(|last| last < highest)) {
+        let found = match (&facts.fence, facts.highest) {
+            (None, Some(highest)) => format!("it is not there, and {highest} is in use"),
+            (Some(text), Some(highest)) => format!("it is {text:?}, and {highest} is in use"),
+            (text, None) => format!("it is {:?}", text.as_deref().unwrap_or_default()),
+        };
+        let wanted = "a number no lower than any fence in use";
+        findings.push(Inconsistency::fixed(
+            ConsistencyRule::Fence,
+            FindingSubject::Key(name("fence")),
+            found,
+            wanted,
+            "raises it",
+        ));
+    }
+    findings
+}

@@ -1,0 +1,69 @@
+//! The rule of one gate: each run with a place has a right to it, and each waiting run will be let
+//! in.
+
+use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
+use crate::domain::name::names::RunId;
+
+/// The places and queue of a gate, compared with the records of its runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GateFacts {
+    /// Runs at the gate whose records do not name it, and waiting runs that also have a place.
+    pub strays: Vec<RunId>,
+    /// Runs with a place that are in quarantine, and in no due set or queue.
+    pub aside: Vec<RunId>,
+    /// Runs that wait at the gate.
+    pub queued: Vec<RunId>,
+    /// True if runs wait, no run has a place, and no visit of the gate is planned.
+    pub is_open_unnoticed: bool,
+    /// True if the orders by job or by lane differ from the runs that wait.
+    pub is_unsorted: bool,
+}
+
+/// Returns the first problem of a gate. `key` is the name of its queue.
+pub fn judge_gate(key: &str, facts: &GateFacts) -> Option<Inconsistency> {
+    let found = if let Some(first) = facts.strays.first() {
+        format!("{} runs have a place at its gate or wait there against their records, such as {first}", facts.strays.len())
+    } else if let Some(first) = facts.aside.first() {
+        format!(
+            "{} runs have a place at its gate and are in quarantine, where no node starts them, such as {first}",
+            facts.aside.len()
+        )
+    } else if facts.is_open_unnoticed {
+        format!("{} runs wait at its gate, no run has a place there, and no node will let them in", facts.queued.len())
+    } else if facts.is_unsorted {
+        "the order by job or by lane of its gate differs from the runs that wait there".to_owned()
+    } else {
+        return None;
+    };
+    let wanted = "at a gate only runs whose records name it, and waiting runs that will be let in";
+    Some(Inconsistency::fixed(
+        ConsistencyRule::GateWrong,
+        FindingSubject::Key(key.to_owned()),
+        found,
+        wanted,
+        "removes the wrong runs and lets waiting runs in",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sound_gate_is_no_finding_and_each_fault_is_one() {
+        let run: RunId = "a@5".parse().unwrap();
+        assert_eq!(judge_gate("k", &GateFacts { queued: vec![run.clone()], ..GateFacts::default() }), None);
+        for (facts, wanted) in [
+            (GateFacts { strays: vec![run.clone()], ..GateFacts::default() }, "against their records"),
+            (
+                GateFacts { aside: vec![run.clone()], ..GateFacts::default() },
+                "1 runs have a place at its gate and are in quarantine",
+            ),
+            (GateFacts { is_open_unnoticed: true, queued: vec![run], ..GateFacts::default() }, "no node will let them in"),
+            (GateFacts { is_unsorted: true, ..GateFacts::default() }, "order by job"),
+        ] {
+            let found = judge_gate("k", &facts).unwrap();
+            assert!(found.to_string().contains(wanted), "{found}");
+        }
+    }
+}

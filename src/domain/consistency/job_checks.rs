@@ -1,0 +1,254 @@
+//! The rules of one job: its planned run and its entries in the indexes.
+
+use super::PARKED;
+use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
+use crate::domain::name::job_source::SourceName;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::run::run_state::RunState;
+use crate::domain::time::unix_millis::UnixMillis;
+
+/// The next run of a job, by its definition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlannedRun {
+    /// No next run: the job runs by hand only, or its schedule is over.
+    Nothing,
+    /// A next run by its schedule.
+    Recurring,
+    /// One run.
+    Once,
+    /// A next run that the end of the run before plants.
+    AfterEnd,
+    /// A definition that this program cannot use.
+    Unreadable {
+        /// The reason.
+        why: String,
+        /// The advice to the operator, if the definition itself is right.
+        advice: Option<&'static str>,
+    },
+}
+
+/// The places of a job's planned run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingFacts {
+    /// The run.
+    pub run: RunId,
+    /// The state in its record, or the word there if it is no state; `None` without a record.
+    pub state: Option<Result<RunState, String>>,
+    /// The number of due sets that have it.
+    pub due_sets: usize,
+    /// True if the due set of its job's queue has it.
+    pub is_in_own: bool,
+}
+
+/// The entries of one job in all keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent places, each by its own name")]
+pub struct JobPlaces {
+    /// The job.
+    pub name: JobName,
+    /// True if the job has a record.
+    pub is_known: bool,
+    /// Its score in the index of jobs, as text.
+    pub indexed: Option<String>,
+    /// True if it is in the list of ended jobs.
+    pub is_among_ended: bool,
+    /// True if it has ended.
+    pub has_ended: bool,
+    /// True if it is paused.
+    pub is_paused: bool,
+    /// Its planned run.
+    pub pending: Option<PendingFacts>,
+    /// The first occurrence before its planned run that has no run, as after Redis' clock was
+    /// ahead.
+    pub comes_first: Option<UnixMillis>,
+    /// True if it has a held run.
+    pub has_held: bool,
+    /// The number of its open runs.
+    pub open: u64,
+    /// An open run that no operator asked for again, of a job with a `delay` that has a planned run
+    /// too.
+    pub open_unasked: Option<RunId>,
+    /// The number of its manual runs that are not over and do not wait. The end of each frees a
+    /// waiting run.
+    pub manual: u64,
+    /// The number of its waiting runs.
+    pub waiting: u64,
+    /// The number of its spread runs.
+    pub spread: u64,
+    /// The number of its backfill runs, open or still waiting.
+    pub backfill: u64,
+    /// True if it is in the list of jobs with occurrences to backfill.
+    pub is_among_backfills: bool,
+    /// True if it has to pass a gate and is not in the list of jobs with gates.
+    pub is_gate_unlisted: bool,
+    /// The files that list it, if it has no record.
+    pub listed_by: Vec<SourceName>,
+    /// Its next run, by its definition.
+    pub plan: PlannedRun,
+}
+
+/// Returns the disagreements of one job.
+pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
+    let mut findings = Vec::new();
+    let subject = || FindingSubject::Job(facts.name.clone());
+    let mut fixed = |rule, found: String, wanted, fix| findings.push(Inconsistency::fixed(rule, subject(), found, wanted, fix));
+    if (facts.backfill > 0) != facts.is_among_backfills {
+        let found = match facts.backfill {
+            0 => "the list of backfills names it, and none of its occurrences waits for backfill".to_owned(),
+            count => format!("{count} of its occurrences wait for backfill, and the list of backfills does not name it"),
+        };
+        fixed(
+            ConsistencyRule::BackfillWrong,
+            found,
+            "a list of backfills with exactly the jobs that have some",
+            "corrects the list",
+        );
+    }
+    if !facts.is_known {
+        if facts.indexed.is_some() || facts.is_among_ended {
+            let found = "it stands in an index of jobs and has no record".to_owned();
+            fixed(ConsistencyRule::UnknownJob, found, "an index of existing jobs only", "takes it out of the index");
+        }
+        if !facts.listed_by.is_empty() {
+            let files: Vec<String> = facts.listed_by.iter().map(SourceName::words).collect();
+            let found = format!("{} lists it, and it has no record", files.join(", "));
+            let wanted = "lists of existing jobs only";
+            findings.push(Inconsistency::fixed(
+                ConsistencyRule::Listed,
+                subject(),
+                found,
+                wanted,
+                "takes it off the lists; those files define it again",
+            ));
+        }
+        return findings;
+    }
+    if facts.waiting > 0 && facts.open + facts.manual == 0 {
+        let found = format!("{} of its runs wait, and none is open that they could wait for", facts.waiting);
+        fixed(ConsistencyRule::Blocked, found, "an open run before one that waits", "lets the first of them run");
+    }
+    if facts.has_ended {
+        if facts.pending.is_some() || facts.indexed.is_some() || !facts.is_among_ended {
+            let found = "it is over, and its keys do not all say so".to_owned();
+            fixed(ConsistencyRule::EndedWrong, found, "nothing planned, and a place among the jobs that ended", "puts it there");
+        }
+        return findings;
+    }
+    match &facts.pending {
+        Some(_) if facts.is_paused => {
+            let found = "it is paused and has a planned run".to_owned();
+            fixed(ConsistencyRule::PausedPlanned, found, "a held run and none planned", "holds it");
+        }
+        Some(PendingFacts { run, state: Some(Ok(state)), .. }) if *state != RunState::Scheduled => {
+            let found = format!("its planned run {run} is {state} already");
+            fixed(ConsistencyRule::PlannedOver, found, "a planned run that is still to come", "plants the next one after now");
+        }
+        Some(PendingFacts { run, due_sets: 0, .. }) => {
+            let found = format!("its planned run {run} stands in no due set");
+            fixed(ConsistencyRule::NotDue, found, "its planned run in the due set of its queue", "puts it there");
+        }
+        Some(PendingFacts { run, is_in_own: false, .. }) => {
+            let found = format!("its planned run {run} is due in another queue than its own");
+            fixed(ConsistencyRule::NotDue, found, "its planned run in the due set of its queue", "puts it there");
+        }
+        Some(_) => {}
+        None if facts.is_paused && facts.has_held => {}
+        None => match facts.plan {
+            PlannedRun::Recurring if facts.is_paused => {}
+            PlannedRun::Recurring => {
+                let found = "it has a schedule, and no run of it is planned".to_owned();
+                fixed(ConsistencyRule::Unplanned, found, "one planned run", "plants its first one after now");
+            }
+            _ if facts.is_paused || facts.open + facts.manual + facts.waiting + facts.spread > 0 => {}
+            PlannedRun::AfterEnd => {
+                let found = "its delay plans a run after each run, and no run of it is planned, open or waiting".to_owned();
+                fixed(ConsistencyRule::Unplanned, found, "one run that is planned or open", "plans one, its delay from now");
+            }
+            PlannedRun::Once => {
+                let found = "it is to run once and is not over, and no run of it is planned, held, open or waits".to_owned();
+                fixed(ConsistencyRule::Unplanned, found, "its run, or its end", "plants it, or ends the job if it has run");
+            }
+            _ => {}
+        },
+    }
+    // The repair of a wrong planned run also corrects the index.
+    let is_planned_wrong = facts.is_paused && facts.pending.is_some();
+    let wanted = facts.pending.as_ref().filter(|_| !facts.is_paused).map_or(PARKED, |pending| pending.run.due().as_i64());
+    if !is_planned_wrong && facts.indexed.as_deref() != Some(wanted.to_string().as_str()) {
+        let found = match &facts.indexed {
+            None => "the index of jobs does not name it".to_owned(),
+            Some(score) => format!("the index of jobs has it at {score}, not at {wanted}"),
+        };
+        fixed(ConsistencyRule::JobIndex, found, "its place in the index by its planned run", "puts it there");
+    }
+    findings.extend(planned_far(facts));
+    findings.extend(gate_unlisted(facts));
+    findings.extend(planned_beside(facts));
+    if let PlannedRun::Unreadable { why, advice } = &facts.plan {
+        findings.push(unreadable_job(&facts.name, why, *advice));
+    }
+    findings
+}
+
+/// Returns the finding for a job whose planned run comes after an occurrence without a run.
+fn planned_far(facts: &JobPlaces) -> Option<Inconsistency> {
+    let first = facts.comes_first?;
+    let PendingFacts { run, state: None, .. } = facts.pending.as_ref().filter(|_| !facts.is_paused)? else { return None };
+    let found = format!("its planned run {run} is due {}, and its schedule has an earlier occurrence, {first}", run.due());
+    let wanted = "a planned run for the next occurrence";
+    Some(Inconsistency::fixed(
+        ConsistencyRule::PlannedFar,
+        FindingSubject::Job(facts.name.clone()),
+        found,
+        wanted,
+        "plans the earlier one instead",
+    ))
+}
+
+/// Returns the finding for a job with a planned run and a gate that is missing in the list of jobs
+/// with gates.
+fn gate_unlisted(facts: &JobPlaces) -> Option<Inconsistency> {
+    let found = "the list of jobs with gates does not name it: its runs would be found late behind many others";
+    let wanted = "its place in that list by its first gate";
+    let finding = || {
+        Inconsistency::fixed(
+            ConsistencyRule::GatedWrong,
+            FindingSubject::Job(facts.name.clone()),
+            found.to_owned(),
+            wanted,
+            "puts it there",
+        )
+    };
+    (facts.is_gate_unlisted && facts.pending.is_some()).then(finding)
+}
+
+/// Returns the finding for a job with a `delay` that has a planned run and an open run.
+fn planned_beside(facts: &JobPlaces) -> Option<Inconsistency> {
+    let PendingFacts { run, state, .. } = facts.pending.as_ref()?;
+    let open = facts.open_unasked.as_ref()?;
+    if matches!(state, Some(Ok(state)) if *state != RunState::Scheduled) {
+        return None;
+    }
+    let found = format!("its run {run} is planned while {open} is open, and the end of {open} plans another run");
+    let advice = format!("schedctl cancel {run} removes the planned run");
+    let wanted = "either a planned run or an open run of a job with a delay";
+    Some(Inconsistency::by_hand(ConsistencyRule::PlannedBeside, FindingSubject::Job(facts.name.clone()), found, wanted, advice))
+}
+
+/// Returns the finding for a job whose record or definition is unreadable.
+/// `advice` is given if only this program cannot use the definition.
+pub fn unreadable_job(name: &JobName, why: &str, advice: Option<&str>) -> Inconsistency {
+    let anew = || {
+        format!(
+            "define it anew (schedctl add --replace, or change it in its file), or move it aside: schedctl doctor --set-aside {name}"
+        )
+    };
+    let advice = advice.map_or_else(anew, str::to_owned);
+    Inconsistency::by_hand(
+        ConsistencyRule::Definition,
+        FindingSubject::Job(name.clone()),
+        why,
+        "a definition that can be read",
+        advice,
+    )
+}

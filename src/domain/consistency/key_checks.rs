@@ -1,0 +1,360 @@
+//! The rules of keys: each has a known name, the type of its family, and no expiry.
+
+use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency, Mend};
+use crate::domain::job::notice::Deadline;
+use crate::domain::job::unique_rule::UniqueKey;
+use crate::domain::name::names::{Fence, IdError, JobName, NodeName, QueueName, RunId, RunKind};
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
+
+/// The meaning of a key's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KnownNames {
+    /// A key of schedd, with the type it must have.
+    Type(&'static str),
+    /// A key that was moved to quarantine; it may have any type.
+    SetAside,
+    /// An unknown name.
+    No,
+}
+
+/// The facts of one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyFacts {
+    /// Its whole name, as shown.
+    pub name: String,
+    /// Its name within the namespace.
+    pub rest: String,
+    /// The type it has, as Redis names it.
+    pub kind: String,
+    /// True if it expires.
+    pub expires: bool,
+}
+
+/// The keys that exist once in a namespace, each with its type.
+pub const SINGLE_KEYS: [(&str, &str); 33] = [
+    ("leases", "zset"),
+    ("jobs", "zset"),
+    ("finished", "zset"),
+    ("history", "zset"),
+    ("dead", "zset"),
+    ("outputs", "zset"),
+    ("nodes", "zset"),
+    ("noted_nodes", "zset"),
+    ("losses", "zset"),
+    ("discarded", "zset"),
+    ("backfills", "zset"),
+    ("boots", "zset"),
+    ("boot_runs", "zset"),
+    ("uniques", "zset"),
+    ("lanes", "zset"),
+    ("gate_wakes", "zset"),
+    ("shunned", "zset"),
+    ("shunned_lately", "zset"),
+    ("gated", "zset"),
+    ("notices", "zset"),
+    ("deadlines", "zset"),
+    ("stops", "hash"),
+    ("totals", "hash"),
+    ("queues", "hash"),
+    ("groups", "hash"),
+    ("quarantine", "hash"),
+    ("audit", "hash"),
+    ("output_sizes", "hash"),
+    ("servers", "hash"),
+    ("fence", "string"),
+    ("output_bytes", "string"),
+    ("epoch", "string"),
+    ("settling", "string"),
+];
+
+/// The families of keys, `FAMILY:OF`, each with its type.
+pub const FAMILIES: [(&str, &str); 32] = [
+    ("due", "zset"),
+    ("running", "zset"),
+    ("open", "zset"),
+    ("manual", "zset"),
+    ("waiting", "zset"),
+    ("spread", "zset"),
+    ("history", "zset"),
+    ("dead", "zset"),
+    ("outputs", "zset"),
+    ("deeds", "zset"),
+    ("eras", "zset"),
+    ("events", "zset"),
+    ("ledger", "zset"),
+    ("backfill", "zset"),
+    ("held", "zset"),
+    ("queued", "zset"),
+    ("queued_by_job", "zset"),
+    ("queued_by_lane", "zset"),
+    ("queued_lanes", "zset"),
+    ("job", "hash"),
+    ("run", "hash"),
+    ("output", "hash"),
+    ("node", "hash"),
+    ("source", "hash"),
+    ("declared", "hash"),
+    ("queue", "hash"),
+    ("queue_state", "hash"),
+    ("group", "hash"),
+    ("ledger_before", "hash"),
+    ("gate", "hash"),
+    ("unique", "hash"),
+    ("gate_rate", "string"),
+];
+
+/// Returns the meaning of the key `rest` of a namespace.
+pub fn known_key(rest: &str) -> KnownNames {
+    let of = |known: &[(&str, &'static str)], name: &str| known.iter().find(|(key, _)| *key == name).map(|(_, kind)| *kind);
+    match rest.split_once(':') {
+        Some(("quarantined", _)) => KnownNames::SetAside,
+        Some((family, _)) => of(&FAMILIES, family).map_or(KnownNames::No, KnownNames::Type),
+        None => of(&SINGLE_KEYS, rest).map_or(KnownNames::No, KnownNames::Type),
+    }
+}
+
+/// Returns the finding for a lane with due runs that is not recorded, so that no node polls it.
+pub fn unknown_lane(name: String) -> Inconsistency {
+    let found = "runs are due in this lane, but it is not in the list of lanes, so no node polls it";
+    Inconsistency::fixed(
+        ConsistencyRule::LaneUnknown,
+        FindingSubject::Key(name),
+        found,
+        "every lane in use in the list of lanes",
+        "adds it to the list",
+    )
+}
+
+/// Returns what is wrong with one key.
+/// The events of a node may expire after the node left, and the state of a rate after its use.
+pub fn judge_key(facts: &KeyFacts) -> Vec<Inconsistency> {
+    let mut findings = Vec::new();
+    let subject = || FindingSubject::Key(facts.name.clone());
+    match known_key(&facts.rest) {
+        KnownNames::Type(wanted) if wanted != facts.kind => findings.push(Inconsistency {
+            rule: ConsistencyRule::WrongType,
+            subject: subject(),
+            found: format!("it holds a {}", facts.kind),
+            wanted,
+            mend: Mend::Fix("moves it to quarantine; schedd creates it again"),
+        }),
+        KnownNames::No => {
+            let advice = format!("if nothing of yours needs it: DEL {}", facts.name);
+            let found = "schedd has no key of that name";
+            findings.push(Inconsistency::by_hand(
+                ConsistencyRule::UnknownKey,
+                subject(),
+                found,
+                "keys of schedd only in its namespace",
+                advice,
+            ));
+        }
+        KnownNames::Type(_) | KnownNames::SetAside => {}
+    }
+    if facts.expires && !facts.rest.starts_with("events:") && !facts.rest.starts_with("gate_rate:") {
+        let found = "it has an expiry (TTL)";
+        findings.push(Inconsistency::fixed(
+            ConsistencyRule::Expires,
+            subject(),
+            found,
+            "keys without an expiry",
+            "removes the expiry",
+        ));
+    }
+    findings
+}
+
+/// The meaning of a member of a sorted set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Member {
+    /// A run, with the fence of a lease.
+    Run(RunId, Option<Fence>),
+    /// A job.
+    Job(JobName),
+    /// A unique key.
+    Unique(UniqueKey),
+    /// A member that needs no further check.
+    Other,
+}
+
+/// Returns the meaning of a member of the sorted set `rest`, or why it cannot be there.
+pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, String> {
+    let family = rest.split(':').next().unwrap_or_default();
+    let is_run = matches!(
+        family,
+        "due" | "running" | "open" | "manual" | "waiting" | "spread" | "history" | "dead" | "backfill" | "held" | "queued"
+    );
+    let read = match family {
+        "leases" => {
+            let parts =
+                member.split_once('#').and_then(|(run, fence)| Some((run.parse().ok()?, Fence::new(fence.parse().ok()?)?)));
+            parts.map(|(run, fence)| Member::Run(run, Some(fence))).ok_or_else(|| "it is no lease (RUN#FENCE)".to_owned())
+        }
+        "jobs" | "finished" | "backfills" => member.parse().map(Member::Job).map_err(|error: IdError| error.to_string()),
+        "outputs" => match member
+            .split_once('#')
+            .and_then(|(run, attempt)| Some((run.parse::<RunId>().ok()?, attempt.parse::<u32>().ok()?)))
+        {
+            Some((run, _)) if rest == family || rest[family.len() + 1..] == *run.job().as_str() => Ok(Member::Other),
+            Some((run, _)) => Err(format!("it is an output of job {}", run.job())),
+            None => Err("it is no output (RUN#ATTEMPT)".to_owned()),
+        },
+        "nodes" | "noted_nodes" => member.parse().map(|_: NodeName| Member::Other).map_err(|error| error.to_string()),
+        "boots" => is_boot(member).then_some(Member::Other).ok_or_else(|| "it is no boot (@HOST BOOT)".to_owned()),
+        "boot_runs" => {
+            let job_and_boot = member.split_once(' ').filter(|(job, boot)| job.parse::<JobName>().is_ok() && is_boot(boot));
+            job_and_boot.map(|_| Member::Other).ok_or_else(|| "it is no job of a boot (JOB @HOST BOOT)".to_owned())
+        }
+        "lanes" => member.parse().map(|_: Lane| Member::Other).map_err(|_| "it is no lane".to_owned()),
+        "gate_wakes" => Gate::from_name(member).map(|_| Member::Other).ok_or_else(|| "it is no gate (KIND:NAME)".to_owned()),
+        "shunned" | "shunned_lately" => {
+            let parts = member.split_once(' ').filter(|(a, b)| a.parse::<JobName>().is_ok() && b.parse::<JobName>().is_ok());
+            parts.map(|_| Member::Other).ok_or_else(|| "it is no rule between two jobs (JOB JOB)".to_owned())
+        }
+        "queued_by_job" => {
+            let run = member.rsplit_once(' ').and_then(|(_, run)| run.parse::<RunId>().ok());
+            let is_entry = run.is_some_and(|run| member.starts_with(&format!("{} ", run.job())));
+            is_entry.then_some(Member::Other).ok_or_else(|| "it is no run in its order (JOB LANE DUE RUN)".to_owned())
+        }
+        "queued_by_lane" => {
+            let run = member.rsplit_once(' ').and_then(|(_, run)| run.parse::<RunId>().ok());
+            let is_entry = run.is_some() && member.split(' ').count() == 3;
+            is_entry.then_some(Member::Other).ok_or_else(|| "it is no run in its order (LANE DUE RUN)".to_owned())
+        }
+        "queued_lanes" => {
+            let parts = member.split_once(' ').filter(|(run, lane)| run.parse::<RunId>().is_ok() && lane.parse::<Lane>().is_ok());
+            parts.map(|_| Member::Other).ok_or_else(|| "it is no first run of a lane (RUN LANE)".to_owned())
+        }
+        "deadlines" => {
+            let parts =
+                member.split_once(' ').filter(|(run, kind)| run.parse::<RunId>().is_ok() && Deadline::parse(kind).is_some());
+            let run = parts.and_then(|(run, _)| run.parse().ok());
+            run.map(|run| Member::Run(run, None)).ok_or_else(|| "it is no time of a run (RUN start, RUN finish)".to_owned())
+        }
+        "uniques" => match String::from_utf8(member_bytes(member)).map(|text| text.parse()) {
+            Ok(Ok(key)) => Ok(Member::Unique(key)),
+            _ => Err("it is no unique key".to_owned()),
+        },
+        "gated" => is_gated(member).then_some(Member::Other).ok_or_else(|| "it is no job with a gate (LANE GATE JOB)".to_owned()),
+        "ledger" => is_range(member).then_some(Member::Other).ok_or_else(|| "it is no range (TO:COUNT:STATE:REASON)".to_owned()),
+        "notices" => {
+            let read = crate::domain::job::notice::read_notice(&member_bytes(member));
+            read.map(|_| Member::Other).ok_or_else(|| "it is no notice (JSON with run, kind and stamp)".to_owned())
+        }
+        "deeds" | "eras" | "events" | "losses" | "discarded" => {
+            let is_object = matches!(serde_json::from_slice(&member_bytes(member)), Ok(serde_json::Value::Object(_)));
+            is_object.then_some(Member::Other).ok_or_else(|| "it is no JSON object".to_owned())
+        }
+        _ if is_run => match member.parse::<RunId>() {
+            Ok(run) if family == "backfill" && run.kind() != RunKind::Backfill => Err("it is no backfill run".to_owned()),
+            Ok(run)
+                if matches!(family, "due" | "running" | "held" | "queued")
+                    || rest == family
+                    || rest[family.len() + 1..] == *run.job().as_str() =>
+            {
+                Ok(Member::Run(run, None))
+            }
+            Ok(run) => Err(format!("it is a run of job {}", run.job())),
+            Err(error) => Err(error.to_string()),
+        },
+        _ => Ok(Member::Other),
+    }?;
+    // A lease with an impossible end is still a lease, and the index of jobs has its own rule.
+    // At a gate, a run that was let in but has not begun has a negative score, as does the first
+    // run of a stuck lane.
+    let score_read = score.parse::<f64>().map(|at| if matches!(family, "held" | "queued_lanes") { at.abs() } else { at });
+    let ready = score_read.ok().filter(|ready| ready.is_finite());
+    #[expect(clippy::cast_precision_loss, reason = "the end of time is far below 2^53")]
+    let is_instant = ready.is_some_and(|ready| (0.0..UnixMillis::END as f64).contains(&ready));
+    if !matches!(family, "leases" | "jobs" | "finished") && !is_instant {
+        return Err(format!("its score {score} is no instant"));
+    }
+    // Waiting backfill runs have no record yet; only their order matters.
+    Ok(if family == "backfill" { Member::Other } else { read })
+}
+
+/// Returns the bytes of a member from its shown form, which has `\xNN` for bytes that are not text.
+pub fn member_bytes(shown: &str) -> Vec<u8> {
+    let mut pieces = shown.split("\\x");
+    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        match piece.split_at_checked(2).and_then(|(hex, rest)| Some((u8::from_str_radix(hex, 16).ok()?, rest))) {
+            Some((byte, rest)) => {
+                bytes.push(byte);
+                bytes.extend_from_slice(rest.as_bytes());
+            }
+            None => bytes.extend_from_slice(format!("\\x{piece}").as_bytes()),
+        }
+    }
+    bytes
+}
+
+fn is_boot(text: &str) -> bool {
+    text.split_once(' ')
+        .is_some_and(|(host, boot)| !boot.is_empty() && host.parse().is_ok_and(|queue: QueueName| queue.is_of_host()))
+}
+
+fn is_gated(text: &str) -> bool {
+    let mut parts = text.splitn(3, ' ');
+    parts.next().is_some_and(|lane| lane.parse::<Lane>().is_ok())
+        && parts.next().is_some_and(|gate| Gate::from_name(gate).is_some())
+        && parts.next().is_some_and(|job| job.parse::<JobName>().is_ok())
+}
+
+fn is_range(text: &str) -> bool {
+    let parts: Vec<&str> = text.splitn(4, ':').collect();
+    let is_number = |at: usize| parts.get(at).is_some_and(|part| part.parse::<u64>().is_ok());
+    is_number(0) && is_number(1) && parts.len() == 4
+}
+
+/// Returns the finding for a sorted set with wrong members. `first` says which member and why.
+pub fn bad_entries(key: String, count: usize, first: &str) -> Inconsistency {
+    let found =
+        if count == 1 { format!("it holds {first}") } else { format!("it holds {count} invalid entries, such as {first}") };
+    Inconsistency::fixed(
+        ConsistencyRule::Entry,
+        FindingSubject::Key(key),
+        found,
+        "readable entries with valid times as scores",
+        "moves them to quarantine",
+    )
+}
+
+/// Returns the finding for kept outputs that disagree with their indexes, that of all jobs
+/// (`index`) and that of each job.
+/// `missing` counts entries without an output, `unlisted` counts outputs that are not in both
+/// indexes.
+pub fn judge_outputs(index: String, missing: usize, unlisted: usize) -> Option<Inconsistency> {
+    let found =
+        format!("{missing} entries in it and in the indexes of jobs have no output, and {unlisted} outputs are not in both");
+    let wanted = "indexes that name exactly the kept outputs";
+    (missing + unlisted > 0).then(|| {
+        Inconsistency::fixed(ConsistencyRule::OutputWrong, FindingSubject::Key(index), found, wanted, "corrects the indexes")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deed_that_names_a_cron_expression_is_one_as_redis_writes_it_and_as_it_is_shown() {
+        for deed in [r#"{"new":"*/5 * * * *"}"#, r#"{"new":"*\x5c/5 * * * *"}"#, r#"{"by":"\xc3\xa9","new":"\x5c/"}"#] {
+            assert_eq!(judge_member("deeds:a", deed, "5"), Ok(Member::Other), "{deed}");
+        }
+        assert!(judge_member("deeds:a", r"{\xff", "5").is_err());
+    }
+
+    #[test]
+    fn a_key_is_known_by_its_name_alone_and_one_of_a_job_is_not_one_of_all() {
+        assert_eq!(known_key("leases"), KnownNames::Type("zset"));
+        assert_eq!(known_key("history:a"), KnownNames::Type("zset"));
+        assert_eq!(known_key("job:a"), KnownNames::Type("hash"));
+        assert_eq!(known_key("quarantined:job:a:5"), KnownNames::SetAside);
+        for other in ["job", "leases:a", "history2", ""] {
+            assert_eq!(known_key(other), KnownNames::No, "{other}");
+        }
+    }
+}

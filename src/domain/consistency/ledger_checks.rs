@@ -1,0 +1,42 @@
+//! The rule of ledgers: each occurrence is counted once, by its record or by one range.
+//!
+//! The check reports only certain faults, of two kinds.
+//! Either an occurrence with a record is one of the two ends of a range.
+//! Or the schedule of that time is known, and has fewer occurrences between the range's ends than
+//! ranges and records count.
+//! An occurrence that is counted twice beside one that is missing is not found.
+
+use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::lateness::SkippedStretch;
+
+/// Returns the finding for an occurrence that has a record and is counted by a range too.
+pub fn told_twice(run: &RunId, range: SkippedStretch, state: RunState) -> Inconsistency {
+    let SkippedStretch { first, last, count } = range;
+    let found = format!("{run} has a record, and the ledger counts it too, in {count} {state} from {first} to {last}");
+    let subject = FindingSubject::Job(run.job().clone());
+    Inconsistency::fixed(
+        ConsistencyRule::LedgerWrong,
+        subject,
+        found,
+        "each occurrence counted once",
+        "removes occurrences with records from the ledger",
+    )
+}
+
+/// Returns the finding for a range between whose ends `told` occurrences are counted, while the
+/// schedule has only `has`.
+pub fn told_over(job: &JobName, range: SkippedStretch, state: RunState, (told, has): (u64, u64)) -> Inconsistency {
+    let SkippedStretch { first, last, count } = range;
+    let found = format!(
+        "from {first} to {last} its schedule has {has} occurrences, and its records and its ledger count {told}, {count} {state} of them in one range"
+    );
+    Inconsistency::fixed(
+        ConsistencyRule::LedgerWrong,
+        FindingSubject::Job(job.clone()),
+        found,
+        "each occurrence counted once",
+        "reduces the range by the difference",
+    )
+}

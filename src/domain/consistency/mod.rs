@@ -1,0 +1,38 @@
+//! The consistency check of a namespace: what its keys must say of each other, and the findings
+//! where they disagree.
+//!
+//! It takes facts of one job or run, read at one moment, and returns findings.
+//! It does no I/O, so that the command line, every node and the tests judge alike.
+//! A finding says what was found, what was wanted and how to repair it.
+
+mod count_checks;
+mod field_checks;
+mod gate_checks;
+mod inconsistency;
+mod job_checks;
+mod key_checks;
+mod ledger_checks;
+mod placements;
+mod range_checks;
+mod run_checks;
+mod text_checks;
+mod unique_checks;
+
+pub use count_checks::{CountFacts, SizeFacts, judge_counts};
+pub use field_checks::{BadField, bad_fields, has_judged_fields, judge_field, shown};
+pub use gate_checks::{GateFacts, judge_gate};
+pub use inconsistency::{ConsistencyRule, FindingSubject, Inconsistency, Mend};
+pub use job_checks::{JobPlaces, PendingFacts, PlannedRun, judge_job, unreadable_job};
+pub use key_checks::{
+    FAMILIES, KeyFacts, KnownNames, Member, SINGLE_KEYS, bad_entries, judge_key, judge_member, judge_outputs, known_key,
+    member_bytes, unknown_lane,
+};
+pub use ledger_checks::{told_over, told_twice};
+pub use placements::{CountedIn, PlacedRun, Placement, RecordFacts, WatchedDeadline};
+pub use range_checks::{StretchFacts, judge_stretch};
+pub use run_checks::judge_run;
+pub use text_checks::{has_judged_text, judge_text};
+pub use unique_checks::{UniqueFacts, judge_unique};
+
+/// The score in the index of jobs for a job without a next due time.
+const PARKED: i64 = super::time::unix_millis::UnixMillis::END;

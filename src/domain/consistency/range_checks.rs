@@ -1,0 +1,38 @@
+//! The rule of skipped ranges: an occurrence with an end of its own is not counted as skipped too.
+
+use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
+use crate::domain::name::names::RunId;
+use crate::domain::schedule::lateness::SkippedStretch;
+
+/// The range that a record stands for, and the range it could stand for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StretchFacts {
+    /// The first occurrence of the range, which has its record.
+    pub run: RunId,
+    /// The range in the record.
+    pub told: SkippedStretch,
+    /// The largest range it could stand for: its occurrences without those that have records of
+    /// their own.
+    pub possible: SkippedStretch,
+}
+
+/// Returns the finding for a skipped range that counts too many occurrences.
+/// A range that counts too few may be right, because old records are deleted.
+pub fn judge_stretch(facts: &StretchFacts) -> Option<Inconsistency> {
+    let StretchFacts { run, told, possible } = facts;
+    if told.count <= possible.count {
+        return None;
+    }
+    let found = format!(
+        "it counts {} occurrences from {} to {} as skipped, and only {} of them have no end of their own",
+        told.count, told.first, told.last, possible.count
+    );
+    let subject = FindingSubject::Run(run.clone(), None);
+    Some(Inconsistency::fixed(
+        ConsistencyRule::StretchWrong,
+        subject,
+        found,
+        "each occurrence counted once",
+        "reduces it to these",
+    ))
+}

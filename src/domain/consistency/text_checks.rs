@@ -1,0 +1,77 @@
+//! The keys that hold a single text. Counters have their own rule.
+//!
+//! An unreadable `epoch` is never deleted by the program.
+//! Nodes that knew the epoch would take the deletion for a data loss and stop their runs.
+//! They go on with an unreadable epoch, and write back the epoch they know.
+
+use super::field_checks::shown;
+use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
+use crate::domain::time::unix_millis::UnixMillis;
+
+/// Returns true if the text of the key `rest` of a namespace is judged.
+pub fn has_judged_text(rest: &str) -> bool {
+    matches!(rest, "settling" | "epoch") || rest.starts_with("gate_rate:")
+}
+
+/// Returns what is wrong with the text of the key `rest`. `key` is its whole name.
+pub fn judge_text(rest: &str, key: String, text: &str) -> Option<Inconsistency> {
+    let is_instant = |text: &str| text.parse().ok().and_then(UnixMillis::new).is_some();
+    let found = || format!("it is {}", shown(text));
+    match rest {
+        "epoch" if !text.split_once('-').is_some_and(|(at, _)| is_instant(at)) => {
+            let advice = format!(
+                "start a node that knew the data: it writes back the mark it knows; if there is none: DEL {key}, and the next node writes a new mark"
+            );
+            Some(Inconsistency::by_hand(
+                ConsistencyRule::Text,
+                FindingSubject::Key(key),
+                found(),
+                "the mark of the data (MS-NODE-NUMBER)",
+                advice,
+            ))
+        }
+        "settling" if !is_instant(text) => Some(aside(key, found(), "the instant up to which data settles")),
+        _ if rest.starts_with("gate_rate:") && !is_rates(text) => {
+            Some(aside(key, found(), "the microsecond up to which each rate is used up (MICROS:INTERVAL:BURST)"))
+        }
+        _ => None,
+    }
+}
+
+/// Returns true if the text is the state of one or several rates of a key.
+fn is_rates(text: &str) -> bool {
+    let is_one = |word: &str| word.split(':').count() == 3 && word.split(':').all(|part| part.parse::<u64>().is_ok());
+    !text.is_empty() && text.split(' ').all(is_one)
+}
+
+fn aside(key: String, found: String, wanted: &'static str) -> Inconsistency {
+    Inconsistency::fixed(
+        ConsistencyRule::Text,
+        FindingSubject::Key(key),
+        found,
+        wanted,
+        "moves it to quarantine; it counted as missing",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_and_a_rate_are_told_from_garbage() {
+        for (rest, good) in
+            [("settling", "1790000000000"), ("gate_rate:key:k", "1790000000000000:500000:1 1790000000000001:1000:3")]
+        {
+            assert!(has_judged_text(rest));
+            assert_eq!(judge_text(rest, "k".to_owned(), good), None, "{rest}");
+            for bad in ["", "garbage", "-5", "1e300"] {
+                assert!(judge_text(rest, "k".to_owned(), bad).is_some(), "{rest} {bad}");
+            }
+        }
+        assert_eq!(judge_text("epoch", "k".to_owned(), "1790000000000-one-5"), None);
+        for bad in ["", "garbage", "x-1", "1790000000000"] {
+            assert!(judge_text("epoch", "k".to_owned(), bad).is_some(), "{bad}");
+        }
+    }
+}

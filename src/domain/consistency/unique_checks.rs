@@ -1,0 +1,104 @@
+//! The rule of unique keys: each entry names its holder, and is in the index by which it is deleted
+//! when unused.
+
+use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
+use crate::domain::job::unique_rule::UniqueKey;
+use crate::domain::time::unix_millis::UnixMillis;
+
+/// The latest time from now, in ms, for the next check of a key without a holder.
+/// A key whose job just ended is checked within minutes.
+const SOON_MS: f64 = 3_600_000.0;
+
+/// The facts of one unique key.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UniqueFacts {
+    /// The key.
+    pub key: UniqueKey,
+    /// The whole name of its entry.
+    pub name: String,
+    /// True if there is an entry.
+    pub is_there: bool,
+    /// The holder that the entry names.
+    pub holder: Option<String>,
+    /// The time until which it is held, in ms, if it is held for a time.
+    pub until: Option<i64>,
+    /// The time of its next check in the index, in ms.
+    pub look_at: Option<f64>,
+    /// True if the holder is defined and names this key.
+    pub is_named: bool,
+}
+
+/// Returns what is wrong with one unique key.
+pub fn judge_unique(facts: &UniqueFacts, now: UnixMillis) -> Option<Inconsistency> {
+    let finding = |found: String, wanted, fix| {
+        let subject = FindingSubject::Key(shown(&facts.name));
+        Some(Inconsistency::fixed(ConsistencyRule::UniqueWrong, subject, found, wanted, fix))
+    };
+    let wanted = "an entry that names the holder, and its place in the index";
+    if !facts.is_there {
+        let found = "the index of unique keys names it, and it does not exist".to_owned();
+        return facts.look_at.and_then(|_| finding(found, wanted, "takes it out of the index"));
+    }
+    let Some(holder) = &facts.holder else {
+        return finding("it does not say which job holds the key".to_owned(), wanted, "deletes it");
+    };
+    let is_held = facts.until.map_or(facts.is_named, |until| now.as_i64() < until);
+    #[expect(clippy::cast_precision_loss, reason = "instants are far below 2^53")]
+    let soon = now.as_i64() as f64 + SOON_MS;
+    match facts.look_at {
+        Some(at) if is_held || at <= soon => None,
+        _ if is_held => {
+            let found = format!("job {holder} holds it, and no check of it is planned");
+            finding(found, wanted, "puts it into the index")
+        }
+        _ => finding(format!("it points at job {holder}, which does not hold it any more"), wanted, "deletes it"),
+    }
+}
+
+/// Returns the name of a key as keys are shown: with `\xNN` for bytes that are not plain text.
+fn shown(name: &str) -> String {
+    if !name.contains('\\') {
+        return name.to_owned();
+    }
+    let show = |byte: u8| match byte {
+        b' '..=b'~' if byte != b'\\' => char::from(byte).to_string(),
+        _ => format!("\\x{byte:02x}"),
+    };
+    name.bytes().map(show).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> UniqueFacts {
+        UniqueFacts {
+            key: "k".parse().unwrap(),
+            name: "{w}:unique:k".to_owned(),
+            is_there: true,
+            holder: Some("a".to_owned()),
+            until: None,
+            look_at: Some(5.0),
+            is_named: true,
+        }
+    }
+
+    #[test]
+    fn what_is_held_or_about_to_go_is_sound_and_the_rest_is_told() {
+        let now = UnixMillis::new(1_000).unwrap();
+        let found = |facts: UniqueFacts| judge_unique(&facts, now).map(|finding| finding.to_string()).unwrap_or_default();
+        for sound in [
+            facts(),
+            UniqueFacts { is_named: false, ..facts() },
+            UniqueFacts { until: Some(2_000), is_named: false, look_at: Some(1e12), ..facts() },
+            UniqueFacts { is_there: false, holder: None, look_at: None, ..facts() },
+        ] {
+            assert_eq!(found(sound), "");
+        }
+        assert!(found(UniqueFacts { look_at: None, ..facts() }).contains("no check of it is planned"));
+        assert!(found(UniqueFacts { look_at: None, is_named: false, ..facts() }).contains("does not hold it any more"));
+        assert!(found(UniqueFacts { look_at: Some(1e12), until: Some(1_000), ..facts() }).contains("deletes it"));
+        assert!(found(UniqueFacts { holder: None, ..facts() }).contains("does not say"));
+        assert!(found(UniqueFacts { is_there: false, holder: None, ..facts() }).contains("does not exist"));
+    }
+}

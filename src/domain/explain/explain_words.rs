@@ -1,0 +1,50 @@
+//! Pieces of sentences that several findings share.
+
+use std::fmt::Display;
+
+use crate::domain::name::job_source::SourceName;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::wording::shown;
+use crate::domain::time::zone::Zone;
+
+/// `before` and the value, or nothing if the value is not known.
+pub(super) fn after(before: &str, value: Option<impl Display>) -> String {
+    value.map_or_else(String::new, |value| format!("{before}{value}"))
+}
+
+/// ` by ana@host`, or nothing if nobody is known.
+pub(super) fn by(who: Option<&String>) -> String {
+    after(" by ", who)
+}
+
+/// ` from A to B`, ` from A on`.
+pub(super) fn from_to(from: UnixMillis, to: Option<UnixMillis>, zone: &Zone) -> String {
+    match to {
+        Some(to) => format!(" from {} to {}", shown(from, zone), shown(to, zone)),
+        None => format!(" from {} on", shown(from, zone)),
+    }
+}
+
+/// The files of these sources, in words.
+pub(super) fn files(sources: &[String]) -> String {
+    let is_applied = |name: &String| name.parse().is_ok_and(|source: SourceName| source.is_applied());
+    match sources {
+        [node] if !is_applied(node) => format!("the file of node {node}"),
+        nodes if !nodes.iter().any(is_applied) => format!("the files of nodes {}", list(nodes)),
+        mixed => list(
+            &mixed
+                .iter()
+                .map(|name| name.parse().map_or_else(|_| name.clone(), |source: SourceName| source.words()))
+                .collect::<Vec<_>>(),
+        ),
+    }
+}
+
+/// `n1`, `n1 and n2`, `n1, n2 and n3`.
+pub(super) fn list(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}

@@ -1,0 +1,62 @@
+//! Findings about what keeps a ready run from starting now.
+//!
+//! Invariant: a ready run has a blocker only if no node can take it. A job without a ready run has
+//! only the pause of its queue, which will keep its next run.
+
+use super::obstacle::{Delay, queue_words};
+use crate::domain::explain::explain_words::{after, list};
+use crate::domain::explain::facts::{Blocker, Facts, RunFacts};
+use crate::domain::explain::finding::{Finding, Part};
+use crate::domain::name::names::QueueName;
+use crate::domain::queue::lane::Lane;
+use crate::domain::queue::queue_rules::QueueHold;
+use crate::domain::run::node_event::NodeEventKind;
+
+/// The blockers of a ready run, without those that `delay` names: it also says since when.
+pub(super) fn blockers(facts: &Facts, run: &RunFacts, delay: &Delay) -> Vec<Finding> {
+    let lasting = || delay.obstacles.iter().filter(|obstacle| obstacle.to.is_none());
+    let is_in_delay = |blocker: &Blocker| match blocker {
+        Blocker::Queue { hold: QueueHold::Full, .. } | Blocker::Slots { .. } | Blocker::WrongType { .. } => false,
+        Blocker::Queue { hold, .. } => lasting().any(|obstacle| obstacle.hold() == Some(*hold)),
+        Blocker::NodeLimit { node, .. } => {
+            lasting().any(|obstacle| matches!(obstacle.what, NodeEventKind::Held { .. }) && obstacle.nodes.contains(node))
+        }
+        Blocker::NoNode => delay.no_node.is_some_and(|no_node| no_node.until.is_none()),
+    };
+    let new = facts.blockers.iter().filter(|blocker| !is_in_delay(blocker));
+    new.map(|blocker| finding(facts, blocker, run.lane.queue(), Some(&run.lane))).collect()
+}
+
+/// The pause of the queue of a job without a ready run.
+pub(super) fn paused_queue(facts: &Facts) -> Vec<Finding> {
+    let Some((spec, _)) = facts.definition() else { return Vec::new() };
+    let is_pause = |blocker: &&Blocker| matches!(blocker, Blocker::Queue { hold: QueueHold::Paused, .. });
+    facts.blockers.iter().filter(is_pause).map(|blocker| finding(facts, blocker, &spec.queue, None)).collect()
+}
+
+fn finding(facts: &Facts, blocker: &Blocker, queue: &QueueName, lane: Option<&Lane>) -> Finding {
+    let (code, text) = match blocker {
+        Blocker::Queue { hold, detail, since, running } => {
+            let what = queue_words(*hold, detail);
+            let text = match hold {
+                QueueHold::Paused => {
+                    let since = after(" since ", since.map(|at| facts.shown(at)));
+                    format!("Queue {queue} is {what}{since}; schedctl queue resume {queue} lets it go on.")
+                }
+                QueueHold::Full => format!("Queue {queue} is {what}{}.", after(": ", running.words())),
+                QueueHold::Rate => format!("Queue {queue} is {what}."),
+            };
+            ("queue_now", text)
+        }
+        Blocker::WrongType { why } => ("spoilt_now", format!("No run of lane{} starts: {why}.", after(" ", lane))),
+        Blocker::Slots { nodes, running } => {
+            let running = after(": ", running.words());
+            ("slots_now", format!("All slots of queue {queue} are taken on {}{running}.", list(nodes)))
+        }
+        Blocker::NodeLimit { node, why, since } => {
+            ("held_now", format!("{node} claims nothing since {}: {why}.", facts.shown(*since)))
+        }
+        Blocker::NoNode => ("no_node_now", "No node is running.".to_owned()),
+    };
+    Part::Timing.finding(code, text)
+}

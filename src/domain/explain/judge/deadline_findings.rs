@@ -1,0 +1,84 @@
+//! The deadlines a run missed, and the notice of `on_late` about each.
+
+use super::timing_findings::latest_shift;
+use crate::domain::explain::explain_words::after;
+use crate::domain::explain::facts::{Facts, LateNotice, Place, RunFacts, Subject};
+use crate::domain::explain::finding::{Finding, Part};
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::job::notice::Deadline;
+use crate::domain::name::names::RunKind;
+use crate::domain::run::run_state::RunState;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::wording::span;
+
+/// The deadlines that the run asked about missed, each with its notice.
+pub(super) fn deadlines(facts: &Facts) -> Vec<Finding> {
+    let run = match &facts.subject {
+        Subject::Run(run) | Subject::Stretch { run, .. } => run,
+        Subject::Job { open, .. } => match open.iter().find(|run| !run.late_notices.is_empty() || run.is_owed(facts.now)) {
+            Some(run) => run,
+            None => return Vec::new(),
+        },
+        _ => return Vec::new(),
+    };
+    let spec = facts.definition().map(|(spec, _)| spec);
+    Deadline::ALL.into_iter().flat_map(|kind| of_deadline(facts, run, spec, kind)).collect()
+}
+
+fn of_deadline(facts: &Facts, run: &RunFacts, spec: Option<&JobSpec>, kind: Deadline) -> Vec<Finding> {
+    let notice = run.late_notices.iter().find(|notice| notice.of == kind);
+    let within = spec.and_then(|spec| match kind {
+        Deadline::Start => spec.must_start_within,
+        Deadline::Finish => spec.must_finish_within,
+    });
+    // A skipped run has no deadline, unless the run it was skipped behind took too long.
+    let within = within.filter(|_| run.state != RunState::Skipped || notice.is_some() && run.behind.is_some());
+    let missed = within.and_then(|within| {
+        let by = run.run.due().saturating_add(within.saturating_add(latest_shift(facts, run)));
+        (notice.is_some() || is_missed(facts, run, kind, by)).then_some((facts.shown(by), span(within)))
+    });
+    let of_notice = notice.map(|notice| of_notice(facts, notice)).or_else(|| {
+        let why = "No notice of it is kept: it is yet to be made, was one of too many at once, or is forgotten.";
+        missed.as_ref().map(|_| Part::Timing.finding("unknown_late", why))
+    });
+    let missed =
+        missed.map(|(by, within)| match kind {
+            Deadline::Start => Part::Timing
+                .finding("missed_start", format!("It had not started by {by}, as must_start_within = {within} wants.")),
+            Deadline::Finish => Part::Timing
+                .finding("missed_finish", format!("It had not ended by {by}, as must_finish_within = {within} wants.")),
+        });
+    missed.into_iter().chain(of_notice).collect()
+}
+
+/// True if a regular run had not started, or not ended, at its deadline.
+fn is_missed(facts: &Facts, run: &RunFacts, kind: Deadline, by: UnixMillis) -> bool {
+    if run.run.kind() != RunKind::Regular || run.place == Place::Held {
+        return false;
+    }
+    let open_until = if run.state.is_final() { run.finished_at } else { Some(facts.now) };
+    let until = match kind {
+        Deadline::Start => run.first_start.or(open_until),
+        Deadline::Finish => open_until,
+    };
+    until.is_some_and(|until| until > by)
+}
+
+fn of_notice(facts: &Facts, notice: &LateNotice) -> Finding {
+    let LateNotice { run, state, node, finished_at, end, .. } = notice;
+    let (code, text) = match (state, finished_at) {
+        (RunState::Succeeded, Some(at)) => {
+            let from = after(" from ", node.as_ref());
+            ("told_late", format!("on_late reported it at {}{from}, by the run {run}.", facts.shown(*at)))
+        }
+        (state, _) if state.is_final() => {
+            let why = end.clone().unwrap_or_else(|| state.as_str().replace('_', " "));
+            ("untold_late", format!("on_late reported it to nobody: the run {run} ended with {why}."))
+        }
+        _ => {
+            let end = after("; its last attempt ended with ", end.as_ref());
+            ("telling_late", format!("on_late has not reported it yet; the run {run} is to do so{end}."))
+        }
+    };
+    Part::Timing.finding(code, text)
+}

@@ -1,0 +1,86 @@
+//! An occurrence after a data loss: which loss it was, and what journals restored.
+//!
+//! Invariant: a record that may be gone is never reported as if it had not existed.
+
+use crate::domain::explain::explain_words::list;
+use crate::domain::explain::facts::{Facts, Loss, RunFacts, Subject};
+use crate::domain::explain::finding::{Finding, Part};
+use crate::domain::run::run_state::RunState;
+use crate::domain::time::unix_millis::UnixMillis;
+
+fn finding(code: &'static str, text: impl Into<String>) -> Finding {
+    Part::Became.finding(code, text)
+}
+
+/// A clause: the journals have no record of the occurrence.
+fn silent(nodes: &[String]) -> String {
+    match nodes {
+        [] => "No journal has reported this occurrence yet".to_owned(),
+        [node] => format!("The journal of {node} has no record of it"),
+        _ => format!("The journals of {} have no record of it", list(nodes)),
+    }
+}
+
+/// The first loss that may have taken the record of the subject, unless the record shows otherwise.
+fn of(facts: &Facts) -> Option<&Loss> {
+    if matches!(&facts.subject, Subject::Job { .. }) || facts.added_later().is_some() {
+        return None;
+    }
+    let at = facts.at().unwrap_or(UnixMillis::EPOCH);
+    let is_of = |loss: &&Loss| match facts.run().filter(|run| !run.attempts.is_empty()) {
+        Some(run) => loss.hides(at) && !loss.was_before(run),
+        None => loss.concerns(at),
+    };
+    facts.losses.iter().find(is_of)
+}
+
+/// The loss that hides whether the subject had run before: it was skipped as missed since, has
+/// begun since, or has no record.
+pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
+    let at = facts.at()?;
+    let loss = of(facts).filter(|loss| loss.hides(at))?;
+    let is_since = |run: &RunFacts| run.finished_at.is_none_or(|ended| ended >= loss.until());
+    let is_missed = |run: &RunFacts| run.state == RunState::Skipped && run.reason.as_deref() == Some("missed") && is_since(run);
+    let is_unknown = match &facts.subject {
+        Subject::Run(run) | Subject::Stretch { run, .. } => is_missed(run) || !run.attempts.is_empty(),
+        Subject::Ledger { state, reason, .. } => state == "skipped" && reason == "missed",
+        Subject::Unrecorded { .. } => true,
+        _ => false,
+    };
+    is_unknown.then_some(loss)
+}
+
+/// The data loss that concerns the subject, and what the journals know.
+pub(super) fn losses(facts: &Facts) -> Vec<Finding> {
+    let mut found: Vec<Finding> = of(facts).map(|loss| data_lost(facts, loss)).into_iter().collect();
+    let has_run = facts.run().is_some_and(|run| !run.attempts.is_empty());
+    found.extend(hidden(facts).map(|Loss { kept, told_by, .. }| {
+        let silent = silent(told_by);
+        if !has_run {
+            return finding("journals_silent", format!("{silent}, so whether it ran is not known."));
+        }
+        let back = match kept {
+            Some(kept) => format!("Redis went back to its data of {}", facts.shown(*kept)),
+            None => "All earlier records were gone".to_owned(),
+        };
+        finding("may_have_run", format!("{back}, so it may have run before. {silent}, so whether it did is not known."))
+    }));
+    let restored_by = facts.run().filter(|_| matches!(facts.subject, Subject::Run(_))).and_then(RunFacts::restored_by);
+    let restored = |node| finding("given_back", format!("Redis had lost this record; the journal of {node} restored it."));
+    found.extend(restored_by.map(restored));
+    found
+}
+
+fn data_lost(facts: &Facts, loss: &Loss) -> Finding {
+    let Loss { noticed, by, what, kept, .. } = loss;
+    let until = facts.shown(loss.until());
+    let gone = match kept {
+        Some(kept) => format!("between {} and {until}", facts.shown(*kept)),
+        None => format!("up to {until}"),
+    };
+    let noticed = facts.shown(*noticed);
+    let text = format!(
+        "Redis lost data, noticed by {by} on {noticed}: {what}. Records made {gone} are gone, unless a journal restored them."
+    );
+    finding("data_lost", text)
+}

@@ -1,0 +1,81 @@
+//! The next run.
+
+use crate::domain::explain::facts::Facts;
+use crate::domain::explain::finding::{Finding, Part};
+use crate::domain::job::job_spec::{CatchUpMode, JobSpec};
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::time::duration::format_duration;
+use crate::domain::time::unix_millis::UnixMillis;
+
+fn finding(code: &'static str, text: impl Into<String>) -> Finding {
+    Part::Next.finding(code, text)
+}
+
+/// Findings about the next run.
+pub(super) fn next(facts: &Facts) -> Vec<Finding> {
+    let mut found: Vec<Finding> = by_schedule(facts).into_iter().collect();
+    let text = match facts.making_up {
+        0 => return found,
+        1 => "One past occurrence still waits for its backfill, which no pause stops.".to_owned(),
+        count => {
+            format!("{count} past occurrences still wait for their backfill, one after the other, which no pause stops.")
+        }
+    };
+    found.push(finding("next_made_up", text));
+    found
+}
+
+/// The next run by the schedule.
+fn by_schedule(facts: &Facts) -> Option<Finding> {
+    let Some(job) = facts.job.as_ref().filter(|job| job.ended.is_none()) else {
+        return Some(finding("next_over", "Nothing comes any more."));
+    };
+    if job.paused_at.is_some() {
+        let text = "Nothing comes by its schedule while it is paused; schedctl resume lets it go on.";
+        return Some(finding("next_paused", text));
+    }
+    let (spec, timetable) = job.definition.as_ref().ok()?;
+    if spec.schedule == Schedule::Manual {
+        let text = format!("Nothing comes by itself; schedctl run {} runs it.", facts.name);
+        return Some(finding("next_manual", text));
+    }
+    let at = |at: UnixMillis| finding("next", format!("The next occurrence is due {}.", facts.shown(at)));
+    let owed = |at: UnixMillis| finding("next_owed", format!("The next to start has been due since {}.", facts.shown(at)));
+    let is_subject = |due: UnixMillis| facts.run().is_some_and(|run| !run.run.is_manual() && run.run.due() == due);
+    // The planned run is the subject, so what comes next is the run after it.
+    let is_known = job.pending.is_some_and(is_subject);
+    let is_used_up = job.pending.is_none() && job.runs_left == Some(0) || is_known && job.runs_left == Some(1);
+    Some(match job.pending {
+        _ if is_used_up && spec.schedule.is_at_boot() => at_boot(),
+        _ if is_used_up => finding("next_used_up", "As many of its runs have begun as max_runs allows."),
+        Some(due) if is_known => match timetable.next_after(due.max(job.since)) {
+            Some(next) if next <= facts.now && spec.catch_up.mode == CatchUpMode::All => owed(next),
+            Some(next) if next <= facts.now => timetable.next_after(facts.now).map_or_else(none, at),
+            Some(next) => at(next),
+            None => without_time(spec),
+        },
+        Some(due) if due > facts.now => at(due),
+        Some(due) => owed(due),
+        None => without_time(spec),
+    })
+}
+
+fn at_boot() -> Finding {
+    finding("next_boot", "It runs again after the next boot of a host.")
+}
+
+fn none() -> Finding {
+    finding("next_none", "Its schedule has no further time.")
+}
+
+/// The next run by a schedule that names no further time.
+fn without_time(spec: &JobSpec) -> Finding {
+    match spec.schedule {
+        Schedule::Delay(delay) => {
+            let delay = format_duration(delay);
+            finding("next_after_end", format!("The next is due {delay} after the end of a run that is not over."))
+        }
+        _ if spec.schedule.is_at_boot() => at_boot(),
+        _ => none(),
+    }
+}

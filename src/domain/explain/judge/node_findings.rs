@@ -1,0 +1,199 @@
+//! Each node while a run was to start: whether it ran, reached Redis, and had a slot.
+//!
+//! Invariant: a node of which nothing is known for that time counts as unknown, never as running.
+
+use std::time::Duration;
+
+use super::loss_findings::hidden;
+use super::node_life::{Life, Window, life, obstacles_of};
+use crate::domain::explain::explain_words::{after, from_to};
+use crate::domain::explain::facts::{Facts, NodeFacts, ON_TIME, RunFacts, Subject};
+use crate::domain::explain::finding::{Finding, Part};
+use crate::domain::job::audit_entry::AuditEntry;
+use crate::domain::name::names::{Label, RunKind};
+use crate::domain::queue::lane::Lane;
+use crate::domain::queue::lane_serving::Serving;
+use crate::domain::run::node_event::{NodeEvent, NodeEventKind, step_text};
+use crate::domain::time::unix_millis::UnixMillis;
+
+/// How long before the time asked about a refused file is still reported.
+const REFUSED_LATELY: Duration = Duration::from_secs(3600);
+
+/// How far from the time asked about a step of the Redis clock is still reported.
+const STEPPED_LATELY: Duration = Duration::from_secs(3600);
+
+fn finding(code: &'static str, text: impl Into<String>) -> Finding {
+    Part::Nodes.finding(code, text)
+}
+
+/// Findings about each node.
+pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let run = facts.run().or(match &facts.subject {
+        Subject::Job { open, .. } => open.iter().find(|run| run.is_owed(facts.now)),
+        _ => None,
+    });
+    let claimers: Vec<&String> = run.iter().flat_map(|run| &run.attempts).filter_map(|attempt| attempt.node.as_ref()).collect();
+    // Nodes could start a backfill or a rerun only when it was ready.
+    let is_of_another_day = |run: &RunFacts| matches!(run.run.kind(), RunKind::Backfill | RunKind::Rerun);
+    let waited = |run: &RunFacts| match run.first_start {
+        Some(start) if is_of_another_day(run) => Some(start.since(run.ready_at.max(run.run.due()))),
+        _ => run.late(),
+    };
+    let is_on_time = run.filter(|run| !run.is_back(facts.now)).and_then(waited).is_some_and(|waited| waited <= ON_TIME);
+    // After a data loss the life of nodes does not explain why the run did not start before it.
+    let window = Window::of_nodes(facts).filter(|_| hidden(facts).is_none());
+    if let (Some(window), Some(run)) = (window, run) {
+        let mut known = 0;
+        for node in &facts.nodes {
+            let has_claimed = claimers.contains(&&node.name);
+            let of_node = of_node(facts, node, window, &run.lane);
+            let code = if let [only] = of_node.as_slice() { only.code } else { "" };
+            known += usize::from(has_claimed || code != "not_known");
+            // A node may have claimed the run after it was last seen.
+            let says_nothing = has_claimed
+                && (["free", "unseen", "not_known", "not_serving"].contains(&code)
+                    || code == "not_running" && down(facts, node, window).is_some_and(|(_, to)| to.is_none()));
+            if !is_on_time && !says_nothing {
+                found.extend(of_node);
+            }
+        }
+        if known == 0 && claimers.is_empty() {
+            found.push(finding("no_nodes", "No node is known to have run then."));
+        }
+    }
+    let mut named: Vec<&String> = Vec::new();
+    for node in claimers {
+        if !named.contains(&node) {
+            named.push(node);
+            found.push(finding("claimed", format!("{node} claimed it.")));
+        }
+    }
+    found.extend(clock_steps(facts));
+    found.extend(refused_files(facts));
+    found
+}
+
+/// The time in the window without the node: since when, if known, and when it started again.
+fn down(facts: &Facts, node: &NodeFacts, window: Window) -> Option<(Option<UnixMillis>, Option<UnixMillis>)> {
+    match life(facts, node, window) {
+        Life::Down(from, to) => Some((from, to.filter(|to| *to <= window.to))),
+        Life::Up | Life::Unknown => None,
+    }
+}
+
+fn of_node(facts: &Facts, node: &NodeFacts, window: Window, lane: &Lane) -> Vec<Finding> {
+    let (name, now) = (&node.name, facts.now);
+    let mut found = Vec::new();
+    let mut obstacles = obstacles_of(node, window, lane, now).peekable();
+    if life(facts, node, window) == Life::Unknown && obstacles.peek().is_none() {
+        return vec![finding("not_known", format!("What {name} did then is not known."))];
+    }
+    if let Some((from, to)) = down(facts, node, window) {
+        let since = after(" since ", from.map(|at| facts.shown(at)));
+        let started = after("; it started on ", to.map(|at| facts.shown(at)));
+        found.push(finding("not_running", format!("{name} was not running{since}{started}.")));
+        if to.is_none() && from.is_none_or(|from| from <= window.from) {
+            return found;
+        }
+    }
+    if let Some(what) = node.serving.as_ref().and_then(|serving| not_served(serving, lane)) {
+        found.push(finding("not_serving", format!("{name} does not take it: {what}.")));
+        return found;
+    }
+    found.extend(obstacles.map(|event| obstacle(facts, node, &event)));
+    if found.is_empty() {
+        // A node that was last seen before the window, and not long ago, counts as running.
+        let unseen = node.last_seen.filter(|seen| *seen < window.from && window.to >= now);
+        found.push(match unseen.map(|seen| facts.shown(seen)) {
+            Some(seen) => {
+                finding("unseen", format!("{name} was running when it was last seen, on {seen}, a moment before that."))
+            }
+            None => finding("free", format!("{name} was running, and nothing on record kept it from claiming.")),
+        });
+    }
+    found
+}
+
+/// An event that kept a node from claiming.
+fn obstacle(facts: &Facts, node: &NodeFacts, event: &NodeEvent) -> Finding {
+    let (node, time) = (&node.name, from_to(event.from, event.to, &facts.zone));
+    let known = |before: &str, detail: &str, close: &str| {
+        if detail.is_empty() { String::new() } else { format!("{before}{detail}{close}") }
+    };
+    let text = match &event.what {
+        NodeEventKind::SlotsTaken { queue } => format!("{node} had all its slots of queue {queue} taken{time}."),
+        NodeEventKind::QueuePaused { queue, by } => {
+            format!("{node} found queue {queue} paused{}{time}.", known(" by ", by, ""))
+        }
+        NodeEventKind::QueueFull { queue, limit: 0 } => format!("{node} found queue {queue} at its limit{time}."),
+        NodeEventKind::QueueFull { queue, limit } => {
+            format!("{node} found queue {queue} at its limit ({limit} at once on all nodes){time}.")
+        }
+        NodeEventKind::QueueRated { queue, rate } => {
+            format!("{node} found queue {queue} at its rate limit{}{time}.", known(" (", rate, ")"))
+        }
+        NodeEventKind::Settling => {
+            format!("{node} started nothing{time}: Redis had lost data, and nodes restored what they knew.")
+        }
+        NodeEventKind::NewServer => {
+            let why = "Redis had been restarted or replaced, and nodes checked whether data was missing";
+            format!("{node} started nothing{time}: {why}.")
+        }
+        NodeEventKind::Held { why } => format!("{node} took no runs{time}: {why}."),
+        NodeEventKind::ClaimsHeld => format!("{node} took no runs{time}, because its keeper was not ready."),
+        _ => format!("{node} did not reach Redis{time}."),
+    };
+    finding(event.what.word(), text)
+}
+
+/// The part of a lane that a node does not serve, in words.
+fn not_served(serving: &Serving, lane: &Lane) -> Option<String> {
+    if !serving.takes_queue(lane.queue()) {
+        return Some(format!("it does not serve queue {}", lane.queue()));
+    }
+    let missing: Vec<&str> = lane.requires().difference(&serving.labels).map(Label::as_str).collect();
+    (!missing.is_empty()).then(|| format!("it does not carry {}", missing.join(", ")))
+}
+
+/// Steps of the Redis clock near the time asked about, from the first node that noted any.
+fn clock_steps(facts: &Facts) -> Vec<Finding> {
+    let at = facts.at().unwrap_or(facts.now);
+    let step = |node: &NodeFacts, event: &NodeEvent| {
+        let NodeEventKind::ClockStepped { by_ms } = event.what else { return None };
+        // A plan of that time may have meant the clock before the step, or the clock after it.
+        let before = UnixMillis::new(event.from.as_i64().saturating_sub(by_ms)).unwrap_or(event.from);
+        let is_near = |to: UnixMillis| to.since(at) <= STEPPED_LATELY && at.since(to) <= STEPPED_LATELY;
+        let is_between = before.min(event.from) <= at && at <= before.max(event.from);
+        let (node, step, to) = (&node.name, step_text(by_ms), facts.shown(event.from));
+        let text = format!("{node} saw Redis' clock set {step}, to {to}: runs may have been early or late by that.");
+        (is_near(event.from) || is_near(before) || is_between).then(|| finding("clock_stepped", text))
+    };
+    let steps = |node: &NodeFacts| node.events.iter().filter_map(|event| step(node, event)).collect::<Vec<_>>();
+    facts.nodes.iter().map(steps).find(|steps| !steps.is_empty()).unwrap_or_default()
+}
+
+/// Jobs files rejected shortly before the time in question, which may have kept the job from being
+/// planned. Skips files that were accepted or superseded since.
+fn refused_files(facts: &Facts) -> Vec<Finding> {
+    let until = match Window::of(facts) {
+        Some(window) => window.to,
+        None => facts.at().unwrap_or(facts.now),
+    };
+    let from = facts.at().unwrap_or(facts.now).saturating_sub(REFUSED_LATELY);
+    let is_change = |deed: &&AuditEntry| matches!(deed.what.as_str(), AuditEntry::ADDED | AuditEntry::EDITED) && deed.at <= until;
+    let live_since = facts.deeds.iter().rev().find(is_change).map(|deed| deed.at);
+    let is_now = facts.at().is_none();
+    let of_node = |node: &NodeFacts| {
+        if is_now && node.refuses_file == Some(false) {
+            return None;
+        }
+        let (at, why) = node.events.iter().rev().find_map(|event| match &event.what {
+            NodeEventKind::FileRefused { why } if event.from >= from && event.from <= until => Some((event.from, why)),
+            _ => None,
+        })?;
+        let text = || format!("{} refused its jobs file as it was on {}: {why}.", node.name, facts.shown(at));
+        live_since.is_none_or(|since| since < at).then(|| finding("file_refused", text()))
+    };
+    facts.nodes.iter().filter_map(of_node).collect()
+}

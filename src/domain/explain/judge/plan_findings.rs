@@ -1,0 +1,185 @@
+//! The plan: the schedule, who added it, and how it was changed since.
+
+use crate::domain::explain::explain_words::{after, by, files};
+use crate::domain::explain::facts::{Facts, JobFacts, Source, Subject};
+use crate::domain::explain::finding::{Finding, Part};
+use crate::domain::explain::schedule_then::{past_at, schedule_since};
+use crate::domain::job::audit_entry::AuditEntry;
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::name::names::RunKind;
+use crate::domain::schedule::day_sets::DaySet;
+use crate::domain::schedule::schedule_form::{LeftOut, Schedule, Timetable};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::wording::{shown, shown_exactly};
+
+/// How many changes of the schedule are listed, newest first.
+const EDITS: usize = 5;
+
+fn finding(code: &'static str, text: impl Into<String>) -> Finding {
+    Part::Planned.finding(code, text)
+}
+
+/// ` on ...`, or nothing if the instant is not known.
+fn on(facts: &Facts, at: Option<UnixMillis>) -> String {
+    after(" on ", at.map(|at| facts.shown(at)))
+}
+
+/// Findings about the plan.
+pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
+    let mut found: Vec<Finding> = kind_of_run(facts).into_iter().collect();
+    if let Subject::NotDue { at, .. } = facts.subject {
+        found.push(finding("not_due", format!("It was not due at {}.", shown_exactly(at, &facts.zone))));
+        found.extend(facts.job.as_ref().and_then(|job| left_out(facts, job, at)));
+    }
+    if let Some((at, who)) = facts.added_later() {
+        let (at, by) = (facts.shown(at), by(who.as_ref()));
+        found.push(finding("not_there_yet", format!("The job did not exist yet: it was added on {at}{by}.")));
+    }
+    match (&facts.job, &facts.gone) {
+        (Some(job), _) => of_job(facts, job, &mut found),
+        (None, Some((noticed, schedule))) => {
+            let noticed = facts.shown(*noticed);
+            let text = format!(
+                "It was added by schedctl ({schedule}) and is gone since Redis lost data, noticed on {noticed}; no file brings it back."
+            );
+            found.push(finding("gone_at_loss", text));
+        }
+        (None, None) => {
+            found.push(finding("forgotten", "The job is no longer defined, and its definition is no longer kept."));
+        }
+    }
+    let unreadable = |why| finding("spoilt_deeds", format!("The audit log of the job cannot be read: {why}."));
+    found.extend(facts.deeds_error.as_ref().map(unreadable));
+    if let Subject::NotDue { before, after, .. } = facts.subject {
+        let before = before.map(|at| format!("The time before is {}", facts.shown(at)));
+        let after = after.map(|at| format!("the time after is {}", facts.shown(at)));
+        let before = before.unwrap_or_else(|| "There is no time before".to_owned());
+        let after = after.unwrap_or_else(|| "there is no time after".to_owned());
+        found.push(finding("nearest", format!("{before}, {after}.")));
+    }
+    if let Some(at) = facts.at() {
+        let edits: Vec<Finding> = edits_after(facts, at).map(|(deed, schedules)| edited(facts, deed, schedules)).collect();
+        found.extend(edits.into_iter().rev().take(EDITS).rev());
+    }
+    found
+}
+
+/// Why the run asked about exists, if it is not a regular run.
+fn kind_of_run(facts: &Facts) -> Option<Finding> {
+    let run = facts.run()?;
+    let (by, due) = (by(run.asked_by.as_ref()), facts.shown(run.run.due()));
+    Some(match run.run.kind() {
+        RunKind::Regular => return None,
+        // Nobody asks for the run of a notice.
+        RunKind::Manual if facts.name.is_hidden() => return None,
+        RunKind::Manual => finding("asked_for", format!("It was asked for by hand{by} on {due}.")),
+        RunKind::Backfill => {
+            finding("made_up", format!("It is a backfill of the occurrence of {due}: schedctl backfill asked for it."))
+        }
+        RunKind::Rerun => finding("done_anew", format!("It repeats the run of {due}: schedctl rerun asked for it{by}.")),
+        RunKind::Boot => finding("booted", format!("It came with a boot of its host: the first schedd there started on {due}.")),
+    })
+}
+
+fn edited(facts: &Facts, deed: &AuditEntry, (old, new): &(String, String)) -> Finding {
+    let (by, at) = (by(deed.by.as_ref()), facts.shown(deed.at));
+    // The text of a schedule does not show excluded days, nor the anchor.
+    let text = if old == new {
+        format!("Its schedule {new} was changed{by} on {at} in exclude, only_on, start, end, anchor or dst.")
+    } else {
+        format!("Its schedule was changed{by} on {at} from {old} to {new}.")
+    };
+    finding("edited", text)
+}
+
+/// The key that excludes an instant which the schedule of that time names.
+fn left_out(facts: &Facts, job: &JobFacts, at: UnixMillis) -> Option<Finding> {
+    let then = past_at(&facts.past, job.since, at);
+    if then.is_none() && edits_after(facts, at).next().is_some() {
+        return None;
+    }
+    let (spec, timetable) = then.or(job.definition.as_ref().ok())?;
+    let by = timetable.left_out_by(at)?;
+    let days = |days: &DaySet| days.texts().join(", ");
+    let value = match by {
+        LeftOut::Start => shown(spec.shape.start?, timetable.zone()),
+        LeftOut::End => shown(spec.shape.end?, timetable.zone()),
+        LeftOut::OnlyOn => days(spec.shape.only_on.as_ref()?),
+        LeftOut::Exclude => days(&spec.shape.exclude),
+    };
+    let key = by.key();
+    Some(finding("left_out", format!("Its schedule names that time, and {key} = {value} leaves it out.")))
+}
+
+/// Changes of the schedule after an instant, oldest first.
+fn edits_after(facts: &Facts, at: UnixMillis) -> impl Iterator<Item = (&AuditEntry, &(String, String))> {
+    facts.deeds.iter().filter(move |deed| deed.at > at).filter_map(|deed| Some((deed, deed.schedules.as_ref()?)))
+}
+
+fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
+    if let Some((of, kind)) = facts.name.told_of() {
+        let text = format!(
+            "It is a notice, {} of job {of}: it has no schedule, and each of its runs reports a run of that job.",
+            kind.as_str()
+        );
+        return found.push(finding("notice", text));
+    }
+    found.push(match &job.definition {
+        Err(why) => finding("unreadable", format!("Its definition cannot be read, so the job does not run: {why}.")),
+        Ok((spec, _)) if spec.schedule == Schedule::Manual => finding("manual", "It has no schedule: it runs only when asked."),
+        Ok((spec, timetable)) => schedule(facts, job, spec, timetable),
+    });
+    match &job.source {
+        Source::File(nodes) if !nodes.is_empty() => {
+            found.push(finding("of_file", format!("It is set in [jobs.{}] of {}.", facts.name, files(nodes))));
+        }
+        Source::File(_) => {}
+        Source::Api if facts.added_later().is_some() => {}
+        Source::Api => {
+            let (at, who) = job.created.clone().map_or((None, None), |(at, who)| (Some(at), who));
+            let on = on(facts, at);
+            found.push(finding(
+                "added",
+                match who {
+                    Some(who) => format!("It was added by {who}{on}."),
+                    None => format!("It was added by schedctl{on}; by whom is not known."),
+                },
+            ));
+        }
+    }
+    let last = |what| by(facts.deed_before(what, facts.now).and_then(|deed| deed.by.as_ref()));
+    if let Some((how, at)) = &job.ended {
+        let on = on(facts, *at);
+        found.push(if how == "finished" {
+            finding("finished", format!("It was a one-shot and is over{on}."))
+        } else {
+            let by = last(AuditEntry::REMOVED);
+            finding("removed", format!("The job is no longer defined: it was removed{by}{on}."))
+        });
+    } else if let Some(since) = job.paused_at {
+        let (by, since) = (last(AuditEntry::PAUSED), facts.shown(since));
+        found.push(finding("paused", format!("It is paused{by} since {since}.")));
+    }
+}
+
+/// The schedule at the instant asked about, or the schedule now.
+fn schedule(facts: &Facts, job: &JobFacts, spec: &JobSpec, timetable: &Timetable) -> Finding {
+    let is_new = facts.added_later().is_some();
+    let since = schedule_since(&facts.past, &facts.deeds, (spec, timetable), job.since);
+    let asked = facts.at().filter(|_| !is_new);
+    let kept = asked.filter(|at| *at <= since).and_then(|at| past_at(&facts.past, job.since, at));
+    let kept = kept.map(|(spec, timetable)| spec.schedule.text_with_zone(timetable.zone()));
+    let edited = || Some(edits_after(facts, asked?).next()?.1.0.clone());
+    if let Some(text) = kept.or_else(edited) {
+        return finding("schedule_then", format!("Its schedule at that time was {text}."));
+    }
+    let text = spec.schedule.text_with_zone(timetable.zone());
+    let is_regular = facts.run().is_none_or(|run| !run.run.is_manual()) && !timetable.is_one_shot() && !is_new;
+    let is_before = is_regular && facts.at().is_some_and(|at| at < since);
+    let since = facts.shown(since);
+    if is_before {
+        let text = format!("Which schedule it had at that time is not known; that of now, {text}, holds since {since}.");
+        return finding("schedule_unknown", text);
+    }
+    finding("schedule", format!("Its schedule is {text}, since {since}."))
+}

@@ -1,0 +1,133 @@
+//! The rules that decided, their values, and where each is set.
+
+use super::outcome_findings::decided;
+use super::timing_findings::mode_word;
+use crate::domain::explain::explain_words::{by, files};
+use crate::domain::explain::facts::{Facts, Source, Subject};
+use crate::domain::explain::finding::{Finding, Part};
+use crate::domain::job::audit_entry::AuditEntry;
+use crate::domain::job::job_spec::{Action, CatchUp, CatchUpMode, Delivery, JobSpec, Overlap, RetryRule};
+use crate::domain::name::names::Label;
+use crate::domain::queue::lane::Priority;
+use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::time::duration::format_duration;
+
+/// The rules that decided what `outcome` and `timing` say, each once.
+pub(super) fn rules(facts: &Facts, outcome: &[Finding], timing: &[Finding]) -> Vec<Finding> {
+    let Some((spec, _)) = facts.definition() else { return Vec::new() };
+    let plain = JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new()));
+    let mut keys: Vec<&'static str> = decided(facts, outcome).into_iter().flat_map(keys_of).copied().collect();
+    if !late_after_skipped(facts, spec) {
+        keys.retain(|key| *key != "late_after");
+    }
+    keys.extend(timing.iter().flat_map(|found| keys_of(found.code)));
+    if matches!(facts.subject, Subject::Job { .. }) && spec.schedule != Schedule::Manual {
+        keys.extend(["overlap", "catch_up"]);
+    }
+    let mut seen: Vec<&'static str> = Vec::new();
+    keys.retain(|key| {
+        !seen.contains(key) && {
+            seen.push(key);
+            true
+        }
+    });
+    keys.into_iter().filter_map(|key| rule(facts, key, &value(spec, key)?, value(&plain, key).as_ref())).collect()
+}
+
+/// True if lateness made the run skipped, and not a later occurrence that was due too.
+fn late_after_skipped(facts: &Facts, spec: &JobSpec) -> bool {
+    let Some(run) = facts.run().filter(|run| run.state == RunState::Skipped) else { return true };
+    let last = run.skipped.map_or_else(|| run.run.due(), |(last, _)| last);
+    let Some((_, timetable)) = facts.definition() else { return true };
+    let is_newest = timetable.next_after(last).is_none_or(|next| run.finished_at.is_none_or(|ended| ended < next));
+    spec.catch_up.mode == CatchUpMode::Skip && is_newest
+}
+
+/// The keys of a job that decide about a finding with this code.
+fn keys_of(code: &str) -> &'static [&'static str] {
+    match code {
+        "skipped_overlap" | "waits" | "replaced" | "late_behind" => &["overlap"],
+        "waits_at" | "gave_up_place" | "late_at_gate" => &["group", "not_while", "key", "per_key"],
+        "skipped_missed" | "skipped_after_loss" => &["skip_if_late", "catch_up", "late_after"],
+        "skipped_used_up" => &["max_runs"],
+        "behind_owed" | "spread_to" | "late_spread" | "caught_up" => &["catch_up", "late_after"],
+        "failed" | "retry_at" => &["retry"],
+        "timed_out" => &["timeout", "retry"],
+        "lost" => &["delivery"],
+        "asked_in_vain" => &["done_check", "retry"],
+        "already_done" | "ask_at" => &["done_check"],
+        "late_shifted" => &["jitter", "splay"],
+        "late_slots" | "slots_now" => &["queue", "priority"],
+        "late_unserved" => &["queue", "requires"],
+        _ => &[],
+    }
+}
+
+fn rule(facts: &Facts, key: &'static str, value: &String, default: Option<&String>) -> Option<Finding> {
+    let job = facts.job.as_ref()?;
+    // Nobody sets the rules of a notice.
+    if default == Some(value) || facts.name.is_hidden() {
+        return Some(Part::Rule.finding("default", format!("{key} = {value}, which is the default.")));
+    }
+    Some(match &job.source {
+        Source::File(nodes) => {
+            let text = format!("{key} = {value}, set in [jobs.{}] or [defaults] of {}.", facts.name, files(nodes));
+            Part::Rule.finding("set_in_file", text)
+        }
+        Source::Api => {
+            let edited = facts.deed_before(AuditEntry::EDITED, facts.now).and_then(|deed| deed.by.as_ref());
+            let who = edited.or_else(|| job.created.as_ref().and_then(|(_, by)| by.as_ref()));
+            Part::Rule.finding("set_by", format!("{key} = {value}, set with schedctl add{}.", by(who)))
+        }
+    })
+}
+
+/// The value of a rule, in the words of `jobs.toml`; none if the job does not have the rule.
+fn value(spec: &JobSpec, key: &str) -> Option<String> {
+    Some(match key {
+        "overlap" => match spec.overlap {
+            Overlap::Skip => "skip".to_owned(),
+            Overlap::Queue { max: 1 } => "queue".to_owned(),
+            Overlap::Queue { max } => format!("queue, at most {max} waiting"),
+            Overlap::Replace => "replace".to_owned(),
+            Overlap::Allow => "allow".to_owned(),
+        },
+        "catch_up" => catch_up(&spec.catch_up),
+        "late_after" => format_duration(spec.late_after),
+        "retry" => retry(&spec.retry),
+        "timeout" => format_duration(spec.timeout),
+        "delivery" => match spec.delivery {
+            Delivery::AtLeastOnce => "at-least-once".to_owned(),
+            Delivery::AtMostOnce => "at-most-once".to_owned(),
+        },
+        "queue" => spec.queue.to_string(),
+        "priority" => (spec.priority != Priority::default()).then(|| spec.priority.to_string())?,
+        "requires" => {
+            let labels: Vec<&str> = spec.requires.iter().map(Label::as_str).collect();
+            (!labels.is_empty()).then(|| labels.join(", "))?
+        }
+        "jitter" | "splay" => {
+            let shift = if key == "jitter" { spec.shape.jitter } else { spec.shape.splay };
+            (!shift.is_zero()).then(|| format_duration(shift))?
+        }
+        "skip_if_late" => format_duration(spec.shape.skip_if_late?),
+        "max_runs" => spec.shape.max_runs?.to_string(),
+        "done_check" => spec.done_check.as_ref().map(|_| "a question of its own".to_owned())?,
+        _ => return None,
+    })
+}
+
+fn catch_up(rule: &CatchUp) -> String {
+    let age = rule.max_age.map(|age| format!(", not older than {}", format_duration(age))).unwrap_or_default();
+    let spread = rule.spread.map(|time| format!(", spread over {}", format_duration(time))).unwrap_or_default();
+    format!("{}{age}{spread}", mode_word(rule.mode))
+}
+
+fn retry(rule: &RetryRule) -> String {
+    match rule.limit {
+        0 => "0".to_owned(),
+        1 => format!("once, after {}", format_duration(rule.delay)),
+        limit => format!("{limit} times, after {} at first", format_duration(rule.delay)),
+    }
+}

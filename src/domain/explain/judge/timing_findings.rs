@@ -1,0 +1,153 @@
+//! The timing of a run: on time or not, and why not.
+//!
+//! Invariant: only what is on record counts as a reason; without one, a finding says so.
+
+use std::time::Duration;
+
+use super::blocker_findings::{blockers, paused_queue};
+use super::loss_findings::hidden;
+use super::node_life::Window;
+use super::obstacle::Delay;
+use crate::domain::explain::explain_words::after;
+use crate::domain::explain::facts::{Facts, ON_TIME, RunFacts, Subject};
+use crate::domain::explain::finding::{Finding, Part};
+use crate::domain::job::job_spec::{CatchUpMode, Overlap};
+use crate::domain::name::names::RunKind;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::wording::span;
+
+fn finding(code: &'static str, text: impl Into<String>) -> Finding {
+    Part::Timing.finding(code, text)
+}
+
+/// Findings about the timing of the subject.
+pub(super) fn timing(facts: &Facts) -> Vec<Finding> {
+    match &facts.subject {
+        // What kept nodes from skipping it sooner is no reason why it did not start.
+        _ if hidden(facts).is_some() => {
+            vec![finding("timing_lost", "Whether it started when it was due was lost with the data.")]
+        }
+        Subject::Run(run) => of_run(facts, run),
+        Subject::Stretch { run, .. } | Subject::Behind { run, .. } => Delay::of(facts, run).findings(facts, run),
+        Subject::Job { open, .. } => match open.iter().find(|run| run.is_owed(facts.now)) {
+            Some(run) => of_run(facts, run),
+            None => paused_queue(facts),
+        },
+        _ => Vec::new(),
+    }
+}
+
+fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
+    // A backfill or a rerun has a due time of another day.
+    if matches!(run.run.kind(), RunKind::Backfill | RunKind::Rerun) {
+        return Vec::new();
+    }
+    // Only its done_check ran.
+    if run.first_start.is_some() && run.attempts.is_empty() {
+        return Vec::new();
+    }
+    match run.late() {
+        Some(late) if late <= ON_TIME => {
+            vec![finding("on_time", format!("It started on time, {} after it was due.", span(late)))]
+        }
+        Some(late) => started_late(facts, run, late),
+        None if run.is_owed(facts.now) => not_started(facts, run),
+        None if run.state.is_final() => Delay::of(facts, run).findings(facts, run),
+        None => Vec::new(),
+    }
+}
+
+fn not_started(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
+    let due = run.run.due();
+    let late = facts.now.since(run.ready.unwrap_or(due).max(due));
+    let delay = Delay::of(facts, run);
+    let mut found = Vec::new();
+    if late > ON_TIME {
+        found.push(finding("not_started", format!("It has been due for {} and has not started.", span(late))));
+    }
+    if facts.owed().is_some_and(|owed| owed.run == run.run) {
+        found.extend(blockers(facts, run, &delay));
+    }
+    found.extend(delay.findings(facts, run));
+    found
+}
+
+fn started_late(facts: &Facts, run: &RunFacts, late: Duration) -> Vec<Finding> {
+    let due = run.run.due();
+    let mut found = vec![finding("late", format!("It started {} late.", span(late)))];
+    let mut no_nodes = Vec::new();
+    let gate = run.gate.as_ref().and_then(|at| Some((&at.gate, at.until?)));
+    if let Some((gate, until)) = gate {
+        let behind = run.behind.as_ref().map(|run| format!("{run} when it came"));
+        let behind = after(", behind ", behind);
+        let until = facts.shown(until);
+        found.push(finding("late_at_gate", format!("It waited until {until} for its place at {gate}{behind}.")));
+    } else if run.ready_at.since(due) > ON_TIME {
+        found.push(late_ready(facts, run));
+        if run.behind.is_some() {
+            let delay = Delay::of_earlier_run(facts, run, Window { from: due, to: run.ready_at });
+            found.extend(delay.findings(facts, run));
+            no_nodes.extend(delay.no_node);
+        }
+    }
+    let ready = gate.map_or(run.ready_at, |(_, until)| until).max(due);
+    if run.first_start.is_some_and(|start| start.since(ready) > ON_TIME) {
+        let delay = Delay::of(facts, run);
+        let causes = delay.findings(facts, run);
+        let is_unexplained = causes.is_empty();
+        found.extend(causes);
+        found.extend(is_unexplained.then(|| finding("late_unexplained", "Nothing on record says why.")));
+        no_nodes.extend(delay.no_node);
+    }
+    let down_until = no_nodes.iter().filter(|no_node| no_node.since.is_none()).find_map(|no_node| no_node.until);
+    if let Some(mode) = caught_up(facts, run, late, down_until) {
+        let text = format!("It was so late that it counted as missed; it ran because catch_up is {mode}.");
+        found.push(finding("caught_up", text));
+    }
+    found
+}
+
+/// Why the run became ready only after its due time.
+fn late_ready(facts: &Facts, run: &RunFacts) -> Finding {
+    let until = facts.shown(run.ready_at);
+    match &run.behind {
+        Some(open) => finding("late_behind", format!("It waited until {until} for the run {open} to end.")),
+        None if run.is_spread => {
+            finding("late_spread", format!("It was missed, and catch_up's spread gave it {until} to start."))
+        }
+        None if run.ready_at.since(run.run.due()) <= latest_shift(facts, run) => {
+            finding("late_shifted", format!("Its jitter and splay moved its start to {until}."))
+        }
+        None => finding("late_ready", format!("It was not ready before {until}.")),
+    }
+}
+
+/// The longest delay that jitter and splay may give the run.
+pub(super) fn latest_shift(facts: &Facts, run: &RunFacts) -> Duration {
+    let definition = facts.definition().filter(|_| !run.run.is_manual());
+    definition.map_or(Duration::ZERO, |(spec, _)| spec.shape.latest_shift(&facts.name))
+}
+
+/// The mode of `catch_up` by which a missed run ran; none if it was not missed, or if its kind
+/// always runs. `down_until` is when a node ran again, if none ran when the run was due.
+fn caught_up(facts: &Facts, run: &RunFacts, late: Duration, down_until: Option<UnixMillis>) -> Option<&'static str> {
+    let (spec, timetable) = facts.definition()?;
+    if run.run.is_manual() || timetable.is_one_shot() {
+        return None;
+    }
+    let is_long = |late: Duration| late.saturating_sub(latest_shift(facts, run)) > spec.late_after;
+    // With `all`, missed runs wait for each other; any other run that waited was late by the wait.
+    let is_one_of_all = run.gate.is_none() && spec.catch_up.mode == CatchUpMode::All && spec.overlap == Overlap::Skip;
+    let was_missed = || down_until.is_some_and(|until| is_long(until.since(run.run.due())));
+    let is_missed = is_long(late) && (run.behind.is_none() || is_one_of_all || was_missed());
+    is_missed.then_some(mode_word(spec.catch_up.mode))
+}
+
+/// A mode of `catch_up`, as `jobs.toml` names it.
+pub(super) fn mode_word(mode: CatchUpMode) -> &'static str {
+    match mode {
+        CatchUpMode::Skip => "skip",
+        CatchUpMode::Latest => "latest",
+        CatchUpMode::All => "all",
+    }
+}

@@ -1,0 +1,69 @@
+//! The deadlines a run missed, and the notices about them.
+
+use std::time::Duration;
+
+use super::explain_scene::{about, ended, fresh, s, skipped, started};
+use crate::domain::explain::{Facts, LateNotice, Place, RunFacts};
+use crate::domain::job::notice::Deadline;
+use crate::domain::run::run_state::RunState;
+
+const MISSED_START: &str = "It had not started by 12:00:10, as must_start_within = 10s wants.";
+const REPORTED: &str = "on_late reported it at 12:00:11 from n2, by the run j/on_late@5~abc.";
+
+/// A run of a job that is to start within 10 s and end within 20 s.
+fn timed(run: RunFacts) -> Facts {
+    about(run).with_spec(|spec| {
+        spec.must_start_within = Some(Duration::from_secs(10));
+        spec.must_finish_within = Some(Duration::from_secs(20));
+    })
+}
+
+fn notice(state: RunState, end: Option<&str>) -> Vec<LateNotice> {
+    vec![LateNotice {
+        of: Deadline::Start,
+        run: "j/on_late@5~abc".parse().unwrap(),
+        state,
+        node: Some("n2".to_owned()),
+        finished_at: state.is_final().then(|| s(11)),
+        end: end.map(str::to_owned),
+    }]
+}
+
+fn noticed(state: RunState, end: Option<&str>) -> Facts {
+    timed(RunFacts { late_notices: notice(state, end), ..started(15) })
+}
+
+#[test]
+fn a_missed_deadline_is_named_with_its_notice() {
+    timed(started(15)).says("missed_start", MISSED_START);
+    let late_notices = notice(RunState::Succeeded, None);
+    let behind = Some("j@4".parse().unwrap());
+    timed(RunFacts { late_notices: late_notices.clone(), behind, ..skipped("overlap") }).says("missed_start", MISSED_START);
+    let text = "It had not ended by 12:00:20, as must_finish_within = 20s wants.";
+    timed(RunFacts { finished_at: Some(s(25)), ..started(1) }).says("missed_finish", text);
+    noticed(RunState::Succeeded, Some("succeeded")).says("told_late", REPORTED);
+    // A run without a deadline was late by late_after, or was skipped as missed.
+    about(RunFacts { late_notices, ..skipped("missed") }).says("told_late", REPORTED);
+    let text = "on_late has not reported it yet; the run j/on_late@5~abc is to do so; its last attempt ended with exit code 7.";
+    noticed(RunState::Scheduled, Some("exit code 7")).says("telling_late", text);
+    let text = "on_late has not reported it yet; the run j/on_late@5~abc is to do so.";
+    noticed(RunState::Running, None).says("telling_late", text);
+    let text = "on_late reported it to nobody: the run j/on_late@5~abc ended with exit code 7.";
+    noticed(RunState::Failed, Some("exit code 7")).says("untold_late", text);
+    let text = "No notice of it is kept: it is yet to be made, was one of too many at once, or is forgotten.";
+    timed(fresh()).says("unknown_late", text);
+}
+
+#[test]
+fn a_run_in_time_paused_or_skipped_at_once_missed_no_deadline() {
+    let codes = ["missed_start", "missed_finish", "told_late", "telling_late", "untold_late", "unknown_late"];
+    for run in [
+        started(10),
+        RunFacts { place: Place::Held, ..fresh() },
+        ended(RunState::Skipped, Some("overlap")),
+        RunFacts { run: "j@1795262400000~abc".parse().unwrap(), ..started(90) },
+    ] {
+        let found = timed(run).codes();
+        assert!(found.iter().all(|code| !codes.contains(code)), "{found:?}");
+    }
+}

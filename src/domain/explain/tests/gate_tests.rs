@@ -1,0 +1,113 @@
+//! Runs at a gate, and runs that a gate let in.
+
+use std::time::Duration;
+
+use super::explain_scene::{about, fresh, s};
+use crate::domain::explain::{AtGate, Facts, Passed, Place, RunFacts};
+use crate::domain::queue::group_rules::Shut;
+use crate::domain::queue::lane::Lane;
+use crate::domain::queue::lane_serving::{Serving, Unserved};
+
+const PAUSED: &str = "its queue q is paused by ana@h1";
+
+/// A gate of which only the name is known.
+pub(super) fn gate(name: &str) -> AtGate {
+    AtGate {
+        gate: name.to_owned(),
+        turn: None,
+        shut: Shut::default(),
+        holder: None,
+        stuck: None,
+        hindrance: None,
+        unserved: None,
+        passed_over: Vec::new(),
+        rate: None,
+        until: None,
+    }
+}
+
+/// A run at a gate, behind the run k@5.
+fn waits_at(name: &str, change: impl FnOnce(&mut AtGate)) -> Facts {
+    let mut gate = gate(name);
+    change(&mut gate);
+    about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
+}
+
+/// The same with this change of the group night.
+fn waits_at_night(change: impl FnOnce(&mut AtGate)) -> Facts {
+    waits_at("group night", change)
+}
+
+#[test]
+fn a_run_at_a_gate_says_whom_it_waits_for() {
+    let run = |has_begun| Some(("l@6".parse().unwrap(), has_begun));
+    waits_at_night(|gate| gate.turn = Some("b".to_owned()))
+        .says("waits_at", "It waits for its place at group night, behind k@5 when it came; it is the turn of b.");
+    waits_at_night(|gate| gate.holder = run(true)).says("waits_at", "It waits for its place at group night, behind l@6.");
+    waits_at_night(|gate| gate.holder = run(false))
+        .says("waits_at", "It waits for its place at group night, behind l@6, which was let in and has not begun.");
+    let let_in = format!("It waits for its place at group night, behind l@6, which was let in and has not begun: {PAUSED}.");
+    waits_at_night(|gate| (gate.holder, gate.hindrance) = (run(false), Some(PAUSED.to_owned()))).says("waits_at", &let_in);
+    let stuck = format!(
+        "It waits for its place at group night, behind l@6 of its queue, which was let in and did not begin: {PAUSED}; the next is tried on 12:01:00."
+    );
+    waits_at_night(|gate| {
+        (gate.stuck, gate.hindrance) = (Some(("l@6".parse().unwrap(), s(60))), Some(PAUSED.to_owned()));
+    })
+    .says("waits_at", &stuck);
+}
+
+#[test]
+fn a_run_at_a_gate_says_when_time_opens_it() {
+    let text = "It waits for its place at key k; its rate of 1/1h lets one more begin on 13:00:00.";
+    waits_at("key k", |gate| gate.rate = Some(("1/1h".parse().unwrap(), s(3_600)))).says("waits_at", text);
+    let text = "It waits for its place at group night; its gap of 5m ends on 12:05:00; it is the turn of j.";
+    waits_at_night(|gate| {
+        gate.turn = Some("j".to_owned());
+        gate.shut = Shut { gap: Some((Duration::from_secs(300), s(300))), turn_timeout: None };
+    })
+    .says("waits_at", text);
+    let text = "It waits for its place at group night; it is the turn of b, which has no waiting run: its turn timeout of 1m ends on 12:01:00.";
+    waits_at_night(|gate| {
+        gate.turn = Some("b".to_owned());
+        gate.shut = Shut { gap: None, turn_timeout: Some((Duration::from_secs(60), s(60))) };
+    })
+    .says("waits_at", text);
+}
+
+#[test]
+fn a_run_at_a_gate_names_lanes_that_no_node_serves() {
+    let key = |change: &dyn Fn(&mut AtGate)| {
+        waits_at("key k", |gate| {
+            gate.holder = Some(("l@6".parse().unwrap(), true));
+            change(gate);
+        })
+    };
+    let lane: Lane = "default+gpu".parse().unwrap();
+    let unserved = Unserved::of(&lane, &[Serving::default()]).unwrap();
+    let text = "It waits for its place at key k, behind l@6. No node takes runs of its lane default+gpu: requires gpu: no running node that serves its queue has it.";
+    key(&|gate| gate.unserved = Some((lane.clone(), unserved.clone()))).says("waits_at", text);
+    let text = "It waits for its place at key k, behind l@6. Runs of lane default+gpu stand before it there; no node serves that lane, and it passes them.";
+    key(&|gate| gate.passed_over = vec![lane.clone()]).says("waits_at", text);
+    let text = "It waits for its place at key k, behind l@6. Runs of lanes a, b, c+gpu and 2 more stand before it there; no node serves those lanes, and it passes them.";
+    key(&|gate| gate.passed_over = ["a", "b", "c+gpu", "d", "e"].iter().map(|lane| lane.parse().unwrap()).collect())
+        .says("waits_at", text);
+}
+
+#[test]
+fn a_run_that_was_let_in_says_whether_it_still_has_its_place() {
+    let passed = |since: Option<i64>, has_begun: Option<bool>, unserved: Option<&str>| {
+        let holder = has_begun.map(|has_begun| ("l@6".parse().unwrap(), has_begun));
+        let unserved = unserved.map(|lane| lane.parse().unwrap());
+        let passed = Passed { gate: "group night".to_owned(), since: since.map(s), holder, unserved };
+        about(RunFacts { passed: Some(passed), ready: Some(s(5)), ..fresh() })
+    };
+    let text = "It was let in at group night on 12:00:05, and has not begun: no node has claimed it yet.";
+    passed(Some(5), None, None).says("let_in", text);
+    let text = "It was let in at group night, did not begin while others waited, and gave its place up; l@6 has it now. It is ready since 12:00:05, and needs a place again when a node can claim it.";
+    passed(None, Some(true), None).says("gave_up_place", text);
+    let text = "It was let in at group night, did not begin while others waited, and gave its place up; l@6 was let in after it and has not begun. It is ready since 12:00:05, and needs a place again when a node can claim it.";
+    passed(None, Some(false), None).says("gave_up_place", text);
+    let text = "No node serves its lane default+gpu, and others pass it at group night; l@6 has it now. It is ready since 12:00:05, and needs a place there when a node can claim it.";
+    passed(None, Some(true), Some("default+gpu")).says("gave_up_place", text);
+}

@@ -1,0 +1,52 @@
+//! Findings about the next run.
+
+use std::time::Duration;
+
+use super::explain_scene::{about, fresh, s, started, the_job};
+use crate::domain::explain::Facts;
+use crate::domain::job::job_spec::CatchUpMode;
+use crate::domain::schedule::schedule_form::Schedule;
+
+#[test]
+fn what_comes_next() {
+    let plain = || about(started(0));
+    let job = || the_job(vec![], None);
+    plain().says("next", "The next occurrence is due 12:16:00.");
+    plain().with_job(|job| job.pending = Some(s(60))).says("next_owed", "The next to start has been due since 12:01:00.");
+    let paused = plain().with_job(|job| job.paused_at = Some(s(60)));
+    paused.says("next_paused", "Nothing comes by its schedule while it is paused; schedctl resume lets it go on.");
+    let text = "One past occurrence still waits for its backfill, which no pause stops.";
+    Facts { making_up: 1, ..plain() }.says("next_made_up", text);
+    let text = "3 past occurrences still wait for their backfill, one after the other, which no pause stops.";
+    Facts { making_up: 3, ..paused }.says("next_made_up", text);
+    job()
+        .with_spec(|spec| spec.schedule = Schedule::Manual)
+        .says("next_manual", "Nothing comes by itself; schedctl run j runs it.");
+    Facts { job: None, ..plain() }.says("next_over", "Nothing comes any more.");
+    job()
+        .with_spec(|spec| spec.schedule = Schedule::Cron(vec!["@reboot".parse().unwrap()]))
+        .with_job(|job| job.pending = None)
+        .says("next_boot", "It runs again after the next boot of a host.");
+    plain().with_job(|job| job.pending = None).says("next_none", "Its schedule has no further time.");
+    job()
+        .with_job(|job| (job.pending, job.runs_left) = (None, Some(0)))
+        .says("next_used_up", "As many of its runs have begun as max_runs allows.");
+    for (facts, pending) in [(job(), None), (about(fresh()), Some(s(0)))] {
+        facts
+            .with_spec(|spec| spec.schedule = Schedule::Delay(Duration::from_secs(300)))
+            .with_job(|job| job.pending = pending)
+            .says("next_after_end", "The next is due 5m after the end of a run that is not over.");
+    }
+}
+
+#[test]
+fn the_next_occurrence_is_never_in_the_past() {
+    for (mode, code, text) in [
+        (CatchUpMode::Latest, "next", "The next occurrence is due 12:16:00."),
+        (CatchUpMode::All, "next_owed", "The next to start has been due since 12:01:00."),
+    ] {
+        let owed = about(fresh()).with_job(|job| job.pending = Some(s(0))).with_spec(|spec| spec.catch_up.mode = mode);
+        owed.says(code, text);
+        assert_eq!(owed.codes().last(), Some(&code));
+    }
+}

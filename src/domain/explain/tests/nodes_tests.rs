@@ -1,0 +1,126 @@
+//! Findings about each node.
+
+use super::explain_scene::{
+    about, deed, event, facts, fresh, full, late_by, node, on, past_load, paused, rated, requiring, s, serving, slots,
+    slots_taken, start, started, stopped_until,
+};
+use crate::domain::explain::{Facts, NodeFacts, Subject};
+use crate::domain::job::audit_entry::AuditEntry;
+use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
+
+fn last_seen(at: i64, events: &[NodeEvent]) -> NodeFacts {
+    NodeFacts { last_seen: Some(s(at)), ..node("n1", events) }
+}
+
+/// Node n1 with this event, asked about an instant at which nothing was due.
+fn not_due_with(what: NodeEventKind) -> Facts {
+    let subject = Subject::NotDue { at: s(30), before: None, after: None };
+    Facts { nodes: vec![node("n1", &[event(what, -60, None)])], ..facts(subject) }
+}
+
+#[test]
+fn a_node_says_whether_it_ran() {
+    about(started(0)).says("claimed", "n1 claimed it.");
+    on(vec![stopped_until("n1", 300)], started(301))
+        .says("not_running", "n1 was not running since 11:59:00; it started on 12:05:00.");
+    // It died.
+    on(vec![node("n1", &[start(300, Some(-30))])], started(301))
+        .says("not_running", "n1 was not running since 11:59:30; it started on 12:05:00.");
+    on(vec![last_seen(-20, &[])], fresh()).says("not_running", "n1 was not running since 11:59:40.");
+    on(vec![last_seen(5, &[])], fresh()).says("not_running", "n1 was not running since 12:00:05.");
+    let unseen = on(vec![last_seen(-3, &[])], fresh()).with(|facts| facts.now = s(5));
+    unseen.says("unseen", "n1 was running when it was last seen, on 11:59:57, a moment before that.");
+    on(vec![node("n2", &[])], started(20)).says("free", "n2 was running, and nothing on record kept it from claiming.");
+    let unknown = NodeFacts { last_seen: None, started_at: None, events: Vec::new(), ..node("n3", &[]) };
+    on(vec![node("n1", &[]), unknown], started(20)).says("not_known", "What n3 did then is not known.");
+    on(Vec::new(), fresh()).says("no_nodes", "No node is known to have run then.");
+}
+
+#[test]
+fn a_node_says_what_kept_it_from_claiming() {
+    on(vec![last_seen(5, &[slots(-5, None)])], fresh())
+        .says("slots_taken", "n1 had all its slots of queue default taken from 11:59:55 to 12:00:05.");
+    on(vec![node("n1", &[slots(-5, None)])], fresh())
+        .says("slots_taken", "n1 had all its slots of queue default taken from 11:59:55 on.");
+    let time = "from 11:59:55 to 12:00:20";
+    for (what, code, text) in [
+        (NodeEventKind::RedisAway, "redis_away", format!("n1 did not reach Redis {time}.")),
+        (slots_taken(), "slots_taken", format!("n1 had all its slots of queue default taken {time}.")),
+        (paused(), "queue_paused", format!("n1 found queue default paused by ana@h {time}.")),
+        (full(5), "queue_full", format!("n1 found queue default at its limit (5 at once on all nodes) {time}.")),
+        (full(0), "queue_full", format!("n1 found queue default at its limit {time}.")),
+        (rated(), "queue_rated", format!("n1 found queue default at its rate limit (10/1s) {time}.")),
+        (NodeEventKind::ClaimsHeld, "claims_held", format!("n1 took no runs {time}, because its keeper was not ready.")),
+        (past_load(), "held", format!("n1 took no runs {time}: load 9.1 > 8.")),
+        (
+            NodeEventKind::Settling,
+            "settling",
+            format!("n1 started nothing {time}: Redis had lost data, and nodes restored what they knew."),
+        ),
+        (
+            NodeEventKind::NewServer,
+            "new_server",
+            format!(
+                "n1 started nothing {time}: Redis had been restarted or replaced, and nodes checked whether data was missing."
+            ),
+        ),
+    ] {
+        late_by(what, Some(20)).says(code, &text);
+    }
+    on(vec![serving(None)], requiring("default+eu,gpu")).says("not_serving", "n1 does not take it: it does not carry eu, gpu.");
+    on(vec![serving(Some("mail"))], requiring("default!5"))
+        .says("not_serving", "n1 does not take it: it does not serve queue default.");
+}
+
+#[test]
+fn a_step_of_the_clock_and_a_refused_file_are_named() {
+    let text = "n1 saw Redis' clock set back by 1d, to 11:59:00: runs may have been early or late by that.";
+    not_due_with(NodeEventKind::ClockStepped { by_ms: -86_400_000 }).says("clock_stepped", text);
+    not_due_with(NodeEventKind::FileRefused { why: "line 3: unknown key".to_owned() })
+        .says("file_refused", "n1 refused its jobs file as it was on 11:59:00: line 3: unknown key.");
+}
+
+#[test]
+fn a_file_refused_before_the_live_definition_is_not_named() {
+    let refused = |refuses_file| {
+        let events = [event(NodeEventKind::FileRefused { why: "line 3: unknown key".to_owned() }, 600, None)];
+        let node = NodeFacts { refuses_file, ..node("n1", &events) };
+        Facts { nodes: vec![node], ..facts(Subject::Job { open: Vec::new(), more: 0, last: None }) }
+    };
+    let is_named = |facts: &Facts| facts.codes().contains(&"file_refused");
+    assert!(is_named(&refused(Some(true))) && is_named(&refused(None)));
+    // The file was accepted since, or the job was changed since.
+    assert!(!is_named(&refused(Some(false))));
+    let edited = |at: i64| Facts { deeds: vec![deed(AuditEntry::EDITED, at)], ..refused(Some(true)) };
+    assert!(is_named(&edited(500)) && !is_named(&edited(700)));
+}
+
+#[test]
+fn a_node_without_a_recorded_start_does_not_count_as_down() {
+    let life = |events: &[NodeEvent], is_cut: bool| {
+        let other = NodeFacts { events: events.to_vec(), started_at: Some(s(90)), is_cut, ..node("n2", &[]) };
+        let codes = on(vec![other], started(20)).codes();
+        ["free", "not_running", "not_known"].into_iter().find(|code| codes.contains(code))
+    };
+    let (earlier, later) = (slots(-500, Some(-400)), slots(50, Some(55)));
+    let (stopped, began, died) = (event(NodeEventKind::Stopped, 60, None), start(90, None), start(90, Some(60)));
+    // It was restarted in order, or died after.
+    assert_eq!(life(&[stopped, began.clone()], true), Some("free"));
+    assert_eq!(life(&[earlier.clone(), died], false), Some("free"));
+    // So many events came since that its next start was dropped too.
+    assert_eq!(life(std::slice::from_ref(&later), true), Some("free"));
+    // It died at an unknown time, or older events were dropped.
+    assert_eq!(life(&[earlier, began.clone()], false), Some("not_known"));
+    assert_eq!(life(std::slice::from_ref(&began), true), Some("not_known"));
+    assert_eq!(life(&[start(31 * 24 * 3600, None)], false), Some("not_known"));
+    // Its first start of all.
+    assert_eq!(life(&[began], false), Some("not_running"));
+}
+
+#[test]
+fn a_node_seen_just_before_the_due_time_and_gone_now_was_not_running() {
+    for (seen, code) in [(-10, "not_running"), (890, "free")] {
+        let found = on(vec![last_seen(seen, &[])], fresh()).codes();
+        assert!(found.contains(&code), "{seen}: {found:?}");
+    }
+}

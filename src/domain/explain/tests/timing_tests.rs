@@ -1,0 +1,148 @@
+//! Findings about the timing of a run.
+
+use std::time::Duration;
+
+use super::explain_scene::{
+    about, event, fresh, full, late_by, node, on, past_load, paused, rated, requiring, s, serving, slots, slots_taken, start,
+    started, stopped_until, the_job,
+};
+use super::gate_tests::gate;
+use crate::domain::explain::{AtGate, Blocker, Executing, Facts, NodeFacts, RunFacts};
+use crate::domain::queue::queue_rules::QueueHold;
+use crate::domain::run::node_event::NodeEventKind;
+use crate::domain::time::unix_millis::UnixMillis;
+
+/// A run that is due this very moment, and its blocker.
+fn blocked(blocker: Blocker) -> Facts {
+    Facts { now: s(0), blockers: vec![blocker], ..about(fresh()) }
+}
+
+fn executing(some: &[&str], count: u64) -> Executing {
+    Executing { some: some.iter().map(|run| run.parse().unwrap()).collect(), count }
+}
+
+fn queue(hold: QueueHold, detail: &str, since: Option<i64>, running: Executing) -> Blocker {
+    Blocker::Queue { hold, detail: detail.to_owned(), since: since.map(s), running }
+}
+
+/// A run that started late because it became ready late.
+fn ready_late() -> RunFacts {
+    RunFacts { ready_at: s(20), ..started(20) }
+}
+
+#[test]
+fn a_run_says_whether_it_was_on_time() {
+    let first_start = |millis| UnixMillis::new(s(0).as_i64() + millis);
+    about(RunFacts { first_start: first_start(1_000), ..started(0) }).says("on_time", "It started on time, 1s after it was due.");
+    about(RunFacts { first_start: first_start(2_001), ..started(0) }).says("late", "It started 2s late.");
+    about(fresh()).says("not_started", "It has been due for 15m and has not started.");
+    about(started(61)).says("caught_up", "It was so late that it counted as missed; it ran because catch_up is latest.");
+    about(started(20)).says("late_unexplained", "Nothing on record says why.");
+}
+
+#[test]
+fn a_run_says_why_it_became_ready_late() {
+    let behind = |run: &str| Some(run.parse().unwrap());
+    about(RunFacts { behind: behind("j@5"), ..ready_late() })
+        .says("late_behind", "It waited until 12:00:20 for the run j@5 to end.");
+    let gate = AtGate { until: Some(s(20)), ..gate("key customer-42") };
+    about(RunFacts { gate: Some(gate), behind: behind("k@5"), ..started(20) })
+        .says("late_at_gate", "It waited until 12:00:20 for its place at key customer-42, behind k@5 when it came.");
+    about(RunFacts { is_spread: true, ..ready_late() })
+        .says("late_spread", "It was missed, and catch_up's spread gave it 12:00:20 to start.");
+    about(ready_late()).says("late_ready", "It was not ready before 12:00:20.");
+    about(ready_late())
+        .with_spec(|spec| spec.shape.jitter = Duration::from_secs(90))
+        .says("late_shifted", "Its jitter and splay moved its start to 12:00:20.");
+}
+
+#[test]
+fn a_late_run_says_what_kept_the_nodes() {
+    on(vec![stopped_until("n1", 300)], started(301)).says("late_no_node", "No node was running until 12:05:00.");
+    on(vec![node("n1", &[event(NodeEventKind::Stopped, -60, None)])], fresh()).says("late_no_node", "No node was running.");
+    on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[]) }], fresh())
+        .says("late_no_node", "No node was running since 12:00:05.");
+    // The run it waited for was late for that reason.
+    let waited = RunFacts { ready_at: s(25), behind: Some("j@5".parse().unwrap()), ..started(25) };
+    on(vec![node("n1", &[start(20, Some(5))])], waited).says("late_no_node", "No node was running from 12:00:05 to 12:00:20.");
+    let away = [event(NodeEventKind::RedisAway, -5, Some(20))];
+    on(vec![node("n1", &away), node("n2", &away)], started(20))
+        .says("late_redis", "Redis was out of reach of n1 and n2 from 11:59:55 to 12:00:20.");
+    let time = "from 11:59:55 to 12:00:20";
+    for (what, code, text) in [
+        (slots_taken(), "late_slots", format!("All slots of queue default were taken on n1 {time}.")),
+        (past_load(), "late_held", format!("A limit of the node kept n1 from claiming {time}.")),
+        (NodeEventKind::Settling, "late_settling", format!("Redis had lost data, and nothing was started {time}.")),
+        (full(5), "late_queue", format!("Queue default was full, at its limit of 5 {time}.")),
+        (full(0), "late_queue", format!("Queue default was full {time}.")),
+        (rated(), "late_queue", format!("Queue default was at its rate limit of 10/1s {time}.")),
+        (NodeEventKind::ClaimsHeld, "late_keeper", format!("The keeper was not ready on n1 {time}.")),
+        (
+            NodeEventKind::NewServer,
+            "late_new_server",
+            format!(
+                "Redis had been restarted or replaced, and nothing was started {time} while nodes checked whether data was missing."
+            ),
+        ),
+    ] {
+        late_by(what, Some(20)).says(code, &text);
+    }
+    let paused = [event(paused(), -5, None)];
+    on(vec![node("n1", &paused), node("n2", &paused)], fresh())
+        .says("late_queue", "Queue default was paused by ana@h from 11:59:55 on.");
+    on(vec![serving(None)], requiring("default+gpu"))
+        .says("late_unserved", "No node takes it: requires gpu: no running node that serves its queue has it.");
+    on(vec![serving(Some("mail"))], fresh()).says("late_unserved", "No node takes it: no running node serves queue default.");
+}
+
+#[test]
+fn a_ready_run_says_what_keeps_it_now() {
+    blocked(queue(QueueHold::Paused, "ana@h", Some(-5), executing(&[], 0)))
+        .says("queue_now", "Queue default is paused by ana@h since 11:59:55; schedctl queue resume default lets it go on.");
+    let pause = queue(QueueHold::Paused, "", None, executing(&[], 0));
+    Facts { blockers: vec![pause], ..the_job(vec![], None) }
+        .says("queue_now", "Queue default is paused; schedctl queue resume default lets it go on.");
+    blocked(queue(QueueHold::Full, "1", None, executing(&["a@5"], 1)))
+        .says("queue_now", "Queue default is full, at its limit of 1: a@5 executes.");
+    blocked(queue(QueueHold::Rate, "10/1s", None, executing(&[], 0)))
+        .says("queue_now", "Queue default is at its rate limit of 10/1s.");
+    blocked(Blocker::Slots { nodes: vec!["n1".to_owned(), "n2".to_owned()], running: executing(&["a@5", "b@6"], 9) })
+        .says("slots_now", "All slots of queue default are taken on n1 and n2: a@5, b@6 and 7 more execute.");
+    blocked(Blocker::NodeLimit { node: "n1".to_owned(), why: "load 9 > 8".to_owned(), since: s(-5) })
+        .says("held_now", "n1 claims nothing since 11:59:55: load 9 > 8.");
+    blocked(Blocker::WrongType { why: "key k holds a list, wanted a zset".to_owned() })
+        .says("spoilt_now", "No run of lane default starts: key k holds a list, wanted a zset.");
+    blocked(Blocker::NoNode).says("no_node_now", "No node is running.");
+}
+
+#[test]
+fn a_blocker_is_left_out_if_an_obstacle_says_since_when() {
+    let pause = queue(QueueHold::Paused, "ana@h", None, executing(&[], 0));
+    let codes = |to| {
+        let noted = on(vec![node("n1", &[event(paused(), -5, to)])], fresh());
+        let mut codes = Facts { blockers: vec![pause.clone()], ..noted }.codes();
+        codes.retain(|code| ["queue_now", "late_queue"].contains(code));
+        codes
+    };
+    assert_eq!(codes(None), ["late_queue"]);
+    assert_eq!(codes(Some(20)), ["queue_now", "late_queue"], "it was paused twice");
+}
+
+#[test]
+fn a_node_that_does_not_take_the_queue_delays_nothing() {
+    let other = NodeFacts { serving: serving(Some("mail")).serving, ..node("n2", &[event(past_load(), -5, None)]) };
+    let found = on(vec![node("n1", &[]), other], started(20)).codes();
+    assert!(!found.contains(&"late_held"), "{found:?}");
+}
+
+#[test]
+fn nodes_are_named_together_only_for_the_time_all_of_them_had_the_obstacle() {
+    let of = |name, (from, to)| node(name, &[slots(from, Some(to))]);
+    let texts = |first, second| on(vec![of("n1", first), of("n2", second)], started(40)).texts("late_slots");
+    let taken = |nodes, from, to| format!("All slots of queue default were taken on {nodes} from 12:00:{from} to 12:00:{to}.");
+    assert_eq!(texts((1, 9), (5, 20)), [taken("n1 and n2", "05", "09")]);
+    assert_eq!(texts((1, 9), (12, 20)), [taken("n1", "01", "09"), taken("n2", "12", "20")]);
+    // Two times of one node stay two.
+    let twice = on(vec![node("n1", &[slots(1, Some(4)), slots(12, Some(20))])], started(40));
+    assert_eq!(twice.texts("late_slots"), [taken("n1", "01", "04"), taken("n1", "12", "20")]);
+}

@@ -1,0 +1,13 @@
+//! A job: its action, its rules and whom it tells.
+
+pub mod audit_entry;
+pub mod env_file;
+pub mod job_spec;
+pub mod notice;
+pub mod ping;
+pub mod process_limits;
+pub mod process_rules;
+pub mod secret_headers;
+pub mod secret_reference;
+pub mod unique_rule;
+pub mod webhook;

@@ -1,0 +1,6 @@
+//! Names of jobs, nodes, queues and files, and sizes.
+
+pub mod byte_size;
+pub mod job_source;
+pub mod names;
+pub mod redis_url_text;

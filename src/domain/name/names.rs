@@ -1,0 +1,266 @@
+//! Names and ids of jobs, queues, groups and nodes. [`crate::domain::run::run_id`] makes the ids of runs.
+//!
+//! Invariant: a value of these types is always well formed. So a name from a user or from Redis can
+//! go into a key, a log line or a path without another check.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::domain::job::notice::NoticeKind;
+pub use crate::domain::run::run_id::{RunId, RunKind};
+
+/// The reason why a text is not a name or id. The message says what was found and what was wanted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    /// The text does not have the form of a name.
+    #[error("{kind} name {found:?} is not valid: wanted 1 to 63 of a-z 0-9 . _ - beginning with a letter or digit")]
+    Name {
+        /// The kind of the name: job, queue, group, node or label.
+        kind: &'static str,
+        /// The text found, cut to a length that fits in a line.
+        found: String,
+    },
+    /// The text does not have the form of a lane.
+    #[error("lane {found:?} is not valid: wanted QUEUE, QUEUE!PRIORITY or either with +LABEL,LABEL behind it")]
+    Lane {
+        /// The text found, cut to a length that fits in a line.
+        found: String,
+    },
+    /// The text does not have the form of a run id.
+    #[error("run id {found:?} is not valid: wanted JOB@DUE_MS, or JOB@DUE_MS~WORD for a manual run")]
+    Run {
+        /// The text found, cut to a length that fits in a line.
+        found: String,
+    },
+}
+
+impl IdError {
+    pub(crate) fn lane(found: &str) -> Self {
+        Self::Lane { found: shortened(found) }
+    }
+}
+
+/// The maximum length of a name of a job, queue, group or node, in bytes.
+pub const MAX_NAME_LEN: usize = 63;
+
+fn is_name(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let first_ok = bytes.first().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let rest_ok = bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-'));
+    first_ok && rest_ok && bytes.len() <= MAX_NAME_LEN
+}
+
+pub(crate) fn shortened(text: &str) -> String {
+    const SHOWN: usize = 80;
+    if text.chars().count() <= SHOWN {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(SHOWN).collect();
+    cut.push('…');
+    cut
+}
+
+/// The queue of notices. No host can have this name.
+const NOTICES: &str = "@@notices";
+
+/// Returns true for a name, the name of a host's own queue, or the name of the queue of notices.
+fn is_queue_name(text: &str) -> bool {
+    is_name(text.strip_prefix('@').unwrap_or(text)) || text == NOTICES
+}
+
+/// Returns true for a name, or the name of a hidden job whose runs are notices.
+fn is_job_name(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((job, kind)) => is_name(job) && NoticeKind::parse(kind).is_some(),
+        None => is_name(text),
+    }
+}
+
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $is_name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(String);
+
+        impl $name {
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                if $is_name(text) {
+                    Ok(Self(text.to_owned()))
+                } else {
+                    Err(IdError::Name { kind: $kind, found: shortened(text) })
+                }
+            }
+        }
+    };
+}
+
+name_type!(
+    /// The name of a job: `[a-z0-9][a-z0-9._-]{0,62}`. A hidden job, whose runs are notices, has
+    /// the kind after its name: `backup/on_failure`.
+    JobName,
+    "job",
+    is_job_name
+);
+name_type!(
+    /// The name of a queue, in the form of a job name. With a leading `@` it is the queue of a
+    /// host, which only the nodes of that host serve.
+    QueueName,
+    "queue",
+    is_queue_name
+);
+name_type!(
+    /// The name of a group, in the form of a job name.
+    GroupName,
+    "group",
+    is_name
+);
+name_type!(
+    /// The name of a node, in the form of a job name. It is also the name of the source for the
+    /// node's `jobs.toml`.
+    NodeName,
+    "node",
+    is_name
+);
+
+name_type!(
+    /// The name of a property that a node has and a job may require, in the form of a job name.
+    Label,
+    "label",
+    is_name
+);
+
+impl JobName {
+    /// The hidden job whose runs are the notices of `kind` about `told`.
+    pub fn of_notice(told: &Self, kind: NoticeKind) -> Self {
+        Self(format!("{told}/{kind}"))
+    }
+
+    /// Returns the job and the kind of its notices if this is a hidden job, else `None`.
+    pub fn told_of(&self) -> Option<(Self, NoticeKind)> {
+        let (job, kind) = self.0.split_once('/')?;
+        Some((Self(job.to_owned()), NoticeKind::parse(kind)?))
+    }
+
+    /// Returns the name if users may define a job with it, else an error.
+    pub fn for_people(self) -> Result<Self, IdError> {
+        if self.is_hidden() { Err(IdError::Name { kind: "job", found: shortened(&self.0) }) } else { Ok(self) }
+    }
+
+    /// Returns true for the name of a hidden job, which users cannot define.
+    pub fn is_hidden(&self) -> bool {
+        self.0.contains('/')
+    }
+}
+
+impl QueueName {
+    /// The queue of notices, which every node serves.
+    pub fn of_notices() -> Self {
+        Self(NOTICES.to_owned())
+    }
+
+    /// The queue of a job that names none: `default`.
+    pub fn default_queue() -> Self {
+        Self("default".to_owned())
+    }
+
+    /// The queue of the host with this name.
+    pub fn of_host(host: &str) -> Self {
+        Self(format!("@{}", NodeName::from_host_name(host)))
+    }
+
+    /// Returns true for the queue of a host or of notices. No job and no file may name such a
+    /// queue.
+    pub fn is_of_host(&self) -> bool {
+        self.0.starts_with('@')
+    }
+}
+
+impl NodeName {
+    /// Returns the nearest valid name to the name of a host: in lower case, with `-` for other
+    /// characters. Returns `node` if nothing is left.
+    pub fn from_host_name(host: &str) -> Self {
+        let mapped: String = host
+            .to_ascii_lowercase()
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' })
+            .take(MAX_NAME_LEN)
+            .collect();
+        let trimmed = mapped.trim_start_matches(['.', '_', '-']);
+        if trimmed.is_empty() { Self("node".to_owned()) } else { Self(trimmed.to_owned()) }
+    }
+}
+
+/// The fence of a lease: a number that only grows. It shows Redis, and the receiver of a job's
+/// work, which of two lease holders is the later. A fence is below 2^53, so it is exact as a number
+/// in Lua and JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence(u64);
+
+impl Fence {
+    /// The largest fence: 2^53 - 1.
+    pub const MAX: u64 = (1 << 53) - 1;
+
+    /// The fence with this number, or `None` if the number is past [`Fence::MAX`].
+    pub fn new(number: u64) -> Option<Self> {
+        (number <= Self::MAX).then_some(Self(number))
+    }
+
+    /// The number.
+    pub fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_what_the_design_allows_and_nothing_else() {
+        for good in ["a", "0", "backup", "a.b_c-d", &"x".repeat(63)] {
+            assert_eq!(good.parse::<JobName>().unwrap().as_str(), good);
+        }
+        let bad = ["", " ", "A", "-rf", ".a", "a b", "a/b", "../../etc/x", "{x}", "a\n", "a\0", "é", "a\u{202e}b", "a@1", "a~b"];
+        for bad in bad.into_iter().chain([&*"x".repeat(64)]) {
+            assert!(bad.parse::<JobName>().is_err(), "{bad:?} was taken");
+        }
+    }
+
+    #[test]
+    fn the_queue_of_a_host_has_a_name_no_other_queue_has() {
+        let queue = QueueName::of_host("Web-1.example");
+        assert_eq!((queue.as_str(), queue.is_of_host()), ("@web-1.example", true));
+        assert_eq!("@web-1.example".parse(), Ok(queue));
+        assert!(
+            !QueueName::default_queue().is_of_host() && "@".parse::<QueueName>().is_err() && "@a".parse::<JobName>().is_err()
+        );
+    }
+
+    #[test]
+    fn any_host_name_gives_a_valid_node_name() {
+        assert_eq!(NodeName::from_host_name("Web-1.example.ORG").as_str(), "web-1.example.org");
+        assert_eq!(NodeName::from_host_name("_h").as_str(), "h");
+        assert_eq!(NodeName::from_host_name("").as_str(), "node");
+    }
+}

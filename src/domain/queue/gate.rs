@@ -1,0 +1,210 @@
+//! Gates: limits that a run has to pass before it starts, and at which it may have to wait.
+//!
+//! A gate is a key (`key = "customer-42"`), a group, or a job beside which other jobs may not run
+//! (`not_while`).
+//!
+//! Invariant: a run passes its gates in a fixed order: its group, the jobs by name, its key. So no
+//! two runs ever wait for each other.
+
+use std::collections::BTreeSet;
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
+
+use super::rate::Rate;
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::name::names::{GroupName, JobName};
+
+/// A gate, as its name in Redis: `group:X`, `job:NAME` or `key:K`. Every byte of `K` except
+/// `A-Z a-z 0-9 . _ -` is written `%XX`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Gate(String);
+
+/// The name of a concurrency key: 1 to 256 characters, none of them a control character.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SharedKey(String);
+
+/// The limits of each key: how many of its runs may run at once, and how often a run may start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PerKey {
+    /// The maximum number of runs at once, 1 to 1,000,000. `None` means any number.
+    pub limit: Option<u32>,
+    /// The rate limit.
+    pub rate: Option<Rate>,
+}
+
+/// The reason why a text is not a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("key {found:?} is not valid: wanted 1 to 256 characters, none of them a control character")]
+pub struct KeyError {
+    found: String,
+}
+
+/// The maximum number of characters shown of a wrong key.
+const SHOWN: usize = 40;
+
+impl SharedKey {
+    /// The maximum number of characters in a key.
+    pub const LONGEST: usize = 256;
+
+    /// The key as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for SharedKey {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        let is_sound = (1..=Self::LONGEST).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+        if is_sound { Ok(Self(text.to_owned())) } else { Err(KeyError { found: text.chars().take(SHOWN).collect() }) }
+    }
+}
+
+impl Default for PerKey {
+    fn default() -> Self {
+        Self { limit: Some(1), rate: None }
+    }
+}
+
+impl PerKey {
+    /// The maximum of `limit`.
+    pub const MOST: u32 = 1_000_000;
+}
+
+impl Gate {
+    /// The gate of a group.
+    pub fn of_group(group: &GroupName) -> Self {
+        Self(format!("group:{group}"))
+    }
+
+    /// The gate between `job` and the jobs that may not run beside it.
+    pub fn of_job(job: &JobName) -> Self {
+        Self(format!("job:{job}"))
+    }
+
+    /// The gate of a key.
+    pub fn of_key(key: &SharedKey) -> Self {
+        let mut name = "key:".to_owned();
+        for byte in key.as_str().bytes() {
+            if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-') {
+                name.push(char::from(byte));
+            } else {
+                let _ = write!(name, "%{byte:02X}");
+            }
+        }
+        Self(name)
+    }
+
+    /// Returns the gate with a name from a script or a record, or `None` if the kind is unknown.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let (kind, of) = name.split_once(':')?;
+        let is_one =
+            matches!(kind, "group" | "job" | "key") && !of.is_empty() && !name.contains(|c: char| c.is_ascii_whitespace());
+        is_one.then(|| Self(name.to_owned()))
+    }
+
+    /// The gates named in the text of a record.
+    pub fn all_in(text: &str) -> Vec<Self> {
+        text.split_ascii_whitespace().filter_map(Self::from_name).take(MOST_GATES).collect()
+    }
+
+    /// The name of the gate.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The group, if this is the gate of a group.
+    pub fn group(&self) -> Option<GroupName> {
+        self.0.strip_prefix("group:")?.parse().ok()
+    }
+
+    /// The job, if this is the gate of a job.
+    pub fn job(&self) -> Option<JobName> {
+        self.0.strip_prefix("job:")?.parse().ok()
+    }
+
+    /// Returns true if this is the gate of a key.
+    pub fn is_of_key(&self) -> bool {
+        self.0.starts_with("key:")
+    }
+
+    /// Describes the gate for display: `key customer-42`, `group x`, `job backup`.
+    pub fn words(&self) -> String {
+        let (kind, of) = self.0.split_once(':').unwrap_or_default();
+        format!("{kind} {}", if kind == "key" { unescaped(of) } else { of.to_owned() })
+    }
+}
+
+/// The maximum number of gates of a run.
+const MOST_GATES: usize = 32;
+
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        let code = behind.get(..2).and_then(|hex| std::str::from_utf8(hex).ok()).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        if let Some(byte) = code.filter(|_| first == b'%') {
+            bytes.push(byte);
+            rest = &behind[2..];
+        } else {
+            bytes.push(first);
+            rest = behind;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Returns the first gate that the definition of a job names.
+pub fn first_gate(spec: &JobSpec) -> Option<Gate> {
+    let of_group = spec.group.as_ref().map(Gate::of_group);
+    of_group.or_else(|| spec.not_while.first().map(Gate::of_job)).or_else(|| spec.key.as_ref().map(Gate::of_key))
+}
+
+/// Returns the gates that a run of `job` has to pass, in order. `is_shunned` is true if other jobs
+/// may not run beside `job`.
+pub fn gates_of(job: &JobName, spec: &JobSpec, is_shunned: bool) -> Vec<Gate> {
+    let group = spec.group.as_ref().map(Gate::of_group);
+    let mut jobs: BTreeSet<&JobName> = spec.not_while.iter().collect();
+    if is_shunned {
+        jobs.insert(job);
+    }
+    let key = spec.key.as_ref().map(Gate::of_key);
+    group.into_iter().chain(jobs.into_iter().map(Gate::of_job)).chain(key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_any_characters_makes_a_name_without_blanks_that_reads_back() {
+        for text in ["customer-42", "a b", "{x}:y", "ü\u{202e}", "100%", "%41", "a/b#c@d~e"] {
+            let gate = Gate::of_key(&text.parse().unwrap());
+            assert!(!gate.as_str().contains([' ', '{', '}', '/']), "{gate}");
+            assert_eq!(Gate::from_name(gate.as_str()), Some(gate.clone()));
+            assert_eq!(gate.words(), format!("key {text}"));
+        }
+        assert_eq!(Gate::of_key(&"customer-42".parse().unwrap()).as_str(), "key:customer-42");
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        for bad in ["", "a\n", "\0", "\u{1b}[1m", &"x".repeat(257)] {
+            assert!(bad.parse::<SharedKey>().is_err(), "{bad:?}");
+        }
+        assert!("ü".repeat(256).parse::<SharedKey>().is_ok());
+    }
+
+    #[test]
+    fn what_a_record_names_that_is_no_gate_is_passed_over() {
+        let found: Vec<String> = Gate::all_in("group:x nonsense job: key:a%20b other:y").iter().map(Gate::words).collect();
+        assert_eq!(found, ["group x", "key a b"]);
+    }
+}

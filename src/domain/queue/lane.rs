@@ -1,0 +1,220 @@
+//! A lane: the due set of a queue for runs of one priority that require the same labels.
+//!
+//! The text of a lane names it in keys and records: `default`, `default!5`, `default!-3~2+eu,gpu`.
+//! The plain lane of a queue has the queue's own name, so records from the time before lanes remain
+//! valid.
+//!
+//! Runs that have gates to pass are in strands of their own. However many runs of a gate come due
+//! at once, they precede no run without gates, and only few runs with other gates.
+//!
+//! Invariant: a lane has exactly one text, so no run is due in two sets of the same lane.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use super::gate::Gate;
+use crate::domain::name::names::{IdError, Label, QueueName};
+
+/// The maximum number of labels of a job or of a node.
+pub const MAX_LABELS: usize = 8;
+
+/// The priority of a job's runs within their queue: -10 to 10.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Priority(i8);
+
+impl Priority {
+    /// The lowest priority.
+    pub const LEAST: i8 = -10;
+    /// The highest priority.
+    pub const MOST: i8 = 10;
+
+    /// The priority with this number, or `None` outside -10 to 10.
+    pub fn new(number: i8) -> Option<Self> {
+        (Self::LEAST..=Self::MOST).contains(&number).then_some(Self(number))
+    }
+
+    /// The number.
+    pub fn as_i8(self) -> i8 {
+        self.0
+    }
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The number of strands into which runs with gates are divided, by the first gate they have to
+/// pass. A poll reads the head of each strand.
+const STRANDS: u8 = 16;
+
+/// The due set of a queue for runs of one priority that require the same labels.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lane {
+    queue: QueueName,
+    priority: Priority,
+    strand: Option<u8>,
+    requires: BTreeSet<Label>,
+    text: String,
+}
+
+impl Lane {
+    /// The lane of `queue` for runs of `priority` that require these labels.
+    pub fn new(queue: QueueName, priority: Priority, requires: BTreeSet<Label>) -> Self {
+        Self::of(queue, priority, None, requires)
+    }
+
+    /// The strand of this lane for runs with this first gate. Its number is the first byte of the
+    /// SHA-1 of the gate's name, modulo 16.
+    #[must_use]
+    pub fn strand_for(self, first_gate: &Gate) -> Self {
+        let hash = sha1_smol::Sha1::from(first_gate.as_str()).digest().bytes();
+        Self::of(self.queue, self.priority, Some(hash[0] % STRANDS), self.requires)
+    }
+
+    fn of(queue: QueueName, priority: Priority, strand: Option<u8>, requires: BTreeSet<Label>) -> Self {
+        let mut text = queue.as_str().to_owned();
+        if priority != Priority::default() {
+            text.push('!');
+            text.push_str(&priority.to_string());
+        }
+        if let Some(strand) = strand {
+            text.push('~');
+            text.push_str(&strand.to_string());
+        }
+        for (at, label) in requires.iter().enumerate() {
+            text.push(if at == 0 { '+' } else { ',' });
+            text.push_str(label.as_str());
+        }
+        Self { queue, priority, strand, requires, text }
+    }
+
+    /// The plain lane of the queue of a job that names none: `default`.
+    pub fn default_lane() -> Self {
+        QueueName::default_queue().into()
+    }
+
+    /// The only lane of the queue of the host with this name.
+    pub fn of_host(host: &str) -> Self {
+        QueueName::of_host(host).into()
+    }
+
+    /// The only lane of the queue of notices.
+    pub fn of_notices() -> Self {
+        QueueName::of_notices().into()
+    }
+
+    /// The text of the lane.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The queue of the lane.
+    pub fn queue(&self) -> &QueueName {
+        &self.queue
+    }
+
+    /// The priority of the runs in this lane.
+    pub fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    /// The labels that a node must have to take runs from this lane.
+    pub fn requires(&self) -> &BTreeSet<Label> {
+        &self.requires
+    }
+
+    /// Returns true for the plain lane of its queue. Nodes derive plain lanes from the queues; they
+    /// must learn of every other lane.
+    pub fn is_plain(&self) -> bool {
+        self.text == self.queue.as_str()
+    }
+
+    /// Returns true for a lane in the queue of a host or of notices.
+    pub fn is_of_host(&self) -> bool {
+        self.queue.is_of_host()
+    }
+
+    /// Returns true if a node with these `labels` may take runs from this lane.
+    pub fn is_open_to(&self, labels: &BTreeSet<Label>) -> bool {
+        self.requires.is_subset(labels)
+    }
+}
+
+impl From<QueueName> for Lane {
+    fn from(queue: QueueName) -> Self {
+        Self::new(queue, Priority::default(), BTreeSet::new())
+    }
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for Lane {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        // Only the text that a lane itself would write is valid: two texts for a lane would be two
+        // due sets.
+        parse(text).filter(|lane| lane.text == text).ok_or_else(|| IdError::lane(text))
+    }
+}
+
+fn parse(text: &str) -> Option<Lane> {
+    let (rest, labels) = text.split_once('+').map_or((text, None), |(rest, labels)| (rest, Some(labels)));
+    let (rest, strand) = rest.split_once('~').map_or((rest, None), |(rest, strand)| (rest, Some(strand)));
+    let strand = strand.map_or(Some(None), |strand| strand.parse().ok().filter(|strand| *strand < STRANDS).map(Some))?;
+    let (queue, priority) = rest.split_once('!').map_or((rest, None), |(queue, priority)| (queue, Some(priority)));
+    let priority = priority.map_or(Some(Priority::default()), |number| Priority::new(number.parse().ok()?))?;
+    let requires: BTreeSet<Label> =
+        labels.into_iter().flat_map(|all| all.split(',')).map(str::parse).collect::<Result<_, _>>().ok()?;
+    (requires.len() <= MAX_LABELS).then(|| Some(Lane::of(queue.parse().ok()?, priority, strand, requires)))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_reads_back_as_itself() {
+        for text in ["default", "default!5", "default!-3", "default+eu,gpu", "q!10+a,b.c_d-e", "@host", "q~0", "q!-1~15+gpu"] {
+            let lane: Lane = text.parse().unwrap();
+            assert_eq!((lane.to_string().as_str(), lane.is_plain()), (text, !text.contains(['!', '~', '+'])));
+        }
+    }
+
+    #[test]
+    fn only_one_text_names_a_lane() {
+        let many = format!("q+{}", (0..9).map(|n| format!("l{n}")).collect::<Vec<_>>().join(","));
+        for bad in [
+            "", "!5", "+gpu", "q!", "q!0", "q!+5", "q!05", "q!11", "q!x", "q+", "q+b,a", "q+a,a", "q+a,", "q+A", "q+a!5", "q~",
+            "q~16", "q~07", "q~1!5", "q+a~1", &many,
+        ] {
+            assert!(bad.parse::<Lane>().is_err(), "{bad:?} was taken");
+        }
+    }
+
+    #[test]
+    fn a_node_may_take_from_a_lane_whose_labels_it_all_carries() {
+        let labels = |text: &str| text.split_whitespace().map(|label| label.parse().unwrap()).collect::<BTreeSet<Label>>();
+        let lane: Lane = "q!2+eu,gpu".parse().unwrap();
+        assert_eq!((lane.queue().as_str(), lane.priority().as_i8(), lane.requires()), ("q", 2, &labels("gpu eu")));
+        assert!(lane.is_open_to(&labels("eu gpu ssd")) && !lane.is_open_to(&labels("gpu")) && !lane.is_open_to(&labels("")));
+        assert!("q!2".parse::<Lane>().unwrap().is_open_to(&labels("")));
+    }
+
+    #[test]
+    fn runs_of_one_gate_stand_in_one_strand_and_those_of_many_in_all() {
+        let lane = || Lane::new("q".parse().unwrap(), Priority(1), BTreeSet::new());
+        let strand = |key: &str| lane().strand_for(&Gate::of_key(&key.parse().unwrap()));
+        assert_eq!(strand("k").as_str(), "q!1~5", "drawn alike on every node and in every version");
+        let all: BTreeSet<Lane> = (0..200).map(|number| strand(&format!("customer-{number}"))).collect();
+        assert_eq!(all.len(), usize::from(STRANDS));
+        assert!(all.iter().all(|lane| lane.priority() == Priority(1) && lane.queue().as_str() == "q" && !lane.is_plain()));
+    }
+}

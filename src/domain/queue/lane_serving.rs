@@ -1,0 +1,102 @@
+//! The lanes that a node serves: the lanes of its queues whose labels the node has.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::lane::Lane;
+use crate::domain::name::names::{Label, QueueName};
+
+/// The queues and labels of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Serving {
+    /// The queues that the node serves. `None` means all queues.
+    pub queues: Option<BTreeSet<QueueName>>,
+    /// The labels of the node.
+    pub labels: BTreeSet<Label>,
+}
+
+impl Serving {
+    /// Returns true if the node takes runs of a queue, whatever labels they require. The queue of a
+    /// host is served by all nodes of the host.
+    pub fn takes_queue(&self, queue: &QueueName) -> bool {
+        queue.is_of_host() || self.queues.as_ref().is_none_or(|queues| queues.contains(queue))
+    }
+
+    /// Returns true if the node takes runs of a lane.
+    pub fn takes(&self, lane: &Lane) -> bool {
+        self.takes_queue(lane.queue()) && lane.is_open_to(&self.labels)
+    }
+}
+
+/// The reason why no node takes runs of a lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unserved {
+    /// No node serves the queue.
+    Queue(QueueName),
+    /// No node that serves the queue has all of these labels.
+    Labels(BTreeSet<Label>),
+}
+
+impl Unserved {
+    /// Returns the reason why no running node takes runs of `lane`. Returns `None` if a node does,
+    /// or if no node is running. The lane of a host is not checked.
+    pub fn of(lane: &Lane, running: &[Serving]) -> Option<Self> {
+        if running.is_empty() || lane.is_of_host() || running.iter().any(|node| node.takes(lane)) {
+            return None;
+        }
+        Some(if running.iter().any(|node| node.takes_queue(lane.queue())) {
+            Self::Labels(lane.requires().clone())
+        } else {
+            Self::Queue(lane.queue().clone())
+        })
+    }
+}
+
+impl fmt::Display for Unserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queue(queue) => write!(f, "no running node serves queue {queue}"),
+            Self::Labels(labels) => {
+                let labels: Vec<&str> = labels.iter().map(Label::as_str).collect();
+                let pronoun = if labels.len() == 1 { "it" } else { "them all" };
+                write!(f, "requires {}: no running node that serves its queue has {pronoun}", labels.join(", "))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn serving(queues: Option<&str>, labels: &str) -> Serving {
+        Serving {
+            queues: queues.map(|all| all.split_whitespace().map(|queue| queue.parse().unwrap()).collect()),
+            labels: labels.split_whitespace().map(|label| label.parse().unwrap()).collect(),
+        }
+    }
+
+    fn lane(text: &str) -> Lane {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_node_takes_from_the_queues_it_serves_what_requires_no_more_than_it_carries() {
+        let node = serving(Some("a b"), "gpu eu");
+        for (text, takes) in [("a", true), ("a!5+gpu", true), ("b+eu,gpu", true), ("a+ssd", false), ("c", false), ("@h", true)] {
+            assert_eq!(node.takes(&lane(text)), takes, "{text}");
+        }
+        assert!(serving(None, "").takes(&lane("anything")));
+    }
+
+    #[test]
+    fn what_nobody_takes_says_why() {
+        let nodes = [serving(Some("a"), "gpu"), serving(Some("b"), "eu")];
+        let why = |text: &str| Unserved::of(&lane(text), &nodes).map(|why| why.to_string());
+        assert_eq!(why("a+gpu"), None);
+        assert_eq!(why("c!5").unwrap(), "no running node serves queue c");
+        assert_eq!(why("b+gpu").unwrap(), "requires gpu: no running node that serves its queue has it");
+        assert_eq!(why("a+eu,gpu").unwrap(), "requires eu, gpu: no running node that serves its queue has them all");
+        assert_eq!((why("@h+gpu"), Unserved::of(&lane("c"), &[])), (None, None));
+    }
+}

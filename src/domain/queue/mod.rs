@@ -1,0 +1,9 @@
+//! What runs share: queues, lanes, groups and gates.
+
+pub mod dispatch;
+pub mod gate;
+pub mod group_rules;
+pub mod lane;
+pub mod lane_serving;
+pub mod queue_rules;
+pub mod rate;

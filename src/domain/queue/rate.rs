@@ -1,0 +1,126 @@
+//! A rate limit: how many runs may start in a period (`100/1m`), and how many of them at once.
+//!
+//! The limit is applied where runs are claimed, by Redis' clock (GCRA). Each run uses `per / count`
+//! of the time to come. Another run may start while at most `burst` such parts are used. So any
+//! stretch of time has at most `burst` runs more than its share.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::domain::time::duration::{format_duration, parse_duration};
+
+/// A checked rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    count: u32,
+    per: Duration,
+    burst: u32,
+}
+
+/// The error for a text that is not a rate. It says what was found and what was wanted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("rate {found:?} {problem}, wanted RUNS/DURATION such as \"100/1m\"")]
+pub struct RateError {
+    found: String,
+    problem: String,
+}
+
+/// The maximum number of runs in a rate or its burst.
+pub const MOST_RUNS: u32 = 1_000_000;
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_secs(86_400);
+/// The maximum number of characters shown of a wrong text.
+const SHOWN: usize = 40;
+
+impl Rate {
+    /// The rate of `count` runs in each period `per`, all of which may start at once. `None` if a
+    /// value is out of bounds.
+    pub fn new(count: u32, per: Duration) -> Option<Self> {
+        let is_sound = (1..=MOST_RUNS).contains(&count) && (SHORTEST..=LONGEST).contains(&per);
+        is_sound.then_some(Self { count, per, burst: count })
+    }
+
+    /// The same rate with this burst, clamped to 1 to [`MOST_RUNS`].
+    #[must_use]
+    pub fn with_burst(self, burst: u32) -> Self {
+        Self { burst: burst.clamp(1, MOST_RUNS), ..self }
+    }
+
+    /// The number of runs in each period.
+    pub fn count(self) -> u32 {
+        self.count
+    }
+
+    /// The period. 1 ms to 1 day.
+    pub fn per(self) -> Duration {
+        self.per
+    }
+
+    /// The microseconds between two runs, as the scripts count them.
+    pub fn interval_micros(self) -> u64 {
+        u64::try_from(self.per.as_micros().div_ceil(u128::from(self.count))).unwrap_or(u64::MAX)
+    }
+
+    /// The maximum number of runs at once. 1 to [`MOST_RUNS`].
+    pub fn burst(self) -> u32 {
+        self.burst
+    }
+}
+
+/// Formats the rate without its burst.
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.count, format_duration(self.per))
+    }
+}
+
+impl FromStr for Rate {
+    type Err = RateError;
+
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        let refuse = |problem: String| RateError { found: text.chars().take(SHOWN).collect(), problem };
+        let (count, per) = text.split_once('/').ok_or_else(|| refuse("has no /".to_owned()))?;
+        let is_number = !count.is_empty() && count.bytes().all(|b| b.is_ascii_digit());
+        let count = count.parse().ok().filter(|count| is_number && (1..=MOST_RUNS).contains(count));
+        let count = count.ok_or_else(|| refuse(format!("has no number from 1 to {MOST_RUNS} before its /")))?;
+        // A text such as 10/s means 10/1s.
+        let one = if per.starts_with(|c: char| c.is_ascii_alphabetic() && c != 'P') { "1" } else { "" };
+        let per = parse_duration(&format!("{one}{per}")).map_err(|error| refuse(format!("has an invalid period: {error}")))?;
+        Self::new(count, per).ok_or_else(|| refuse("has a period that is not from 1ms to 1d".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_reads_back_as_itself_and_a_bare_unit_is_one_of_it() {
+        for (text, canonical) in [("100/1m", "100/1m"), ("10/s", "10/1s"), ("1/1d", "1/1d"), ("5/1500ms", "5/1s500ms")] {
+            let rate: Rate = text.parse().unwrap();
+            assert_eq!((rate.to_string().as_str(), rate.burst()), (canonical, rate.count()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_rate_is_refused_with_what_is_wanted() {
+        for (text, why) in [
+            ("0/1m", "has no number from 1 to 1000000 before its /"),
+            ("-1/1m", "has no number"),
+            ("+1/1m", "has no number"),
+            ("1000001/1m", "has no number"),
+            ("100", "has no /"),
+            ("100/", "is empty"),
+            ("100/0s", "from 1ms to 1d"),
+            ("100/2d", "from 1ms to 1d"),
+            ("100/60", "has no unit"),
+            ("/1m", "has no number"),
+            ("1/1/1", "unknown unit"),
+        ] {
+            let found = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(found.contains(why) || text == "1/1/1", "{text}: {found}");
+            assert!(found.ends_with("wanted RUNS/DURATION such as \"100/1m\""), "{found}");
+        }
+    }
+}

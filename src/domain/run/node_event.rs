@@ -1,0 +1,123 @@
+//! Events in the history of a node that may have kept runs from starting.
+
+use std::time::Duration;
+
+use crate::domain::name::names::QueueName;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::wording::span;
+
+/// An event of a node, by Redis' clock as far as the node knew it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeEvent {
+    /// The kind of event.
+    pub what: NodeEventKind,
+    /// The time the event began.
+    pub from: UnixMillis,
+    /// The time the event ended. `None` if it still lasts, or has no duration.
+    pub to: Option<UnixMillis>,
+}
+
+/// The kind of a node event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeEventKind {
+    /// The node started.
+    Started {
+        /// The time a node of this name was last seen before.
+        seen_before: Option<UnixMillis>,
+    },
+    /// The node stopped taking runs, because it was asked to.
+    Stopped,
+    /// Redis did not answer the polls of the node.
+    RedisAway,
+    /// All slots of the node for a queue were taken.
+    SlotsTaken {
+        /// The queue.
+        queue: QueueName,
+    },
+    /// The node found ready runs of a queue, but the queue was paused.
+    QueuePaused {
+        /// The queue.
+        queue: QueueName,
+        /// The author of the pause, if known.
+        by: String,
+    },
+    /// The node found ready runs of a queue, but the queue was at its limit of runs on all nodes.
+    QueueFull {
+        /// The queue.
+        queue: QueueName,
+        /// The limit; 0 if it is not known.
+        limit: u32,
+    },
+    /// The node found ready runs of a queue, but the rate limit of the queue was used up.
+    QueueRated {
+        /// The queue.
+        queue: QueueName,
+        /// The rate limit, if it is known.
+        rate: String,
+    },
+    /// The node took no runs because its keeper was not ready.
+    ClaimsHeld,
+    /// The node took no runs, or no more, because it was past one of its own limits.
+    Held {
+        /// The limit, with the value found.
+        why: String,
+    },
+    /// The node found nothing due because Redis lost data and the nodes were writing back what they
+    /// knew.
+    Settling,
+    /// The node found nothing due because Redis was restarted or replaced, and the nodes were
+    /// given time to check its data.
+    NewServer,
+    /// The node saw Redis' clock jump.
+    ClockStepped {
+        /// The size of the jump in ms. It is negative if the clock was set back.
+        by_ms: i64,
+    },
+    /// The node refused its jobs file.
+    FileRefused {
+        /// The reason.
+        why: String,
+    },
+}
+
+impl NodeEventKind {
+    /// The name of [`NodeEventKind::Held`] in Redis and in JSON.
+    pub const HELD: &'static str = "held";
+
+    /// The queue that the event concerns, if any.
+    pub fn queue(&self) -> Option<&QueueName> {
+        match self {
+            Self::SlotsTaken { queue }
+            | Self::QueuePaused { queue, .. }
+            | Self::QueueFull { queue, .. }
+            | Self::QueueRated { queue, .. } => Some(queue),
+            _ => None,
+        }
+    }
+
+    /// The name of the kind in Redis and in JSON.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Started { .. } => "started",
+            Self::Stopped => "stopped",
+            Self::RedisAway => "redis_away",
+            Self::SlotsTaken { .. } => "slots_taken",
+            Self::QueuePaused { .. } => "queue_paused",
+            Self::QueueFull { .. } => "queue_full",
+            Self::QueueRated { .. } => "queue_rated",
+            Self::ClaimsHeld => "claims_held",
+            Self::Held { .. } => Self::HELD,
+            Self::Settling => "settling",
+            Self::NewServer => "new_server",
+            Self::ClockStepped { .. } => "clock_stepped",
+            Self::FileRefused { .. } => "file_refused",
+        }
+    }
+}
+
+/// Describes a clock step: `forward by 1d`, `back by 1h 5s`.
+pub fn step_text(by_ms: i64) -> String {
+    // Round to whole seconds: the milliseconds of the step are not known.
+    let by = Duration::from_secs((by_ms.unsigned_abs() + 500) / 1_000);
+    format!("{} by {}", if by_ms < 0 { "back" } else { "forward" }, span(by))
+}

@@ -1,0 +1,210 @@
+//! The ids of runs: how an id is made from a job and a due time, and what it says about the origin
+//! of the run.
+//!
+//! Invariant: an id parses back to itself, and planting the same occurrence twice gives the same
+//! id.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::domain::name::names::{IdError, JobName, shortened};
+use crate::domain::time::unix_millis::UnixMillis;
+
+/// The origin of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunKind {
+    /// The schedule of the job.
+    Regular,
+    /// The command `schedctl run`.
+    Manual,
+    /// The command `schedctl backfill`, for a past occurrence.
+    Backfill,
+    /// The command `schedctl rerun`, which repeats the work of a run.
+    Rerun,
+    /// An `@reboot` schedule, after a boot of a host.
+    Boot,
+}
+
+impl RunKind {
+    /// The name of this kind.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Regular => "regular",
+            Self::Manual => "manual",
+            Self::Backfill => "backfill",
+            Self::Rerun => "rerun",
+            Self::Boot => "boot",
+        }
+    }
+}
+
+/// The suffix of the id of a backfill run, and the start of the suffix of a rerun with the number
+/// of letters and digits that follow.
+const BACKFILL: &str = "backfill";
+const RERUN: &str = "rerun";
+const RERUN_WORD_LEN: usize = 6;
+/// The start of the suffix of a run planted by `@reboot`, and the number of letters and digits that
+/// follow.
+const BOOT: &str = "boot";
+const BOOT_WORD_LEN: usize = 8;
+
+/// The id of a run: `job@due_ms`, with a suffix `~word` for a manual run. The due time in it never
+/// changes, so planting the same occurrence twice gives the same id.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId {
+    job: JobName,
+    due: UnixMillis,
+    manual: Option<String>,
+}
+
+impl RunId {
+    /// The id of the regular run of `job` due at `due`.
+    pub fn regular(job: JobName, due: UnixMillis) -> Self {
+        Self { job, due, manual: None }
+    }
+
+    /// The id of a manual run. `word` distinguishes two runs of the same millisecond. Fails unless
+    /// `word` is 1 to 16 characters of a-z 0-9.
+    pub fn manual(job: JobName, due: UnixMillis, word: &str) -> Result<Self, IdError> {
+        if is_word(word) {
+            Ok(Self { job, due, manual: Some(word.to_owned()) })
+        } else {
+            Err(IdError::Run { found: shortened(word) })
+        }
+    }
+
+    /// The id of the only backfill run for the occurrence of `job` at `due`.
+    pub fn backfill(job: JobName, due: UnixMillis) -> Self {
+        Self { job, due, manual: Some(BACKFILL.to_owned()) }
+    }
+
+    /// The id of a rerun of the work due at `due`. `word` distinguishes several reruns. Fails
+    /// unless `word` is 6 characters of a-z 0-9.
+    pub fn rerun(job: JobName, due: UnixMillis, word: &str) -> Result<Self, IdError> {
+        if word.len() == RERUN_WORD_LEN {
+            Self::manual(job, due, &format!("{RERUN}{word}"))
+        } else {
+            Err(IdError::Run { found: shortened(word) })
+        }
+    }
+
+    /// The id of a run planted by `@reboot`. `word` distinguishes the boots. Fails unless `word` is
+    /// 8 characters of a-z 0-9.
+    pub fn boot(job: JobName, at: UnixMillis, word: &str) -> Result<Self, IdError> {
+        if word.len() == BOOT_WORD_LEN {
+            Self::manual(job, at, &format!("{BOOT}{word}"))
+        } else {
+            Err(IdError::Run { found: shortened(word) })
+        }
+    }
+
+    /// The origin of the run.
+    pub fn kind(&self) -> RunKind {
+        match self.manual.as_deref() {
+            None => RunKind::Regular,
+            Some(BACKFILL) => RunKind::Backfill,
+            Some(word) if word.len() == RERUN.len() + RERUN_WORD_LEN && word.starts_with(RERUN) => RunKind::Rerun,
+            Some(word) if word.len() == BOOT.len() + BOOT_WORD_LEN && word.starts_with(BOOT) => RunKind::Boot,
+            Some(_) => RunKind::Manual,
+        }
+    }
+
+    /// The job of the run.
+    pub fn job(&self) -> &JobName {
+        &self.job
+    }
+
+    /// The due time of the run.
+    pub fn due(&self) -> UnixMillis {
+        self.due
+    }
+
+    /// Returns true for any kind but regular: the run is not an occurrence of the schedule itself.
+    pub fn is_manual(&self) -> bool {
+        self.manual.is_some()
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    (1..=16).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.job, self.due.as_i64())?;
+        match &self.manual {
+            Some(word) => write!(f, "~{word}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for RunId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        parse_run_id(text).ok_or_else(|| IdError::Run { found: shortened(text) })
+    }
+}
+
+fn parse_run_id(text: &str) -> Option<RunId> {
+    let (job, rest) = text.split_once('@')?;
+    let (due, manual) = match rest.split_once('~') {
+        Some((due, word)) if is_word(word) => (due, Some(word.to_owned())),
+        Some(_) => return None,
+        None => (rest, None),
+    };
+    let canonical = due.bytes().all(|b| b.is_ascii_digit()) && (due == "0" || !due.starts_with('0'));
+    if !canonical {
+        return None;
+    }
+    let due = UnixMillis::new(due.parse().ok()?)?;
+    Some(RunId { job: job.parse().ok()?, due, manual })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_id_reads_back_as_itself() {
+        for id in ["backup@1790000000000", "a.b@0", "backup@1790000000000~k3x9"] {
+            assert_eq!(id.parse::<RunId>().unwrap().to_string(), id);
+        }
+    }
+
+    #[test]
+    fn an_id_tells_how_its_run_came_about() {
+        let (job, due): (JobName, _) = ("a".parse().unwrap(), UnixMillis::new(5).unwrap());
+        let rerun = RunId::rerun(job.clone(), due, "x1y2z3").unwrap();
+        for (run, id, kind) in [
+            (RunId::regular(job.clone(), due), "a@5", RunKind::Regular),
+            (RunId::manual(job.clone(), due, "k3x9ab").unwrap(), "a@5~k3x9ab", RunKind::Manual),
+            (RunId::backfill(job.clone(), due), "a@5~backfill", RunKind::Backfill),
+            (rerun, "a@5~rerunx1y2z3", RunKind::Rerun),
+        ] {
+            assert_eq!((run.to_string().as_str(), run.kind(), id.parse::<RunId>().unwrap()), (id, kind, run));
+        }
+        assert!(RunId::rerun(job.clone(), due, "x").is_err() && RunId::rerun(job, due, "A1B2C3").is_err());
+    }
+
+    #[test]
+    fn what_is_no_run_id_is_refused() {
+        for bad in [
+            "",
+            "backup",
+            "backup@",
+            "@1",
+            "backup@-1",
+            "backup@01",
+            "backup@+1",
+            "backup@1~",
+            "backup@1~A",
+            "backup@1~a~b",
+            "b@99999999999999999999",
+            "B@1",
+        ] {
+            assert!(bad.parse::<RunId>().is_err(), "{bad:?} was taken");
+        }
+    }
+}

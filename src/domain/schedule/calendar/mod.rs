@@ -1,0 +1,137 @@
+//! Calendar expressions: the syntax of systemd's `OnCalendar=` (systemd.time(7), CALENDAR EVENTS),
+//! without fractions of seconds.
+//!
+//! Invariant: a parsed expression has at least one occurrence before 2100. Its wall clock times
+//! become instants by the same rule for clock changes as cron's. An expression with `*` or an open
+//! step (`0/2`) in hour or minute follows real time, unless its job sets another rule.
+
+mod calendar_component;
+mod calendar_plan;
+mod calendar_reader;
+#[cfg(test)]
+mod calendar_tests;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::clock_changes::ClockChanges;
+use super::cron::{Wall, first_from};
+use crate::domain::time::wording::end_within;
+use crate::domain::time::zone::Zone;
+pub(crate) use calendar_plan::{CalendarDays, CalendarPlan};
+
+/// The maximum length of an expression, in bytes.
+pub const LONGEST_CALENDAR: usize = 1_000;
+
+/// A checked calendar expression. It is cheap to clone. Two expressions are equal when their texts
+/// are equal.
+#[derive(Clone)]
+pub struct CalendarExpr {
+    text: Arc<str>,
+    plan: Arc<CalendarPlan>,
+    zone: Option<Zone>,
+    clock_changes: ClockChanges,
+}
+
+/// The reason why a text is not a calendar expression.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("calendar {text:?}: {problem}")]
+pub struct CalendarError {
+    /// The expression, cut if it is long.
+    pub text: String,
+    /// The fault, the character where it begins (counted from 1), and what was wanted.
+    pub problem: String,
+    /// The byte at which the fault begins, or the length if something is missing at the end.
+    pub offset: usize,
+}
+
+impl CalendarExpr {
+    /// The expression as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The parsed expression.
+    pub(crate) fn plan(&self) -> &CalendarPlan {
+        &self.plan
+    }
+
+    /// The zone named in the expression, if any.
+    pub fn zone(&self) -> Option<&Zone> {
+        self.zone.as_ref()
+    }
+
+    /// The expression with the rule for clock changes of its job.
+    #[must_use]
+    pub fn for_job(&self, clock_changes: ClockChanges) -> Self {
+        Self { clock_changes, ..self.clone() }
+    }
+
+    /// The expression without its zone.
+    #[must_use]
+    pub(crate) fn without_zone(&self) -> Self {
+        Self { zone: None, ..self.clone() }
+    }
+
+    /// The days of a month on which the expression may occur by the wall clock of its zone. Bit 1
+    /// is day 1.
+    pub(crate) fn days_of_month(&self, year: i64, month: i64) -> u32 {
+        self.plan.days_of_month(year, month)
+    }
+
+    /// The first and the last second of a day at which the expression may occur by the wall clock
+    /// of its zone.
+    pub(crate) fn ends_of_day(&self) -> (i64, i64) {
+        self.plan.ends_of_day()
+    }
+
+    /// Returns the first occurrence at or after the second `from`. The zone of the expression wins
+    /// over `zone`.
+    pub(crate) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
+        first_from(&*self.plan, self.zone.as_ref().unwrap_or(zone), self.clock_changes, from)
+    }
+}
+
+impl FromStr for CalendarExpr {
+    type Err = CalendarError;
+
+    fn from_str(text: &str) -> Result<Self, CalendarError> {
+        let refuse = |offset: usize, problem: String| {
+            let shown = match text.char_indices().nth(120) {
+                Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+                None => text.to_owned(),
+            };
+            CalendarError { text: shown, problem, offset }
+        };
+        if text.len() > LONGEST_CALENDAR {
+            let problem = format!("{} bytes found, wanted at most {LONGEST_CALENDAR}", text.len());
+            return Err(refuse(end_within(text, LONGEST_CALENDAR), problem));
+        }
+        let (plan, zone) = calendar_reader::read(text).map_err(|fault| refuse(fault.offset, fault.problem))?;
+        if plan.first_local_from(0).is_none_or(|local| local >= crate::domain::time::unix_millis::UnixMillis::END / 1000) {
+            return Err(refuse(0, "never comes before 2100, wanted a day that exists".to_owned()));
+        }
+        Ok(Self { text: Arc::from(text), plan: Arc::new(plan), zone, clock_changes: ClockChanges::default() })
+    }
+}
+
+impl PartialEq for CalendarExpr {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for CalendarExpr {}
+
+impl fmt::Debug for CalendarExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CalendarExpr").field(&self.text).finish()
+    }
+}
+
+impl fmt::Display for CalendarExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

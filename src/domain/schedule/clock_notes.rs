@@ -1,0 +1,206 @@
+//! Notes that explain to readers how a clock change of the zone affects an occurrence.
+//!
+//! Invariant: a note is derived from the wall clock and from the occurrences of the timetable, not
+//! from the rule. So a note is right whatever rule the job chose.
+
+use jiff::civil::{Date, DateTime};
+use jiff::tz::AmbiguousOffset;
+
+use super::timetable::Timetable;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+
+/// The maximum number of clock changes searched between two occurrences. The rarest schedules have
+/// some decades between occurrences.
+const CHANGES: usize = 400;
+
+/// Returns the notes on occurrence `at` of `table`, the first occurrence after `after`. A note
+/// names times that a clock change skipped since then, or says that the time of `at` comes twice. A
+/// note names its zone if that zone is not `shown`.
+///
+/// Examples: `02:30 does not exist this day: runs at 03:00`;
+/// `02:30 comes twice this day: the first is taken`.
+pub fn clock_notes(table: &Timetable, after: UnixMillis, at: UnixMillis, shown: &Zone) -> Vec<String> {
+    let told = |zone: &Zone, note: String| {
+        if zone.name() == shown.name() { note } else { format!("in {}: {note}", zone.name()) }
+    };
+    let mut notes = Vec::new();
+    for clock in table.by_wall_clocks() {
+        let mut own = left_out(&clock, after, at);
+        own.extend(twice(&clock, at).filter(|_| comes_at(&clock, at)));
+        notes.extend(own.into_iter().map(|note| told(clock.zone(), note)));
+    }
+    if table.is_one_shot() {
+        notes.extend(twice(table, at).map(|note| told(table.zone(), note)));
+    }
+    notes
+}
+
+/// Returns a note for each clock change in `(after, at]` that skipped times of `table`.
+fn left_out(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String> {
+    let zone = table.zone();
+    let changes = zone.rules().following(after.to_timestamp()).take(CHANGES);
+    let mut gaps = changes.map(|change| change.timestamp()).take_while(|change| *change <= at.to_timestamp()).peekable();
+    if gaps.peek().is_none() {
+        return Vec::new();
+    }
+    // A clock without changes also shows the times that the gap skips.
+    let wall = table.on_an_even_clock();
+    gaps.filter_map(|change| {
+        let change = UnixMillis::from_timestamp(change)?;
+        let start = on_wall(zone, UnixMillis::new(change.as_i64() - 1)?)?;
+        let start = UnixMillis::new(start.as_i64() + 1)?;
+        let end = on_wall(zone, change)?;
+        let last_within = UnixMillis::new(end.as_i64() - 1).filter(|last| *last > start)?;
+        let first = wall.next_after(UnixMillis::new(start.as_i64() - 1)?).filter(|first| *first <= last_within)?;
+        let last = wall.latest_in(first, last_within)?;
+        let (times, does, is) = if first == last {
+            (clock(local(first)), "does", "is")
+        } else {
+            (format!("{} to {}", clock(local(first)), clock(local(last))), "do", "are")
+        };
+        let then = match () {
+            () if !comes_at(table, change) => format!(" and {is} left out"),
+            () if comes_at(&wall, end) => String::new(),
+            () => format!(": runs at {}", clock(local(end))),
+        };
+        Some(format!("{times} {does} not exist {}{then}", day(local(first).date(), zone, at)))
+    })
+    .collect()
+}
+
+/// Returns a note if the wall clock shows the time of `at` twice: which instant `at` is, and what
+/// becomes of the other.
+fn twice(table: &Timetable, at: UnixMillis) -> Option<String> {
+    let zone = table.zone();
+    let shown = zone.rules().to_datetime(at.to_timestamp());
+    let ambiguous = zone.rules().to_ambiguous_timestamp(shown);
+    let AmbiguousOffset::Fold { .. } = ambiguous.offset() else { return None };
+    let first = UnixMillis::from_timestamp(ambiguous.earlier().ok()?)?;
+    let second = UnixMillis::from_timestamp(ambiguous.later().ok()?)?;
+    let (word, other) = if at == first { ("first", second) } else { ("second", first) };
+    let which = if comes_at(table, other) { format!("this is the {word}") } else { format!("the {word} is taken") };
+    Some(format!("{} comes twice {}: {which}", clock(shown), day(shown.date(), zone, at)))
+}
+
+fn comes_at(table: &Timetable, at: UnixMillis) -> bool {
+    UnixMillis::new(at.as_i64() - 1).and_then(|before| table.next_after(before)) == Some(at)
+}
+
+/// The time the wall clock shows at `at`, kept as if it were UTC.
+fn on_wall(zone: &Zone, at: UnixMillis) -> Option<UnixMillis> {
+    let offset = i64::from(zone.rules().to_offset(at.to_timestamp()).seconds());
+    UnixMillis::new(at.as_i64() + offset * 1000)
+}
+
+fn local(wall: UnixMillis) -> DateTime {
+    jiff::tz::TimeZone::UTC.to_datetime(wall.to_timestamp())
+}
+
+/// Formats a time as `02:30`, with seconds if they are not 0.
+fn clock(shown: DateTime) -> String {
+    shown.strftime(if shown.second() == 0 { "%H:%M" } else { "%H:%M:%S" }).to_string()
+}
+
+/// Returns `this day`, or the date if the occurrence falls on another day.
+fn day(date: Date, zone: &Zone, at: UnixMillis) -> String {
+    if zone.rules().to_datetime(at.to_timestamp()).date() == date { "this day".to_owned() } else { format!("on {date}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::schedule::clock_changes::{ClockChanges, Gap};
+    use crate::domain::schedule::schedule_form::Schedule;
+
+    /// The first `count` occurrences after `from` that have a note, as the wall clock shows them.
+    fn noted(expression: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
+        let zone = Zone::load(&zone.parse().unwrap()).unwrap();
+        let schedule = Schedule::Cron(vec![expression.parse().unwrap()]);
+        let table = Timetable::new(schedule, zone.clone(), UnixMillis::EPOCH);
+        let mut after = UnixMillis::from_timestamp(from.parse().unwrap()).unwrap();
+        let mut found = Vec::new();
+        for _ in 0..count {
+            let at = table.next_after(after).unwrap();
+            for note in clock_notes(&table, after, at, &zone) {
+                found.push(format!("{}: {note}", zone.rules().to_datetime(at.to_timestamp()).strftime("%m-%d %H:%M")));
+            }
+            after = at;
+        }
+        found
+    }
+
+    #[test]
+    fn a_time_that_does_not_exist_is_told_where_it_runs_or_that_it_is_left_out() {
+        let eve = "2027-03-27T12:00:00Z";
+        let berlin = |text: &str, count: usize| noted(text, "Europe/Berlin", eve, count);
+        assert_eq!(berlin("30 2 * * *", 3), ["03-28 03:00: 02:30 does not exist this day: runs at 03:00"]);
+        assert_eq!(berlin("0,30 2 * * *", 3), ["03-28 03:00: 02:00 to 02:30 do not exist this day: runs at 03:00"]);
+        assert_eq!(berlin("30 2,3 * * *", 2), ["03-28 03:00: 02:30 does not exist this day: runs at 03:00"]);
+        assert_eq!(berlin("*/15 * * * *", 100), ["03-28 03:00: 02:00 to 02:45 do not exist this day"]);
+        assert_eq!(berlin("30 * * * *", 100), ["03-28 03:30: 02:30 does not exist this day and is left out"]);
+        assert_eq!(berlin("*/15 2 * * *", 1), ["03-29 02:00: 02:00 to 02:45 do not exist on 2027-03-28 and are left out"]);
+        assert_eq!(berlin("0 12 * * *", 10), [""; 0]);
+        assert_eq!(
+            noted("5 0 * * *", "America/Santiago", "2026-09-05T12:00:00Z", 2),
+            ["09-06 01:00: 00:05 does not exist this day: runs at 01:00"]
+        );
+        assert_eq!(
+            noted("0 12 * * *", "Pacific/Apia", "2011-12-29T23:00:00Z", 1),
+            ["12-31 12:00: 12:00 does not exist on 2011-12-30 and is left out"]
+        );
+    }
+
+    #[test]
+    fn a_time_that_comes_twice_is_told_which_one_it_is() {
+        let eve = "2027-10-30T12:00:00Z";
+        let berlin = |text: &str, count: usize| noted(text, "Europe/Berlin", eve, count);
+        assert_eq!(berlin("30 2 * * *", 3), ["10-31 02:30: 02:30 comes twice this day: the first is taken"]);
+        assert_eq!(
+            berlin("30 * * * *", 40),
+            [
+                "10-31 02:30: 02:30 comes twice this day: this is the first",
+                "10-31 02:30: 02:30 comes twice this day: this is the second"
+            ]
+        );
+        assert_eq!(berlin("0 3 * * *", 3), [""; 0]);
+    }
+
+    #[test]
+    fn a_real_time_schedule_has_no_notes_and_a_one_shot_only_that_it_comes_twice() {
+        let berlin = Zone::load(&"Europe/Berlin".parse().unwrap()).unwrap();
+        let at = |text: &str| UnixMillis::from_timestamp(text.parse().unwrap()).unwrap();
+        let first = at("2027-10-31T00:30:00Z");
+        let every = Timetable::new(Schedule::Every(std::time::Duration::from_secs(3600)), berlin.clone(), UnixMillis::EPOCH);
+        assert_eq!(clock_notes(&every, at("2027-10-30T23:30:00Z"), first, &berlin), [""; 0]);
+        let once = Timetable::new(Schedule::At(first), berlin.clone(), UnixMillis::EPOCH);
+        assert_eq!(clock_notes(&once, UnixMillis::EPOCH, first, &berlin), ["02:30 comes twice this day: the first is taken"]);
+    }
+
+    #[test]
+    fn a_schedule_is_noted_among_real_time_ones_and_by_the_clock_of_its_own_zone() {
+        let zone = |name: &str| Zone::load(&name.parse().unwrap()).unwrap();
+        let at = |text: &str| UnixMillis::from_timestamp(text.parse().unwrap()).unwrap();
+        let mixed = |gap| {
+            let hours = Schedule::Every(std::time::Duration::from_secs(3600));
+            let list = Schedule::Several(vec![hours, Schedule::Cron(vec!["30 2 * * *".parse().unwrap()])]);
+            let list = list.for_job(&"a".parse().unwrap(), ClockChanges { gap, fold: None });
+            Timetable::new(list, zone("Europe/Berlin"), at("2027-03-27T00:15:00Z"))
+        };
+        let (before, change) = (at("2027-03-28T00:15:00Z"), at("2027-03-28T01:00:00Z"));
+        let berlin = zone("Europe/Berlin");
+        let told = "02:30 does not exist this day: runs at 03:00";
+        assert_eq!(clock_notes(&mixed(None), before, change, &berlin), [told]);
+        let skips = mixed(Some(Gap::Skip));
+        let later = at("2027-03-28T01:15:00Z");
+        assert_eq!(clock_notes(&skips, before, later, &berlin), ["02:30 does not exist this day and is left out"]);
+        let twice = at("2027-10-31T00:15:00Z");
+        assert_eq!(clock_notes(&skips, at("2027-10-30T23:15:00Z"), twice, &berlin), [""; 0]);
+
+        let own = Schedule::Calendar(vec!["02:30 Europe/Berlin".parse().unwrap()]);
+        let table = Timetable::new(own, Zone::utc(), UnixMillis::EPOCH);
+        let before = at("2027-03-27T12:00:00Z");
+        assert_eq!(clock_notes(&table, before, change, &Zone::utc()), [format!("in Europe/Berlin: {told}")]);
+        assert_eq!(clock_notes(&table, before, change, &berlin), [told]);
+    }
+}

@@ -1,0 +1,122 @@
+//! Days whose number differs from month to month (`L`, `LW`, `15W`, `5#2`, `5L`), and the rule that
+//! joins both day fields.
+//!
+//! Invariant: each letter selects at most one day of a month, and that day is in this month.
+
+use chrono::{Datelike as _, NaiveDate};
+
+use super::cron_field::Values;
+use super::search_work;
+use crate::domain::time::civil::{Date, days_in_month, weekday};
+
+/// A day named by its place in the month. Weekdays count from Sunday = 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Letter {
+    /// `L` or `L-3`: the day that is `before` days before the last.
+    Last { before: u8 },
+    /// `LW`: the last day from Monday to Friday.
+    LastWorking,
+    /// `15W`: the day from Monday to Friday nearest to `day` in the same month. A month without
+    /// `day` has no such day.
+    Nearest { day: u8 },
+    /// `5#2`: the second Friday.
+    Nth { weekday: u8, nth: u8 },
+    /// `5L`: the last Friday.
+    LastOf { weekday: u8 },
+}
+
+/// The rule that joins both day fields, day of month and weekday.
+#[derive(Debug, Default)]
+pub(super) struct CronDayRule {
+    pub(super) day: Values,
+    pub(super) weekday: Values,
+}
+
+/// The properties of a month that decide its days.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Month {
+    /// The weekday of the first day of the month.
+    pub(super) first: u8,
+    pub(super) length: u8,
+}
+
+const SUNDAY: u8 = 0;
+const SATURDAY: u8 = 6;
+
+impl Month {
+    /// The month `month` of `year`.
+    pub(super) fn of(year: i64, month: i64) -> Self {
+        let narrow = |number: i64| u8::try_from(number).unwrap_or(0);
+        let first = (weekday(Date::new(year, month, 1).number()) + 1) % 7;
+        Self { first: narrow(first), length: narrow(days_in_month(year, month)) }
+    }
+
+    /// A mask with a single bit. There are 28 kinds of month; months with the same bit have the
+    /// same days.
+    pub(super) fn bit(self) -> u32 {
+        1 << (u32::from(self.first) * 4 + u32::from(self.length).saturating_sub(28)).min(31)
+    }
+
+    fn weekday(self, day: u8) -> u8 {
+        (self.first + day - 1) % 7
+    }
+}
+
+impl Letter {
+    /// Returns the day of the month that this letter selects, if the month has it.
+    pub(super) fn day_in(self, month: Month) -> Option<u8> {
+        let last = month.length;
+        let day = match self {
+            Self::Last { before } => last.checked_sub(before)?,
+            Self::LastWorking => match month.weekday(last) {
+                SATURDAY => last - 1,
+                SUNDAY => last - 2,
+                _ => last,
+            },
+            Self::Nearest { day } if day > last => return None,
+            Self::Nearest { day } => match month.weekday(day) {
+                SATURDAY if day == 1 => 3,
+                SATURDAY => day - 1,
+                SUNDAY if day == last => day - 2,
+                SUNDAY => day + 1,
+                _ => day,
+            },
+            Self::Nth { weekday, nth } => 1 + (weekday + 7 - month.first) % 7 + 7 * (nth - 1),
+            Self::LastOf { weekday } => last - (month.weekday(last) + 7 - weekday) % 7,
+        };
+        (1..=last).contains(&day).then_some(day)
+    }
+}
+
+impl CronDayRule {
+    /// Returns true if a field names days by their place in the month.
+    pub(super) fn has_letters(&self) -> bool {
+        !self.day.letters.is_empty() || !self.weekday.letters.is_empty()
+    }
+
+    /// Returns true if both fields are restricted. A day must then match either.
+    pub(super) fn is_either(&self) -> bool {
+        !self.day.starred && !self.weekday.starred
+    }
+
+    /// The matching days of the month of `date`. Bit 1 is day 1. If both fields are restricted, a
+    /// day must match either; otherwise both.
+    pub(super) fn days_around(&self, date: NaiveDate) -> u32 {
+        let first = date.with_day(1).unwrap_or(date).weekday().num_days_from_sunday();
+        self.days_of(Month { first: u8::try_from(first).unwrap_or(SUNDAY), length: date.num_days_in_month() })
+    }
+
+    /// The matching days of a month of this kind.
+    pub(super) fn days_of(&self, month: Month) -> u32 {
+        search_work::step();
+        let length = month.length;
+        let marked = |values: &Values, number: fn(Month, u8) -> u8| {
+            let plain = (1..=length).filter(|day| values.set.has(u16::from(number(month, *day))));
+            let letters = values.letters.iter().filter_map(|letter| letter.day_in(month));
+            plain.chain(letters).fold(0_u32, |mask, day| mask | 1 << day)
+        };
+        let by_day = marked(&self.day, |_, day| day);
+        let by_weekday = marked(&self.weekday, Month::weekday);
+        if self.is_either() { by_day | by_weekday } else { by_day & by_weekday }
+    }
+}

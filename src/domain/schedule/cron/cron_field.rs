@@ -1,0 +1,307 @@
+//! A field of a cron expression: parses its text into values, by the rules of crontab(5) and its
+//! common additions.
+//!
+//! No other code parses fields: plans, descriptions and `schedctl` all take the values from here.
+//! Invariant: a parsed field means what crontab(5) says. Any other text is refused with its name
+//! and position; nothing is guessed.
+
+use super::cron_days::Letter;
+use super::cron_piece::{CronFault, CronPiece};
+use super::hash_draw;
+use super::hash_draw::Draw;
+use super::number_set::Set;
+
+/// The rules of a field.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct CronField {
+    pub(super) name: &'static str,
+    /// The unit of a value, such as `minute`.
+    pub(crate) unit: &'static str,
+    pub(super) min: u16,
+    pub(super) max: u16,
+    /// The number of values after which the field starts again. `None` means that a range may not
+    /// run backwards.
+    wraps_after: Option<u16>,
+    /// The range from which a bare `H` is drawn. `None` means that the field takes no `H`.
+    drawn: Option<(u16, u16)>,
+    pub(super) names: &'static [&'static str],
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Day,
+    Weekday,
+}
+
+/// The values that a field selects.
+#[derive(Debug, Default)]
+pub(crate) struct Values {
+    /// The numbers. Years are counted from 1970.
+    pub(super) set: Set,
+    /// The days named by their place in a month.
+    pub(crate) letters: Vec<Letter>,
+    /// True if the text begins with `*` or is `?`. Debian's cron uses this flag for the day rule
+    /// and for jobs that follow real time.
+    pub(crate) starred: bool,
+    /// Each `H` of the text, including one whose number is in the set.
+    pub(crate) drawn: Vec<Drawn>,
+}
+
+/// An `H` of a field.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Drawn {
+    /// The range that the text names, as in `H(0-29)`.
+    pub(crate) range: Option<(u16, u16)>,
+    /// The step, as in `H/15`.
+    pub(crate) step: Option<u16>,
+}
+
+const NO_NAMES: &[&str] = &[];
+const MONTHS: &[&str] = &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
+const WEEKDAYS: &[&str] = &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+const FIRST_YEAR: u16 = 1970;
+
+pub(crate) static SECOND: CronField = plain("second", 0, 59);
+pub(crate) static MINUTE: CronField = plain("minute", 0, 59);
+pub(crate) static HOUR: CronField = CronField { wraps_after: Some(24), ..plain("hour", 0, 23) };
+/// The day of month. `H` is drawn only from the days that every month has.
+pub(crate) static DAY: CronField =
+    CronField { drawn: Some((1, 28)), kind: Kind::Day, unit: "day", ..plain("day of month", 1, 31) };
+pub(crate) static MONTH: CronField = CronField { wraps_after: Some(12), names: MONTHS, ..plain("month", 1, 12) };
+/// The weekday. 0 and 7 are both Sunday; the set contains 0 to 6.
+pub(crate) static WEEKDAY: CronField =
+    CronField { wraps_after: Some(7), drawn: Some((0, 6)), names: WEEKDAYS, kind: Kind::Weekday, ..plain("weekday", 0, 7) };
+pub(crate) static YEAR: CronField = CronField { drawn: None, ..plain("year", FIRST_YEAR, 2099) };
+
+const fn plain(name: &'static str, min: u16, max: u16) -> CronField {
+    CronField { name, unit: name, min, max, wraps_after: None, drawn: Some((min, max)), names: NO_NAMES, kind: Kind::Plain }
+}
+
+impl CronField {
+    /// Returns the values that `piece` selects in this field.
+    pub(super) fn read(&self, piece: CronPiece<'_>, draw: Draw<'_>) -> Result<Values, CronFault> {
+        if self.kind != Kind::Plain && piece.text == "?" {
+            return Ok(self.whole());
+        }
+        let mut values = Values { starred: piece.text.starts_with('*'), ..Values::default() };
+        for item in piece.split(',') {
+            self.read_item(item, draw, &mut values)?;
+        }
+        Ok(values)
+    }
+
+    /// Returns every value of the field.
+    pub(crate) fn whole(&self) -> Values {
+        let mut values = Values { starred: true, ..Values::default() };
+        self.put(&mut values.set, (self.min, self.max), 1);
+        values
+    }
+
+    /// Returns the number of values of the field.
+    pub(crate) fn count(&self) -> u16 {
+        self.wraps_after.unwrap_or(self.max - self.min + 1)
+    }
+
+    /// Returns the numbers among `values`, in rising order.
+    pub(crate) fn numbers(&self, values: &Values) -> impl Iterator<Item = u16> {
+        values.set.iter().map(|value| value + self.base())
+    }
+
+    /// Returns `value` folded into the field. The last value of a range may be past the field's end.
+    pub(crate) fn folded(&self, value: u16) -> u16 {
+        self.wraps_after.map_or(value, |period| (value - self.min) % period + self.min)
+    }
+
+    /// Returns the number from which the numbers of a set are counted.
+    fn base(&self) -> u16 {
+        if self.min == FIRST_YEAR { FIRST_YEAR } else { 0 }
+    }
+
+    fn read_item(&self, item: CronPiece<'_>, draw: Draw<'_>, values: &mut Values) -> Result<(), CronFault> {
+        let (name, at, wanted) = (self.name, item.position(), self.wanted());
+        if item.text.is_empty() {
+            return Err(item.fault(format!("{name} has an empty list item at character {at}, wanted {wanted}")));
+        }
+        let (base, step) = item.split_once('/');
+        if let Some(letter) = self.read_letter(base)? {
+            if step.is_some() {
+                return Err(item.fault(format!("{name} {:?} at character {at} takes no step, wanted {}", item.text, base.text)));
+            }
+            values.letters.push(letter);
+            return Ok(());
+        }
+        let width = step.map(|step| self.read_step(step)).transpose()?;
+        if let Some((first, last)) = self.read_drawn(base)? {
+            values.drawn.push(Drawn { range: (base.text.len() > 1).then_some((first, last)), step: width });
+            let places = (last - first + 1).min(width.unwrap_or(u16::MAX));
+            match draw {
+                Draw::Left => {}
+                Draw::Each => self.put(&mut values.set, (first, last), 1),
+                Draw::Of(job) => {
+                    let drawn = u16::try_from(hash_draw::number(job, name) % u64::from(places)).unwrap_or(0);
+                    let last = if width.is_some() { last } else { first + drawn };
+                    self.put(&mut values.set, (first + drawn, last), width.unwrap_or(1));
+                }
+            }
+            return Ok(());
+        }
+        let range = if base.text == "*" { (self.min, self.max) } else { self.read_range(base, step)? };
+        self.put(&mut values.set, range, width.unwrap_or(1));
+        Ok(())
+    }
+
+    /// Inserts each `step`-th value of a range. The range may run past the field's end.
+    fn put(&self, set: &mut Set, (first, last): (u16, u16), step: u16) {
+        for value in (first..=last).step_by(usize::from(step)) {
+            set.insert(self.folded(value) - self.base());
+        }
+    }
+
+    /// Parses the first and the last value. The last value is past the field's end if the range
+    /// wraps.
+    fn read_range(&self, base: CronPiece<'_>, step: Option<CronPiece<'_>>) -> Result<(u16, u16), CronFault> {
+        let (low, high) = base.split_once('-');
+        let first = self.read_bound(low)?;
+        let Some(high) = high else {
+            // A step makes a single value a range to the field's end. Vixie's cron does not do so,
+            // but everyone means it.
+            return Ok((first, if step.is_some() { self.max } else { first }));
+        };
+        let last = self.read_bound(high)?;
+        let (name, range, at) = (self.name, base.text, base.position());
+        match self.wraps_after {
+            _ if first <= last => Ok((first, last)),
+            Some(period) => Ok((first, last + period)),
+            None => {
+                Err(base.fault(format!("{name} range {range} at character {at} runs backwards, wanted the smaller value first")))
+            }
+        }
+    }
+
+    fn read_bound(&self, piece: CronPiece<'_>) -> Result<u16, CronFault> {
+        let (name, text, at, wanted) = (self.name, piece.text, piece.position(), self.wanted());
+        if text.is_empty() {
+            return Err(piece.fault(format!("{name} has no value at character {at}, wanted {wanted}")));
+        }
+        if piece.is_number() {
+            return match text.parse::<u16>() {
+                Ok(value) if (self.min..=self.max).contains(&value) => Ok(value),
+                _ => Err(piece.fault(format!("{name} {text} at character {at} is out of range, wanted {wanted}"))),
+            };
+        }
+        if let Some(place) = (self.min..=self.max).zip(self.names).find(|(_, known)| known.eq_ignore_ascii_case(text)) {
+            return Ok(place.0);
+        }
+        let listed = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(text));
+        let is = match () {
+            () if listed(MONTHS) => "is the name of a month",
+            () if listed(WEEKDAYS) => "is the name of a weekday",
+            () if self.kind == Kind::Weekday && text.eq_ignore_ascii_case("L") => {
+                "does not say which weekday (the last Friday is 5L, Saturday 6)"
+            }
+            () if text.contains('=') => "sets a variable (a job's zone is tz, or --tz)",
+            () if text.contains('~') => "uses ~, which other crons draw anew at each start (H(0-30) is drawn once for each job)",
+            () => "is not understood",
+        };
+        Err(piece.fault(format!("{name} {text:?} at character {at} {is}, wanted {wanted}")))
+    }
+
+    fn read_step(&self, step: CronPiece<'_>) -> Result<u16, CronFault> {
+        let (name, text, at) = (self.name, step.text, step.position());
+        if !step.is_number() {
+            return Err(step.fault(format!("{name} step {text:?} at character {at} is not a number, wanted 1 or more")));
+        }
+        // A step past the field's end is allowed, however far. It selects only the first value.
+        match text.parse::<u16>().unwrap_or(u16::MAX) {
+            0 => Err(step.fault(format!("{name} step {text} at character {at} never moves on, wanted 1 or more"))),
+            width => Ok(width),
+        }
+    }
+
+    /// Returns the range from which `H` or `H(a-b)` is drawn, or `None` if `base` is not an `H`.
+    fn read_drawn(&self, base: CronPiece<'_>) -> Result<Option<(u16, u16)>, CronFault> {
+        let Some(rest) = base.without_prefix("H") else { return Ok(None) };
+        let Some((low, high)) = self.drawn else {
+            let (name, at, wanted) = (self.name, base.position(), self.wanted());
+            return Err(base.fault(format!("{name} H at character {at} cannot be drawn, wanted {wanted}")));
+        };
+        if rest.text.is_empty() {
+            return Ok(Some((low, high)));
+        }
+        let Some(range) =
+            rest.without_prefix("(").and_then(|rest| rest.without_suffix(")")).filter(|range| range.text.contains('-'))
+        else {
+            let (name, text, at) = (self.name, base.text, base.position());
+            return Err(base.fault(format!("{name} {text:?} at character {at} is not understood, wanted H or H({low}-{high})")));
+        };
+        let (first, last) = self.read_range(range, None)?;
+        if self.kind == Kind::Day && last > high {
+            let at = range.position();
+            let problem =
+                format!("day of month H({}) at character {at} reaches days not every month has, wanted 1-28", range.text);
+            return Err(range.fault(problem));
+        }
+        Ok(Some((first, last)))
+    }
+
+    /// Returns a place in the month, or `None` if `piece` is a number, a name, a range or an `H`.
+    fn read_letter(&self, piece: CronPiece<'_>) -> Result<Option<Letter>, CronFault> {
+        match self.kind {
+            Kind::Plain => Ok(None),
+            Kind::Day => self.read_day_letter(piece),
+            Kind::Weekday => self.read_weekday_letter(piece),
+        }
+    }
+
+    fn read_day_letter(&self, piece: CronPiece<'_>) -> Result<Option<Letter>, CronFault> {
+        if piece.text.eq_ignore_ascii_case("LW") {
+            return Ok(Some(Letter::LastWorking));
+        }
+        if let Some(rest) = piece.without_prefix("L") {
+            let Some(number) = rest.without_prefix("-") else {
+                return Ok(rest.text.is_empty().then_some(Letter::Last { before: 0 }));
+            };
+            return match number.text.parse::<u8>() {
+                Ok(before @ 1..=30) if number.is_number() => Ok(Some(Letter::Last { before })),
+                _ => {
+                    let at = piece.position();
+                    Err(piece
+                        .fault(format!("day of month {:?} at character {at} is not understood, wanted L-1 to L-30", piece.text)))
+                }
+            };
+        }
+        match piece.without_suffix("W") {
+            Some(number) if number.is_number() => {
+                let day = self.read_bound(number)?;
+                Ok(Some(Letter::Nearest { day: u8::try_from(day).unwrap_or(u8::MAX) }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn read_weekday_letter(&self, piece: CronPiece<'_>) -> Result<Option<Letter>, CronFault> {
+        // Both 0 and 7 are Sunday.
+        let weekday = |piece| self.read_bound(piece).map(|value| u8::try_from(value % 7).unwrap_or(0));
+        if let (day, Some(nth)) = piece.split_once('#') {
+            let weekday = weekday(day)?;
+            if let Ok(nth @ 1..=5) = nth.text.parse::<u8>() {
+                return Ok(Some(Letter::Nth { weekday, nth }));
+            }
+            let (text, at) = (nth.text, nth.position());
+            return Err(nth.fault(format!("weekday ordinal {text:?} at character {at} is out of range, wanted 1-5")));
+        }
+        match piece.without_suffix("L") {
+            Some(day) if !day.text.is_empty() => Ok(Some(Letter::LastOf { weekday: weekday(day)? })),
+            _ => Ok(None),
+        }
+    }
+
+    fn wanted(&self) -> String {
+        match self.names {
+            [first, .., last] => format!("{}-{} or {first}-{last}", self.min, self.max),
+            _ => format!("{}-{}", self.min, self.max),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Converts wall clock times to instants: the rule for clock changes, and the forward search.
+//!
+//! [`ClockChanges`] says which times count in a gap and in a fold. The instants of an expression
+//! are a fixed set of whole seconds. So every search returns an instant that does not lie before
+//! the instant it began from.
+
+use super::cron_stretch::{ClockStretchChange, CronStretch, LONGEST_OFFSET};
+use super::search_work;
+use crate::domain::schedule::clock_changes::{ClockChanges, Fold, Gap};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+
+const END: i64 = UnixMillis::END / 1000;
+
+/// A schedule on a wall clock, without a zone.
+pub(crate) trait Wall {
+    /// Returns true if the schedule follows real time through clock changes.
+    fn is_wild(&self) -> bool;
+
+    /// Returns the first matching wall clock time at or after `local`. Both are seconds since 1970
+    /// by the wall clock.
+    fn first_local_from(&self, local: i64) -> Option<i64>;
+}
+
+/// Returns the first occurrence of `plan` at or after the second `from`.
+pub(crate) fn first_from<W: Wall>(plan: &W, zone: &Zone, rule: ClockChanges, from: i64) -> Option<i64> {
+    let (gap, fold) = if plan.is_wild() { rule.of_real_time() } else { rule.of_fixed_times() };
+    let mut at = from;
+    while at < END {
+        search_work::step();
+        let stretch = CronStretch::around(zone.rules(), at);
+        let mut local = at + stretch.offset;
+        if let Some(start) = stretch.start.filter(ClockStretchChange::is_seasonal) {
+            let left_out = |start: &ClockStretchChange| {
+                plan.first_local_from(start.clock_before).is_some_and(|next| next < start.clock_after)
+            };
+            if gap == Gap::RunAfter && at == start.at && left_out(&start) {
+                return Some(at);
+            }
+            if fold == Fold::First {
+                local = local.max(start.clock_before);
+            }
+        }
+        let next = plan.first_local_from(local);
+        let Some(end) = stretch.end else {
+            return next.map(|next| next - stretch.offset).filter(|next| *next < END);
+        };
+        // A time that the clock shows again in the second pass does not count in the first pass.
+        let clock_end = match fold {
+            Fold::Last if end.is_seasonal() => end.clock_before.min(end.clock_after),
+            _ => end.clock_before,
+        };
+        at = match next {
+            Some(next) if next < clock_end => return Some(next - stretch.offset).filter(|next| *next < END),
+            // Far from the end of the stretch, no clock change can bring back a time before `next`.
+            // So jump to a point near it.
+            _ if end.at - at > LONGEST_OFFSET => end.at.max(next? - LONGEST_OFFSET),
+            _ => end.at,
+        };
+    }
+    None
+}

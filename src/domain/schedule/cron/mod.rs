@@ -1,0 +1,161 @@
+//! Cron expressions: the crontab(5) language with its common additions (seconds, years, `L`, `W`,
+//! `#`, `?`, `H`).
+//!
+//! Invariant: a parsed expression has at least one occurrence before 2100. It means what Debian's
+//! crontab(5) and cron(8) say. The `cron` crate is the calendar engine behind `plan`; no other
+//! module sees that crate's own dialect.
+
+mod cron_days;
+mod cron_field;
+#[cfg(test)]
+mod cron_oracle;
+mod cron_piece;
+mod cron_plan;
+mod cron_reader;
+mod cron_search;
+mod cron_stretch;
+#[cfg(test)]
+mod cron_tests;
+mod drawn_fields;
+mod hash_draw;
+mod number_set;
+mod search_work;
+#[cfg(test)]
+mod twin_hours;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::clock_changes::ClockChanges;
+use crate::domain::time::zone::Zone;
+use cron_piece::CronFault;
+use cron_plan::CronPlan;
+
+pub(crate) use cron_days::Letter;
+pub(crate) use cron_field::{CronField, DAY, Drawn, HOUR, MINUTE, MONTH, SECOND, Values, WEEKDAY, YEAR};
+pub(crate) use cron_reader::fields_of;
+pub use cron_reader::{LONGEST_EXPRESSION, period_of};
+pub(crate) use cron_search::{Wall, first_from};
+#[cfg(test)]
+pub(crate) use search_work::steps_of;
+
+/// A checked cron expression. It is cheap to clone. Two expressions are equal when their texts are
+/// equal.
+#[derive(Clone)]
+pub struct CronExpr {
+    text: Arc<str>,
+    plan: Arc<CronPlan>,
+    clock_changes: ClockChanges,
+}
+
+/// The reason why a text is not a cron expression.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cron {text:?}: {problem}")]
+pub struct CronError {
+    /// The expression, cut if it is long.
+    pub text: String,
+    /// The fault, the character where it begins (counted from 1), and what was wanted.
+    pub problem: String,
+    /// The byte at which the fault begins, or the length if something is missing at the end.
+    pub offset: usize,
+}
+
+impl CronExpr {
+    /// The expression as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The expression for the job `name`, with the job's own numbers for `H` and its rule for clock
+    /// changes.
+    #[must_use]
+    pub fn for_job(&self, name: &str, clock_changes: ClockChanges) -> Self {
+        let text = self.text.clone();
+        // The text was parsed before, so it can be parsed again.
+        let drawn = self.plan.is_drawn().then(|| cron_reader::plan_drawn_of(&text, name)).flatten();
+        let plan = drawn.map_or_else(|| self.plan.clone(), Arc::new);
+        Self { text, plan, clock_changes }
+    }
+
+    /// Returns true if the expression has an `H`, so that its times depend on the job's name.
+    pub fn is_drawn(&self) -> bool {
+        self.plan.is_drawn()
+    }
+
+    /// The text with the numbers of the job `name` in place of each `H`.
+    pub fn text_for(&self, name: &str) -> String {
+        if self.is_drawn() { drawn_fields::text_drawn_of(&self.text, name) } else { self.text.to_string() }
+    }
+
+    /// Returns the texts of the day of month and the weekday if both are restricted. A day must
+    /// then match either, which surprises many people.
+    pub fn either_day(&self) -> Option<(&str, &str)> {
+        cron_reader::day_texts(&self.text).filter(|_| self.plan.is_either_day())
+    }
+
+    /// Returns true for `@reboot`: no time of any clock, but once after each boot of a host.
+    pub fn is_at_boot(&self) -> bool {
+        self.plan.is_at_boot()
+    }
+
+    /// Returns true if the minute or hour begins with `*`. The expression then follows real time
+    /// through clock changes, unless its job sets another rule.
+    pub fn follows_real_time(&self) -> bool {
+        self.plan.is_wild()
+    }
+
+    /// Returns the first occurrence in `zone` at or after the second `from`.
+    pub(crate) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
+        cron_search::first_from(&*self.plan, zone, self.clock_changes, from)
+    }
+
+    /// The days of a month on which the expression may occur by the wall clock. Bit 1 is day 1.
+    pub(crate) fn days_of_month(&self, year: i64, month: i64) -> u32 {
+        self.plan.days_of_month(year, month)
+    }
+}
+
+impl FromStr for CronExpr {
+    type Err = CronError;
+
+    fn from_str(text: &str) -> Result<Self, CronError> {
+        match cron_reader::read(text) {
+            Ok(plan) => Ok(Self { text: Arc::from(text), plan: Arc::new(plan), clock_changes: ClockChanges::default() }),
+            Err(fault) => Err(CronError::of(text, fault)),
+        }
+    }
+}
+
+impl PartialEq for CronExpr {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for CronExpr {}
+
+impl fmt::Debug for CronExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CronExpr").field(&self.text).finish()
+    }
+}
+
+impl fmt::Display for CronExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl CronError {
+    fn of(text: &str, CronFault { offset, problem }: CronFault) -> Self {
+        Self { text: cut(text), problem, offset }
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(120) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

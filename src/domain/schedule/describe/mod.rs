@@ -1,0 +1,115 @@
+//! Describes schedules in plain English, so that users can check what they wrote.
+//!
+//! Invariant: a description is exact rather than pretty. The description of a cron expression is
+//! made from the values of its fields. So two expressions with the same description have the same
+//! times. [`crate::domain::schedule::clock_notes`] describes the effect of clock changes.
+
+mod calendar_words;
+mod day_words;
+#[cfg(test)]
+mod describe_tests;
+mod field_words;
+mod modifier_words;
+mod number_words;
+mod rule_words;
+mod time_of_day;
+
+pub use modifier_words::shape_in_words;
+
+use super::schedule_form::{CronExpr, Schedule};
+use crate::domain::name::names::JobName;
+use crate::domain::time::duration::format_duration;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+use field_words::DescribedFields;
+use number_words::list;
+
+/// The maximum number of instants listed individually.
+const INSTANTS: usize = 6;
+
+/// The facts about a job that the description of its schedule needs.
+#[derive(Debug, Clone, Copy)]
+pub struct PhraseOf<'a> {
+    /// The zone in which single instants are shown.
+    pub zone: &'a Zone,
+    /// The name of the job, which decides the numbers for `H`.
+    pub job: Option<&'a JobName>,
+    /// The `anchor` of the job, from which `every` counts. `None` means the first apply of the
+    /// job.
+    pub anchor: Option<UnixMillis>,
+}
+
+/// A description of a schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Phrase {
+    /// The text, for example `at 02:30 every day`.
+    pub words: String,
+    /// True if the schedule follows the wall clock of the job's zone.
+    pub is_on_the_wall: bool,
+}
+
+/// Describes `schedule`, with a text for each schedule it consists of.
+pub fn in_words(schedule: &Schedule, of: PhraseOf<'_>) -> Vec<Phrase> {
+    let by_itself = |words: String| vec![Phrase { words, is_on_the_wall: false }];
+    let on_the_wall = |words: String, is_on_the_wall: bool| Phrase { words, is_on_the_wall };
+    match schedule {
+        Schedule::Manual => by_itself("only when asked for".to_owned()),
+        Schedule::At(at) => by_itself(format!("once, on {}", moment(*at, of.zone))),
+        Schedule::Every(period) => by_itself(match of.anchor {
+            None => format!("every {}, counted from the job's first apply", format_duration(*period)),
+            Some(anchor) => format!("every {}, the first on {}", format_duration(*period), moment(anchor, of.zone)),
+        }),
+        Schedule::Cron(list) => list.iter().map(|one| on_the_wall(expression_in_words(one, of.job), !one.is_at_boot())).collect(),
+        Schedule::Instants(instants) => by_itself(instants_in_words(instants, of.zone)),
+        Schedule::Delay(delay) => by_itself(format!("{} after the end of each run", format_duration(*delay))),
+        Schedule::Calendar(list) => {
+            list.iter().map(|one| on_the_wall(calendar_words::words(one), one.zone().is_none())).collect()
+        }
+        Schedule::Rules(list) => list.iter().map(|one| on_the_wall(rule_words::words(one), true)).collect(),
+        Schedule::Several(list) => list.iter().flat_map(|one| in_words(one, of)).collect(),
+    }
+}
+
+/// Formats an instant, for example `Thursday 2026-12-24 at 09:00:00 CET`.
+fn moment(at: UnixMillis, zone: &Zone) -> String {
+    at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%A %F at %T %Z").to_string()
+}
+
+fn instants_in_words(instants: &[UnixMillis], zone: &Zone) -> String {
+    match instants {
+        [] => "never".to_owned(),
+        [one] => format!("once, on {}", moment(*one, zone)),
+        [first, .., last] if instants.len() > INSTANTS => {
+            format!("{} times, the first on {}, the last on {}", instants.len(), moment(*first, zone), moment(*last, zone))
+        }
+        _ => format!("{} times, on {}", instants.len(), list(&instants.iter().map(|at| moment(*at, zone)).collect::<Vec<_>>())),
+    }
+}
+
+/// Describes a cron expression, for example
+/// `every 15 minutes from 09:00 to 17:59, Monday to Friday`.
+fn expression_in_words(expression: &CronExpr, job: Option<&JobName>) -> String {
+    if expression.is_at_boot() {
+        return "once on each host after each of its boots".to_owned();
+    }
+    let words =
+        |text: &str| DescribedFields::of(text).map_or_else(|| format!("as {text:?} says"), |fields| fields_in_words(&fields));
+    match job.filter(|_| expression.is_drawn()) {
+        Some(job) => format!("{} (H as drawn for {job})", words(&expression.text_for(job.as_str()))),
+        None => words(expression.as_str()),
+    }
+}
+
+fn fields_in_words(fields: &DescribedFields) -> String {
+    let mut words = time_of_day::words(&fields.second, &fields.minute, &fields.hour);
+    match day_words::words(&fields.day, &fields.weekday) {
+        Some(days) => words = format!("{words}, {days}"),
+        // `every day` is added only if the hours could be those of a single day.
+        None if !fields.hour.is_whole() => words.push_str(" every day"),
+        None => {}
+    }
+    for more in [day_words::months(&fields.month), day_words::years(&fields.year)].into_iter().flatten() {
+        words = format!("{words}, {more}");
+    }
+    words
+}

@@ -1,0 +1,286 @@
+//! Decides what becomes of a due regular run: it runs, or a range of occurrences up to now is
+//! skipped.
+//!
+//! A run is missed if a later occurrence of the job is due too, or if the run is older than
+//! `late_after`. The decision depends only on the schedule, the rules and the time, so every node
+//! decides alike.
+
+#[cfg(test)]
+mod lateness_tests;
+
+use std::time::Duration;
+
+use super::schedule_form::Timetable;
+use super::schedule_version::ScheduleVersions;
+use crate::domain::job::job_spec::{CatchUp, CatchUpMode};
+use crate::domain::time::unix_millis::UnixMillis;
+
+/// The decision about a due regular run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// The run starts.
+    Run {
+        /// The occurrence after the run.
+        successor: Option<UnixMillis>,
+        /// True if the run was missed, and starts because of the catch-up rule.
+        is_missed: bool,
+    },
+    /// The run and the occurrences after it up to `last` are skipped.
+    Skip {
+        /// The last occurrence of the range.
+        last: UnixMillis,
+        /// The number of occurrences, exact up to 100,000.
+        count: u64,
+        /// The first occurrence after the range.
+        successor: Option<UnixMillis>,
+    },
+}
+
+/// A due regular run, with all facts that decide about it.
+#[derive(Debug, Clone, Copy)]
+pub struct Due<'a> {
+    /// The occurrences of the job.
+    pub timetable: &'a Timetable,
+    /// The time from which the schedule holds. A run owed from an earlier time counts alone, and
+    /// its successor is later than this time.
+    pub since: UnixMillis,
+    /// The last occurrence that has a record already. No occurrence up to it can be the successor.
+    pub taken: UnixMillis,
+    /// The rule for missed occurrences.
+    pub catch_up: &'a CatchUp,
+    /// The age from which the run is skipped whatever the other rules say, as with `max_age`.
+    pub skip_if_late: Option<Duration>,
+    /// The age from which the run counts as missed.
+    pub late_after: Duration,
+    /// The due time of the run.
+    pub due: UnixMillis,
+    /// The present time by Redis' clock.
+    pub now: UnixMillis,
+}
+
+/// Decides whether a due regular run starts or is skipped.
+pub fn judge(run: Due<'_>) -> Decision {
+    let Due { timetable, catch_up, due, now, .. } = run;
+    let base = due.max(run.since);
+    let later = timetable.next_after(base);
+    let successor_after = |at: UnixMillis| timetable.next_after(at.max(run.taken));
+    let max_age = [catch_up.max_age, run.skip_if_late].into_iter().flatten().min();
+    let is_too_old = max_age.is_some_and(|most| now.since(due) > most);
+    if timetable.is_one_shot() {
+        // A run that is owed from an older schedule is followed by the one-shot that replaced that
+        // schedule.
+        return if is_too_old {
+            Decision::Skip { last: due, count: 1, successor: successor_after(base) }
+        } else {
+            Decision::Run { successor: successor_after(base), is_missed: false }
+        };
+    }
+    let is_late = is_too_old || now.since(due) > run.late_after;
+    let has_later_ripe = later.is_some_and(|next| next <= now);
+    if !is_late && !has_later_ripe {
+        return Decision::Run { successor: successor_after(base), is_missed: false };
+    }
+
+    let newest = if has_later_ripe { latest_after(timetable, base, now).unwrap_or(due) } else { due };
+    // The first occurrence that is to run. `None` means that no occurrence up to now is to run.
+    let first_to_run = match catch_up.mode {
+        CatchUpMode::Skip => (now.since(newest) <= run.late_after).then_some(newest),
+        CatchUpMode::Latest => Some(newest),
+        CatchUpMode::All => Some(newest_of(timetable, base, now, catch_up.max_count).map_or(due, |first| first.max(due))),
+    };
+    let first_to_run = match (first_to_run, max_age) {
+        (Some(first), Some(most)) if now.since(first) > most => first_within(timetable, base, now, most, catch_up.mode),
+        (first, _) => first,
+    };
+    match first_to_run {
+        Some(first) if first <= due => Decision::Run { successor: successor_after(base), is_missed: true },
+        Some(first) => {
+            let last = latest_after(timetable, base, first.saturating_sub(Duration::from_millis(1))).unwrap_or(due);
+            let successor = if first > run.taken { Some(first) } else { successor_after(first) };
+            Decision::Skip { last, count: stretch(timetable, base, last), successor }
+        }
+        None => {
+            Decision::Skip { last: newest, count: stretch(timetable, base, newest), successor: successor_after(base.max(newest)) }
+        }
+    }
+}
+
+/// The missed occurrences that are each to run, from the pending run of a job on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missed {
+    /// The oldest missed occurrences. The pending run is the first.
+    pub dues: Vec<UnixMillis>,
+    /// The number of missed occurrences in all, exact up to 100,000.
+    pub count: u64,
+    /// The first occurrence after those in `dues`.
+    pub successor: Option<UnixMillis>,
+}
+
+/// Returns the occurrences that run when [`judge`] decides to run a missed occurrence. The list has
+/// at most `most` occurrences.
+pub fn missed_from(run: Due<'_>, most: usize) -> Missed {
+    let Due { timetable, due, now, .. } = run;
+    let base = due.max(run.since);
+    let newest = latest_after(timetable, base, now);
+    // The newest occurrence may be on time.
+    let last = newest.and_then(|newest| {
+        let is_late = now.since(newest) > run.late_after;
+        if is_late { Some(newest) } else { latest_after(timetable, base, newest.saturating_sub(Duration::from_millis(1))) }
+    });
+    let last = last.filter(|_| run.catch_up.mode == CatchUpMode::All);
+    let behind = std::iter::successors(timetable.next_after(base), |at| timetable.next_after(*at));
+    let behind = behind.take_while(|at| last.is_some_and(|last| *at <= last));
+    let dues: Vec<UnixMillis> = std::iter::once(due).chain(behind).take(most).collect();
+    let successor = timetable.next_after(dues.last().map_or(base, |last| base.max(*last)).max(run.taken));
+    Missed { dues, count: last.map_or(1, |last| stretch(timetable, base, last)), successor }
+}
+
+/// Returns the last occurrence and the number of occurrences that a pause skipped. They begin with
+/// `held`, the run that the pause took out, and go up to now. Returns `None` if `held` is still to
+/// come.
+pub fn paused_stretch(timetable: &Timetable, held: UnixMillis, since: UnixMillis, now: UnixMillis) -> Option<(UnixMillis, u64)> {
+    if held > now {
+        return None;
+    }
+    let base = held.max(since);
+    let last = latest_after(timetable, base, now).unwrap_or(held);
+    Some((last, stretch(timetable, base, last)))
+}
+
+/// A range of consecutive occurrences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SkippedStretch {
+    /// The first occurrence.
+    pub first: UnixMillis,
+    /// The last occurrence.
+    pub last: UnixMillis,
+    /// The number of occurrences, exact up to 100,000.
+    pub count: u64,
+}
+
+/// Returns a range without the occurrences in `known`, which is sorted, or `None` if nothing is
+/// left. After its first occurrence, the range contains only occurrences of the schedule in force
+/// since `since`.
+pub fn without(
+    timetable: &Timetable,
+    since: UnixMillis,
+    stretch: SkippedStretch,
+    known: &[UnixMillis],
+) -> Option<SkippedStretch> {
+    let is_known = |at: UnixMillis| known.binary_search(&at).is_ok();
+    let (mut first, mut last) = (stretch.first, stretch.last);
+    while is_known(first) {
+        first = timetable.next_after(first.max(since)).filter(|next| *next <= stretch.last)?;
+    }
+    while last > first && is_known(last) {
+        last = timetable.latest_in(one_after(first.max(since)), last.saturating_sub(Duration::from_millis(1))).unwrap_or(first);
+    }
+    let behind = stretch.first.max(since);
+    let is_counted = |at: UnixMillis| at == stretch.first || behind < at && at <= stretch.last && timetable.count_in(at, at) == 1;
+    let told = known.iter().filter(|at| is_counted(**at)).count();
+    let count = stretch.count.saturating_sub(u64::try_from(told).unwrap_or(u64::MAX)).max(1);
+    Some(SkippedStretch { first, last, count })
+}
+
+/// The rest of a range when an occurrence with a record of its own is taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// The whole range: it did not contain the occurrence.
+    All,
+    /// This range.
+    Some(SkippedStretch),
+    /// No occurrence is left.
+    Nothing,
+}
+
+/// Takes the occurrence `at`, which has an end of its own, out of a range. `is_recorded` says which
+/// other occurrences have a record.
+///
+/// `counted_by` has the schedules by which the range was counted. If they are not known, each
+/// instant within the range counts as an occurrence.
+pub fn taken_out(
+    counted_by: Option<&ScheduleVersions>,
+    stretch: SkippedStretch,
+    at: UnixMillis,
+    is_recorded: impl Fn(UnixMillis) -> bool,
+) -> Rest {
+    let SkippedStretch { mut first, mut last, count } = stretch;
+    if at < first || at > last || at != first && (count < 2 || !counted_by.is_none_or(|eras| eras.has(at))) {
+        return Rest::All;
+    }
+    if count < 2 {
+        return Rest::Nothing;
+    }
+    let next_after = |from: UnixMillis| match counted_by {
+        Some(eras) => eras.next_after(from),
+        None => Some(one_after(from)),
+    };
+    let latest_before = |until: UnixMillis| {
+        let until = until.saturating_sub(Duration::from_millis(1));
+        counted_by.map_or(Some(until), |eras| eras.latest_in(one_after(first), until))
+    };
+    if at == first {
+        let mut next = next_after(first);
+        while next.is_some_and(is_recorded_before(last, &is_recorded)) {
+            next = next.and_then(next_after);
+        }
+        let Some(next) = next.filter(|next| *next <= last) else { return Rest::Nothing };
+        first = next;
+    } else if at == last {
+        while last > first && (last == at || is_recorded(last)) {
+            last = latest_before(last).map_or(first, |before| before.max(first));
+        }
+    }
+    // A count past the exact limit stays, because one less may be wrong.
+    let count = if count > u64::from(Timetable::COUNTED) { count } else { count - 1 };
+    Rest::Some(SkippedStretch { first, last, count })
+}
+
+fn is_recorded_before(last: UnixMillis, is_recorded: impl Fn(UnixMillis) -> bool) -> impl Fn(UnixMillis) -> bool {
+    move |at| at <= last && is_recorded(at)
+}
+
+/// Returns the occurrences after an owed run up to `now`. Returns `None` if the run is not due yet
+/// or no occurrence follows it.
+pub fn stretch_behind(timetable: &Timetable, owed: UnixMillis, since: UnixMillis, now: UnixMillis) -> Option<SkippedStretch> {
+    let base = owed.max(since);
+    let first = timetable.next_after(base).filter(|first| owed <= now && *first <= now)?;
+    let last = latest_after(timetable, base, now)?;
+    Some(SkippedStretch { first, last, count: timetable.count_in(one_after(base), last) })
+}
+
+fn one_after(at: UnixMillis) -> UnixMillis {
+    at.saturating_add(Duration::from_millis(1))
+}
+
+fn latest_after(timetable: &Timetable, after: UnixMillis, until: UnixMillis) -> Option<UnixMillis> {
+    timetable.latest_in(one_after(after), until)
+}
+
+/// Counts the run itself and the occurrences after it up to `last`.
+fn stretch(timetable: &Timetable, base: UnixMillis, last: UnixMillis) -> u64 {
+    if last <= base { 1 } else { timetable.count_in(one_after(base), last) + 1 }
+}
+
+/// Returns the first of the `most` newest occurrences. Returns `None` if there are at most `most`
+/// occurrences, with the run itself.
+fn newest_of(timetable: &Timetable, base: UnixMillis, now: UnixMillis, most: u32) -> Option<UnixMillis> {
+    let behind = timetable.count_in(one_after(base), now);
+    if behind < u64::from(most) { None } else { timetable.newest_in(one_after(base), now, most) }
+}
+
+/// Returns the first occurrence that is not older than `most`. Only mode `all` can have such an
+/// occurrence: other modes run only the newest, which is too old already.
+fn first_within(
+    timetable: &Timetable,
+    base: UnixMillis,
+    now: UnixMillis,
+    most: Duration,
+    mode: CatchUpMode,
+) -> Option<UnixMillis> {
+    if mode != CatchUpMode::All {
+        return None;
+    }
+    let bound = now.saturating_sub(most).max(base).saturating_sub(Duration::from_millis(1));
+    timetable.next_after(bound.max(base)).filter(|first| *first <= now)
+}

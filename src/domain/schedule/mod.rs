@@ -1,0 +1,15 @@
+//! Schedules and their occurrences.
+
+pub mod calendar;
+pub mod clock_changes;
+pub mod clock_notes;
+pub mod cron;
+pub mod day_sets;
+pub mod describe;
+pub mod lateness;
+pub mod nested_ranges;
+pub mod recurrence;
+pub mod schedule_form;
+pub mod schedule_modifiers;
+pub mod schedule_version;
+pub mod timetable;

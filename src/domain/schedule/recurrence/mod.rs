@@ -1,0 +1,162 @@
+//! Recurrence rules of iCalendar (RFC 5545, section 3.3.10): a start on a wall clock and the text
+//! of an `RRULE`.
+//!
+//! Invariant: a parsed rule has at least one occurrence before 2100. No query costs more than
+//! [`recurrence_plan::MOST_STEPS`] steps.
+//!
+//! The wall clock times of a rule become instants by the same rule for clock changes as cron's. A
+//! rule that repeats hourly or more often follows real time, unless its job sets another rule. The
+//! start is an occurrence only if the rule matches it.
+
+mod recurrence_days;
+#[cfg(test)]
+mod recurrence_oracle;
+mod recurrence_plan;
+mod recurrence_rule;
+#[cfg(test)]
+mod recurrence_tests;
+mod recurrence_times;
+mod rule_reader;
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::clock_changes::ClockChanges;
+use super::cron::{Wall, first_from};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::wording::end_within;
+use crate::domain::time::zone::Zone;
+use recurrence_plan::RecurrencePlan;
+pub(crate) use recurrence_rule::{Freq, RecurrenceRule, Until};
+
+/// The maximum lead of a wall clock over UTC, in seconds.
+const LONGEST_OFFSET: i64 = 26 * 3_600;
+
+/// The maximum length of a rule, in bytes.
+pub const LONGEST_RULE: usize = 1_000;
+
+/// A checked rule. It is cheap to clone. Two rules are equal when their texts and starts are equal.
+#[derive(Clone)]
+pub struct Recurrence {
+    text: Arc<str>,
+    rule: Arc<RecurrenceRule>,
+    plan: Arc<RecurrencePlan>,
+    clock_changes: ClockChanges,
+}
+
+/// The reason why a text is not a rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("rrule {text:?}: {problem}")]
+pub struct RecurrenceError {
+    /// The rule, cut if it is long.
+    pub text: String,
+    /// The fault, the character where it begins (counted from 1), and what was wanted.
+    pub problem: String,
+    /// The byte at which the fault begins, or the length if something is missing at the end.
+    pub offset: usize,
+}
+
+impl Recurrence {
+    /// Parses the rule `text`, which counts from `start` on the wall clock.
+    pub fn new(text: &str, start: jiff::civil::DateTime) -> Result<Self, RecurrenceError> {
+        let refuse = |offset: usize, problem: String| {
+            let shown = match text.char_indices().nth(120) {
+                Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+                None => text.to_owned(),
+            };
+            RecurrenceError { text: shown, problem, offset }
+        };
+        if text.len() > LONGEST_RULE {
+            let problem = format!("{} bytes found, wanted at most {LONGEST_RULE}", text.len());
+            return Err(refuse(end_within(text, LONGEST_RULE), problem));
+        }
+        let (rule, plan) = rule_reader::read(text, local_second(start)).map_err(|fault| refuse(fault.offset, fault.problem))?;
+        let is_over = |local: i64| matches!(plan.until, Some(Until::Real(until)) if local - LONGEST_OFFSET > until);
+        if plan.first_local_from(plan.start).is_none_or(|local| local >= UnixMillis::END / 1000 || is_over(local)) {
+            let problem = match plan.until {
+                Some(_) => "never comes before its UNTIL, wanted a later one",
+                None => "never comes before 2100, wanted a day that exists",
+            };
+            return Err(refuse(0, problem.to_owned()));
+        }
+        Ok(Self { text: Arc::from(text), rule: Arc::new(rule), plan: Arc::new(plan), clock_changes: ClockChanges::default() })
+    }
+
+    /// The rule as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The parsed rule.
+    pub(crate) fn rule(&self) -> &RecurrenceRule {
+        &self.rule
+    }
+
+    /// The start of the rule, as the wall clock shows it.
+    pub fn start(&self) -> jiff::civil::DateTime {
+        // The value is in range, because it was made from such a time.
+        jiff::Timestamp::from_second(self.plan.start)
+            .map_or(jiff::civil::DateTime::MIN, |at| jiff::tz::TimeZone::UTC.to_datetime(at))
+    }
+
+    /// The rule with the rule for clock changes of its job.
+    #[must_use]
+    pub fn for_job(&self, clock_changes: ClockChanges) -> Self {
+        Self { clock_changes, ..self.clone() }
+    }
+
+    /// Returns the first occurrence in `zone` at or after the second `from`.
+    pub(crate) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
+        let found = first_from(&*self.plan, zone, self.clock_changes, from)?;
+        match self.plan.until {
+            Some(Until::Real(until)) if found > until => None,
+            _ => Some(found),
+        }
+    }
+
+    /// Returns the days of a month among `asked` on which the rule may occur by the wall clock. Bit
+    /// 1 is day 1.
+    pub(crate) fn days_of_month(&self, year: i64, month: i64, asked: u32) -> u32 {
+        self.plan.days_of_month(year, month, asked)
+    }
+
+    /// Returns the first occurrence on the wall clock of `zone` at or after `local`. Both are
+    /// seconds since 1970 by that clock.
+    pub fn first_local_from(&self, zone: &Zone, local: i64) -> Option<i64> {
+        self.plan.first_local_from(local).filter(|found| self.is_before_its_end(zone, *found))
+    }
+
+    /// Calls `see` with the wall clock times in `zone` from the start on, in order, in seconds
+    /// since 1970 by that clock. The walk ends when `see` returns true or `steps` are used up. Each
+    /// search of a day or a time is a step, and each time is a step.
+    pub fn walk_local(&self, zone: &Zone, steps: &mut u32, see: &mut dyn FnMut(i64) -> bool) {
+        self.plan.walk(steps, &mut |local| !self.is_before_its_end(zone, local) || see(local));
+    }
+
+    /// Returns true if a wall clock time is not after an end given in real time.
+    fn is_before_its_end(&self, zone: &Zone, local: i64) -> bool {
+        let Some(Until::Real(until)) = self.plan.until else { return true };
+        let shown = jiff::Timestamp::from_second(local).map(|shown| jiff::tz::TimeZone::UTC.to_datetime(shown));
+        let at = shown.and_then(|shown| zone.rules().to_ambiguous_timestamp(shown).compatible());
+        at.is_ok_and(|at| at.as_second() <= until)
+    }
+}
+
+/// Converts a wall clock time to seconds since 1970 by the wall clock.
+fn local_second(at: jiff::civil::DateTime) -> i64 {
+    at.to_zoned(jiff::tz::TimeZone::UTC).map_or(0, |at| at.timestamp().as_second())
+}
+
+impl PartialEq for Recurrence {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text && self.plan.start == other.plan.start
+    }
+}
+
+impl Eq for Recurrence {}
+
+impl fmt::Debug for Recurrence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Recurrence").field(&self.text).field(&self.plan.start).finish()
+    }
+}

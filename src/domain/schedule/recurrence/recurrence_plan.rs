@@ -1,0 +1,367 @@
+//! A rule prepared for the search, and the search for the next wall clock time.
+//!
+//! A rule yields groups of times, in order. A group has the times of a matching day, or the times
+//! that `BYSETPOS` picks from a week, month or year. For a short frequency, a group has the times
+//! of every n-th hour, minute or second on a matching day.
+//!
+//! The cost is bounded: the search examines months, days and times of day as bits. No query takes
+//! more than [`MOST_STEPS`] steps, each a few nanoseconds.
+
+use super::recurrence_days::{DayWalk, RuleDays};
+use super::recurrence_rule::{Freq, RecurrenceRule, Until};
+use super::recurrence_times::RuleTimes;
+use crate::domain::schedule::cron::Wall;
+use crate::domain::time::civil::{DAY, Date};
+
+/// The maximum number of steps of a search. It allows a step for each day until 2100 and for each
+/// second of a day, which no search exceeds.
+pub(super) const MOST_STEPS: u32 = 150_000;
+
+/// The last day searched. In no zone is it still 2099 then.
+const LAST_DAY: i64 = 4_102_444_800 / DAY + 2;
+
+/// A rule prepared for the search.
+#[derive(Debug)]
+pub(super) struct RecurrencePlan {
+    freq: Freq,
+    interval: i64,
+    pub(super) until: Option<Until>,
+    week_start: i64,
+    days: RuleDays,
+    /// The times of day at which a period of less than a day may begin.
+    begins: RuleTimes,
+    /// The times of a matching day, or of a shorter period counted from its start.
+    times: RuleTimes,
+    /// The positions of `BYSETPOS` that pick from several days, sorted.
+    positions: Vec<i64>,
+    /// The wall clock second from which the rule counts.
+    pub(super) start: i64,
+}
+
+/// The error if the last occurrence was not found within the allowed steps.
+#[derive(Debug)]
+pub(super) struct TooFar;
+
+impl Wall for RecurrencePlan {
+    fn is_wild(&self) -> bool {
+        self.freq >= Freq::Hourly
+    }
+
+    fn first_local_from(&self, local: i64) -> Option<i64> {
+        let from = local.max(self.start);
+        let mut steps = MOST_STEPS;
+        let mut found = None;
+        self.visit(from, &mut steps, &mut |begin, times| {
+            found = times.first_from(from - begin).map(|time| begin + time);
+            found.is_some()
+        });
+        match self.until {
+            Some(Until::Local(until)) if found > Some(until) => None,
+            _ => found,
+        }
+    }
+}
+
+impl RecurrencePlan {
+    pub(super) fn of(rule: &RecurrenceRule) -> Self {
+        let mask = |list: &[i64]| list.iter().fold(0_u64, |mask, value| mask | 1 << value);
+        let or = |list: &[i64], all: u64| if list.is_empty() { all } else { mask(list) };
+        let (hours, minutes) = (or(&rule.hours, (1 << 24) - 1), or(&rule.minutes, (1 << 60) - 1));
+        let seconds = or(&rule.seconds, (1 << 60) - 1);
+        let (begins, times) = match rule.freq {
+            Freq::Hourly => ((hours, 1, 1), (1, minutes, seconds)),
+            Freq::Minutely => ((hours, minutes, 1), (1, 1, seconds)),
+            Freq::Secondly => ((hours, minutes, seconds), (1, 1, 1)),
+            _ => ((1, 1, 1), (hours, minutes, seconds)),
+        };
+        let clock = |(hours, minutes, seconds)| RuleTimes::Clock { hours, minutes, seconds };
+        // In a period of a day or less, `BYSETPOS` picks the same times every time. So it is
+        // applied here, once.
+        let (of_days, of_times): (&[i64], &[i64]) =
+            if rule.freq < Freq::Daily { (&rule.positions, &[]) } else { (&[], &rule.positions) };
+        Self {
+            freq: rule.freq,
+            interval: rule.interval,
+            until: rule.until,
+            week_start: rule.week_start,
+            days: RuleDays::of(rule),
+            begins: clock(begins),
+            times: clock(times).at_positions(of_times),
+            positions: of_days.to_vec(),
+            start: rule.start,
+        }
+    }
+
+    /// Returns the days of a month among `asked` that have a time of the rule. Bit 1 is day 1. The
+    /// mask may have too many days, never too few.
+    pub(super) fn days_of_month(&self, year: i64, month: i64, asked: u32) -> u32 {
+        let first = Date::new(year, month, 1).number();
+        let named = u32::try_from(self.days.of_month(year, month, first)).unwrap_or(u32::MAX) & asked;
+        let counts = |day: &i64| {
+            let number = first + day - 1;
+            if self.freq >= Freq::Hourly {
+                self.counting_from(number * DAY / self.unit()) * self.unit() < (number + 1) * DAY
+            } else {
+                self.counting_from(self.period_of(number)) == self.period_of(number)
+            }
+        };
+        (1..=31).filter(|day| named >> day & 1 == 1).filter(counts).fold(0, |days, day| days | 1 << day)
+    }
+
+    /// Calls `see` with each time from the start on, in order. The walk ends when `see` returns
+    /// true or `steps` are used up.
+    pub(super) fn walk(&self, steps: &mut u32, see: &mut dyn FnMut(i64) -> bool) {
+        let last = if let Some(Until::Local(until)) = self.until { until } else { i64::MAX };
+        let mut shown = 0_u32;
+        let most = *steps;
+        self.visit(self.start, steps, &mut |begin, times| {
+            let mut index = times.count_before(self.start - begin);
+            while let Some(time) = times.nth(index) {
+                shown = shown.saturating_add(1);
+                if shown >= most || begin + time > last || see(begin + time) {
+                    return true;
+                }
+                index += 1;
+            }
+            false
+        });
+        *steps = steps.saturating_sub(shown);
+    }
+
+    /// Returns the wall clock second of occurrence number `count`, or `None` if there are fewer
+    /// occurrences. Fails if it is not found within `most` steps.
+    pub(super) fn last_of(&self, count: i64, most: u32) -> Result<Option<i64>, TooFar> {
+        let (mut steps, mut left, mut last) = (most, count, None);
+        self.visit(self.start, &mut steps, &mut |begin, times| {
+            let before = times.count_before(self.start - begin);
+            let there = times.count() - before;
+            if left <= there {
+                last = times.nth(before + left - 1).map(|time| begin + time);
+                return true;
+            }
+            left -= there;
+            false
+        });
+        if last.is_none() && steps == 0 { Err(TooFar) } else { Ok(last) }
+    }
+
+    /// Returns how many steps a search from `from` takes if it finds nothing.
+    #[cfg(test)]
+    pub(super) fn steps_of_none(&self, from: i64) -> u32 {
+        let mut steps = MOST_STEPS;
+        self.visit(from, &mut steps, &mut |_, times| times.count() == -1);
+        MOST_STEPS - steps
+    }
+
+    /// Calls `see` with each group of times that does not end before `from`: its start, and the
+    /// times counted from there. The walk ends when `see` returns true or `steps` are used up.
+    fn visit(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &RuleTimes) -> bool) {
+        if self.times.count() == 0 {
+            return;
+        }
+        if self.freq >= Freq::Hourly {
+            self.visit_short(from, steps, see);
+        } else if self.positions.is_empty() {
+            self.visit_days(from, steps, see);
+        } else {
+            self.visit_picked(from, steps, see);
+        }
+    }
+
+    /// Visits every matching day of every period that counts.
+    fn visit_days(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &RuleTimes) -> bool) {
+        let mut walk = DayWalk::new(&self.days);
+        let mut day = from.div_euclid(DAY);
+        while let Some(found) = walk.next_from(day, LAST_DAY) {
+            let Some(left) = steps.checked_sub(1) else { return };
+            *steps = left;
+            let period = self.period_of(found);
+            let counting = self.counting_from(period);
+            if counting > period {
+                day = self.begin_of(counting);
+                continue;
+            }
+            if see(found * DAY, &self.times) {
+                return;
+            }
+            day = found + 1;
+        }
+    }
+
+    /// Visits the times that `BYSETPOS` picks from every period that counts.
+    fn visit_picked(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &RuleTimes) -> bool) {
+        let mut walk = DayWalk::new(&self.days);
+        let mut period = self.counting_from(self.period_of(from.div_euclid(DAY)));
+        let each = self.times.count();
+        let mut days = Vec::new();
+        while let Some(first) = walk.next_from(self.begin_of(period), LAST_DAY) {
+            let own = self.counting_from(self.period_of(first));
+            if own > period {
+                let Some(left) = steps.checked_sub(1) else { return };
+                (*steps, period) = (left, own);
+                continue;
+            }
+            let end = self.begin_of(period + 1).min(LAST_DAY);
+            days.clear();
+            days.push(first);
+            while let Some(next) = days.last().and_then(|day| walk.next_from(day + 1, end)) {
+                days.push(next);
+            }
+            *steps = steps.saturating_sub(u32::try_from(days.len()).unwrap_or(u32::MAX));
+            if *steps == 0 || see(0, &self.picked(&days, each)) {
+                return;
+            }
+            period += self.interval;
+        }
+    }
+
+    /// Returns the times that `BYSETPOS` picks from these days, each with `each` times.
+    fn picked(&self, days: &[i64], each: i64) -> RuleTimes {
+        let total = i64::try_from(days.len()).unwrap_or(0) * each;
+        let (low, high) = (
+            self.positions.partition_point(|position| *position < -total),
+            self.positions.partition_point(|position| *position <= total),
+        );
+        let at = |position: &i64| {
+            let index = if *position > 0 { position - 1 } else { total + position };
+            let day = days.get(usize::try_from(index / each).ok()?)?;
+            Some(day * DAY + self.times.nth(index % each)?)
+        };
+        let mut picked: Vec<i64> = self.positions.get(low..high).unwrap_or_default().iter().filter_map(at).collect();
+        picked.sort_unstable();
+        picked.dedup();
+        RuleTimes::List(picked)
+    }
+
+    /// Visits every period of hours, minutes or seconds that counts, on matching days.
+    fn visit_short(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &RuleTimes) -> bool) {
+        let mut walk = DayWalk::new(&self.days);
+        let unit = self.unit();
+        let mut begin = self.counting_from(from.div_euclid(unit)) * unit;
+        let mut barren = Barren::new(self.interval * unit);
+        while let Some(day) = walk.next_from(begin.div_euclid(DAY), LAST_DAY) {
+            let Some(left) = steps.checked_sub(1).filter(|_| !barren.is_all()) else { return };
+            *steps = left;
+            let is_first = begin >= day * DAY && begin - self.interval * unit < day * DAY;
+            let first = if is_first { begin } else { self.counting_from(day * DAY / unit) * unit };
+            begin = begin.max(first);
+            let residue = first - day * DAY;
+            if begin >= (day + 1) * DAY {
+                continue;
+            }
+            if barren.has(residue) {
+                begin = self.counting_from((day + 1) * DAY / unit) * unit;
+                continue;
+            }
+            let (is_whole, mut is_barren) = (begin == first, true);
+            while let Some(next) = self.begins.first_from(begin - day * DAY) {
+                let Some(left) = steps.checked_sub(1) else { return };
+                *steps = left;
+                let wanted = day * DAY + next;
+                if wanted > begin {
+                    let next = begin + self.interval * unit;
+                    begin = if wanted <= next { next } else { self.counting_from(wanted / unit) * unit };
+                } else {
+                    is_barren = false;
+                    if see(begin, &self.times) {
+                        return;
+                    }
+                    begin += self.interval * unit;
+                }
+                if begin >= (day + 1) * DAY {
+                    break;
+                }
+            }
+            if is_whole && is_barren {
+                barren.insert(residue);
+            }
+            if begin < (day + 1) * DAY {
+                begin = self.counting_from((day + 1) * DAY / unit) * unit;
+            }
+        }
+    }
+
+    /// Returns the number of the first period at or after `period` that counts.
+    fn counting_from(&self, period: i64) -> i64 {
+        let first = if self.freq >= Freq::Hourly {
+            self.start.div_euclid(self.unit())
+        } else {
+            self.period_of(self.start.div_euclid(DAY))
+        };
+        let behind = (period - first).rem_euclid(self.interval);
+        if behind == 0 { period } else { period + self.interval - behind }
+    }
+
+    /// The length of a period of less than a day, in seconds.
+    fn unit(&self) -> i64 {
+        match self.freq {
+            Freq::Hourly => 3_600,
+            Freq::Minutely => 60,
+            _ => 1,
+        }
+    }
+
+    /// The number of the period, of a day or more, that contains a day.
+    fn period_of(&self, day: i64) -> i64 {
+        match self.freq {
+            Freq::Yearly => Date::of(day).year,
+            Freq::Monthly => {
+                let date = Date::of(day);
+                date.year * 12 + date.month - 1
+            }
+            // Day 0 is a Thursday.
+            Freq::Weekly => (day + 3 - self.week_start).div_euclid(7),
+            _ => day,
+        }
+    }
+
+    /// The first day of a period of a day or more.
+    fn begin_of(&self, period: i64) -> i64 {
+        match self.freq {
+            Freq::Yearly => Date::new(period, 1, 1).number(),
+            Freq::Monthly => Date::new(period.div_euclid(12), period.rem_euclid(12) + 1, 1).number(),
+            Freq::Weekly => period * 7 - 3 + self.week_start,
+            _ => period,
+        }
+    }
+}
+
+/// Start offsets within a day that were already searched without a match. Equal offsets give equal
+/// days, so each offset is searched once. If all possible offsets are here, the rule never occurs.
+struct Barren {
+    seen: Vec<u64>,
+    left: i64,
+}
+
+impl Barren {
+    /// An empty set, for periods that begin every `interval` seconds.
+    fn new(interval: i64) -> Self {
+        let (mut common, mut rest) = (interval, DAY);
+        while rest != 0 {
+            (common, rest) = (rest, common % rest);
+        }
+        Self { seen: Vec::new(), left: interval.min(DAY) / common }
+    }
+
+    fn is_all(&self) -> bool {
+        self.left == 0
+    }
+
+    fn has(&self, begin: i64) -> bool {
+        let at = usize::try_from(begin).unwrap_or(usize::MAX);
+        self.seen.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    /// Adds an offset. The same offset must not be added twice, because each call lowers the number
+    /// left.
+    fn insert(&mut self, begin: i64) {
+        if self.seen.is_empty() {
+            self.seen = vec![0; 1_350];
+        }
+        let at = usize::try_from(begin).unwrap_or(usize::MAX);
+        if let Some(word) = self.seen.get_mut(at / 64) {
+            *word |= 1 << (at % 64);
+            self.left -= 1;
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! A parsed rule: its lists of numbers, before they are prepared for the search.
+
+/// The frequency of a rule: the length of its periods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Freq {
+    Yearly,
+    Monthly,
+    Weekly,
+    Daily,
+    Hourly,
+    Minutely,
+    Secondly,
+}
+
+/// The last moment of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// A wall clock second.
+    Local(i64),
+    /// A second of real time.
+    Real(i64),
+}
+
+/// A rule. Its lists are sorted, and an empty list restricts nothing.
+#[derive(Debug, Clone)]
+pub(crate) struct RecurrenceRule {
+    pub(crate) freq: Freq,
+    pub(crate) interval: i64,
+    pub(crate) until: Option<Until>,
+    /// The total number of occurrences, if the rule names it. `until` is then the last occurrence.
+    pub(crate) count: Option<i64>,
+    /// The first day of a week. Monday is 0.
+    pub(crate) week_start: i64,
+    pub(crate) months: Vec<i64>,
+    pub(crate) weeks: Vec<i64>,
+    pub(crate) year_days: Vec<i64>,
+    pub(crate) month_days: Vec<i64>,
+    /// Weekdays, each with its number within the month or year. Number 0 means every such weekday.
+    pub(crate) weekdays: Vec<(i64, i64)>,
+    pub(crate) hours: Vec<i64>,
+    pub(crate) minutes: Vec<i64>,
+    pub(crate) seconds: Vec<i64>,
+    pub(crate) positions: Vec<i64>,
+    /// The wall clock second from which the rule counts.
+    pub(crate) start: i64,
+}

@@ -1,0 +1,105 @@
+//! The times of a rule within a day, an hour or a minute, in order: as bits of the clock, or as a
+//! list that `BYSETPOS` selected.
+
+/// Seconds counted from the start of a period, in order.
+#[derive(Debug)]
+pub(super) enum RuleTimes {
+    /// Each of these hours with each of these minutes and seconds. Bit n means the number n.
+    Clock { hours: u64, minutes: u64, seconds: u64 },
+    /// A list of seconds.
+    List(Vec<i64>),
+}
+
+impl RuleTimes {
+    /// The number of times.
+    pub(super) fn count(&self) -> i64 {
+        match self {
+            Self::Clock { hours, minutes, seconds } => {
+                [hours, minutes, seconds].into_iter().map(|mask| i64::from(mask.count_ones())).product()
+            }
+            Self::List(list) => i64::try_from(list.len()).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// Returns the time with `index` times before it, or `None` if `index` is negative.
+    pub(super) fn nth(&self, index: i64) -> Option<i64> {
+        match self {
+            Self::Clock { .. } if index < 0 => None,
+            Self::Clock { hours, minutes, seconds } => {
+                let (of_minute, of_hour) = (i64::from(seconds.count_ones()), i64::from(minutes.count_ones()));
+                let minute = index.checked_div(of_minute)?;
+                let hour = bit(*hours, minute.checked_div(of_hour)?)?;
+                Some(hour * 3_600 + bit(*minutes, minute % of_hour)? * 60 + bit(*seconds, index % of_minute)?)
+            }
+            Self::List(list) => list.get(usize::try_from(index).ok()?).copied(),
+        }
+    }
+
+    /// Returns the first time at or after `second`.
+    pub(super) fn first_from(&self, second: i64) -> Option<i64> {
+        let second = second.max(0);
+        match self {
+            Self::Clock { hours, minutes, seconds } => {
+                let (hour, minute, rest) = (second / 3_600, second / 60 % 60, second % 60);
+                if has(*hours, hour) {
+                    if has(*minutes, minute)
+                        && let Some(found) = from(*seconds, rest)
+                    {
+                        return Some(hour * 3_600 + minute * 60 + found);
+                    }
+                    if let Some(found) = from(*minutes, minute + 1) {
+                        return Some(hour * 3_600 + found * 60 + from(*seconds, 0)?);
+                    }
+                }
+                Some(from(*hours, hour + 1)? * 3_600 + from(*minutes, 0)? * 60 + from(*seconds, 0)?)
+            }
+            Self::List(list) => list.get(list.partition_point(|at| *at < second)).copied(),
+        }
+    }
+
+    /// Returns how many times come before `second`.
+    pub(super) fn count_before(&self, second: i64) -> i64 {
+        let Some(found) = self.first_from(second) else { return self.count() };
+        match self {
+            Self::Clock { hours, minutes, seconds } => {
+                let below = |mask: u64, value: i64| i64::from((mask & ((1 << value) - 1)).count_ones());
+                let (of_minute, of_hour) = (i64::from(seconds.count_ones()), i64::from(minutes.count_ones()));
+                let hours = below(*hours, found / 3_600);
+                (hours * of_hour + below(*minutes, found / 60 % 60)) * of_minute + below(*seconds, found % 60)
+            }
+            Self::List(list) => i64::try_from(list.partition_point(|at| *at < second)).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// Returns the times at `positions`, counted from 1 or, if negative, from the end. Returns all
+    /// times if there are no positions.
+    pub(super) fn at_positions(self, positions: &[i64]) -> Self {
+        if positions.is_empty() {
+            return self;
+        }
+        let count = self.count();
+        let index = |position: i64| if position > 0 { position - 1 } else { count + position };
+        let mut list: Vec<i64> = positions.iter().filter_map(|position| self.nth(index(*position))).collect();
+        list.sort_unstable();
+        list.dedup();
+        Self::List(list)
+    }
+}
+
+fn has(mask: u64, value: i64) -> bool {
+    (0..64).contains(&value) && mask >> value & 1 == 1
+}
+
+/// Returns the lowest number of `mask` at or above `least`.
+fn from(mask: u64, least: i64) -> Option<i64> {
+    let rest = if least > 63 { 0 } else { mask >> least << least };
+    (rest != 0).then(|| i64::from(rest.trailing_zeros()))
+}
+
+/// Returns the number of `mask` with `index` numbers below it.
+fn bit(mut mask: u64, index: i64) -> Option<i64> {
+    for _ in 0..index {
+        mask &= mask.checked_sub(1)?;
+    }
+    from(mask, 0)
+}

@@ -1,0 +1,184 @@
+//! Schedules: the forms that `[jobs.X]` and `schedctl add` accept. A [`Timetable`] yields their
+//! occurrences.
+
+use std::time::Duration;
+
+use super::clock_changes::ClockChanges;
+use super::cron::period_of;
+use crate::domain::name::names::JobName;
+use crate::domain::time::duration::format_duration;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::wording::rfc3339;
+use crate::domain::time::zone::Zone;
+
+pub use super::calendar::{CalendarError, CalendarExpr};
+pub use super::cron::{CronError, CronExpr};
+pub use super::recurrence::{Recurrence, RecurrenceError};
+pub use super::timetable::{LeftOut, Timetable};
+
+/// The schedule of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Schedule {
+    /// The job never runs by itself.
+    Manual,
+    /// The job runs once.
+    At(UnixMillis),
+    /// The job runs at each of these instants, in order: 2 to 1,000 of them. Within several
+    /// schedules a single instant is allowed.
+    Instants(Vec<UnixMillis>),
+    /// The job runs at anchor + k * period. 1 s to 10 years, in whole milliseconds.
+    Every(Duration),
+    /// The job runs this long after the end of its previous run. Its first run comes this long
+    /// after the apply. 1 s to 10 years.
+    Delay(Duration),
+    /// The job runs when any of these matches the wall clock of its zone. 1 to 32 of them.
+    Cron(Vec<CronExpr>),
+    /// The job runs when any of these matches the wall clock, as systemd's `OnCalendar=`. 1 to 32
+    /// of them.
+    Calendar(Vec<CalendarExpr>),
+    /// The job runs by these iCalendar rules. 1 to 32 of them.
+    Rules(Vec<Recurrence>),
+    /// The job runs when any of these 2 to 32 schedules has an occurrence. None of them is manual,
+    /// a delay, a single instant, or several again.
+    Several(Vec<Schedule>),
+}
+
+impl Schedule {
+    /// Returns an anchor at or before `now` that gives the same occurrences as `anchor`, which is
+    /// later than `now`.
+    pub fn anchor_before(&self, anchor: UnixMillis, now: UnixMillis) -> UnixMillis {
+        let ahead = anchor.since(now).as_millis();
+        let Some(period) = self.common_period().filter(|period| *period > 0) else { return now.floor_to_second() };
+        let back = ahead.div_ceil(period).saturating_mul(period);
+        let back = u64::try_from(back)
+            .ok()
+            .map(Duration::from_millis)
+            .filter(|back| back.as_millis() < anchor.as_i64().unsigned_abs().into());
+        back.map_or_else(|| now.floor_to_second(), |back| anchor.saturating_sub(back))
+    }
+
+    /// The least common multiple of all periods, in ms. `None` if there is no period, or if the
+    /// result is too large to matter.
+    fn common_period(&self) -> Option<u128> {
+        match self {
+            Self::Every(period) => Some(period.as_millis()),
+            Self::Several(all) => all.iter().filter_map(Self::common_period).try_fold(1, |common: u128, period| {
+                let (mut a, mut b) = (common, period);
+                while b > 0 {
+                    (a, b) = (b, a % b);
+                }
+                common.checked_div(a)?.checked_mul(period)
+            }),
+            _ => None,
+        }
+    }
+
+    /// Describes the schedule: the cron expressions, `every 30s`,
+    /// `at 2026-12-24T09:00:00.000+01:00`, `manual`.
+    pub fn text(&self, zone: &Zone) -> String {
+        match self {
+            Self::Manual => "manual".to_owned(),
+            Self::At(at) => format!("at {}", rfc3339(*at, zone)),
+            Self::Every(period) => format!("every {}", format_duration(*period)),
+            Self::Delay(delay) => format!("{} after each run", format_duration(*delay)),
+            Self::Cron(list) => joined(list.iter().map(CronExpr::as_str), "; "),
+            Self::Instants(list) => {
+                let shown: Vec<String> = list.iter().take(3).map(|at| rfc3339(*at, zone)).collect();
+                let rest =
+                    if list.len() > shown.len() { format!(" and {} more", list.len() - shown.len()) } else { String::new() };
+                format!("at {}{rest}", shown.join(", "))
+            }
+            Self::Calendar(list) => format!("calendar {}", joined(list.iter().map(CalendarExpr::as_str), "; ")),
+            Self::Rules(list) => {
+                let start = list.first().map(|rule| format!(" from {}", rule.start())).unwrap_or_default();
+                format!("rrule {}{start}", joined(list.iter().map(Recurrence::as_str), " and "))
+            }
+            Self::Several(list) => list.iter().map(|one| one.text(zone)).collect::<Vec<_>>().join("; "),
+        }
+    }
+
+    /// Describes the schedule, with the name of `zone` if its wall clock matters.
+    pub fn text_with_zone(&self, zone: &Zone) -> String {
+        if self.is_on_the_wall() { format!("{} in {}", self.text(zone), zone.name()) } else { self.text(zone) }
+    }
+
+    /// Returns true if a part of the schedule follows the wall clock of the job's zone.
+    fn is_on_the_wall(&self) -> bool {
+        match self {
+            Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => false,
+            Self::Cron(_) | Self::Rules(_) => true,
+            Self::Calendar(list) => list.iter().any(|expr| expr.zone().is_none()),
+            Self::Several(list) => list.iter().any(Self::is_on_the_wall),
+        }
+    }
+
+    /// Returns true if zone data decides when the schedule has occurrences.
+    pub fn goes_by_clocks(&self) -> bool {
+        match self {
+            Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => false,
+            Self::Cron(_) | Self::Calendar(_) | Self::Rules(_) => true,
+            Self::Several(list) => list.iter().any(Self::goes_by_clocks),
+        }
+    }
+
+    /// Returns true if a part of the schedule counts a period from the job's first apply or from
+    /// its anchor.
+    pub fn has_every(&self) -> bool {
+        match self {
+            Self::Every(_) => true,
+            Self::Several(list) => list.iter().any(Self::has_every),
+            _ => false,
+        }
+    }
+
+    /// Parses the value of a single `cron` key: an expression, or `@every` with a period, which
+    /// means `every`.
+    pub fn of_cron(text: &str) -> Result<Self, CronError> {
+        match period_of(text) {
+            Some(period) => period.map(Self::Every),
+            None => text.parse().map(|expr| Self::Cron(vec![expr])),
+        }
+    }
+
+    /// The schedule for the job `name`, with its numbers for `H` and its rule for clock changes.
+    #[must_use]
+    pub fn for_job(&self, name: &JobName, clock_changes: ClockChanges) -> Self {
+        match self {
+            Self::Cron(list) => Self::Cron(list.iter().map(|expr| expr.for_job(name.as_str(), clock_changes)).collect()),
+            Self::Calendar(list) => Self::Calendar(list.iter().map(|expr| expr.for_job(clock_changes)).collect()),
+            Self::Rules(list) => Self::Rules(list.iter().map(|rule| rule.for_job(clock_changes)).collect()),
+            Self::Several(list) => Self::Several(list.iter().map(|one| one.for_job(name, clock_changes)).collect()),
+            Self::Manual | Self::At(_) | Self::Instants(_) | Self::Every(_) | Self::Delay(_) => self.clone(),
+        }
+    }
+
+    /// Returns true if one of its expressions is `@reboot`, so that the job also runs after each
+    /// boot of a host.
+    pub fn is_at_boot(&self) -> bool {
+        self.has_cron(CronExpr::is_at_boot)
+    }
+
+    /// Returns true if a cron expression has an `H`, so that the times depend on the name of the
+    /// job.
+    pub fn is_drawn(&self) -> bool {
+        self.has_cron(CronExpr::is_drawn)
+    }
+
+    /// The schedules other than `every`, out of several. `None` if this is a single schedule.
+    pub fn without_every(&self) -> Option<Self> {
+        let Self::Several(list) = self else { return None };
+        Some(Self::Several(list.iter().filter(|one| !one.has_every()).cloned().collect()))
+    }
+
+    fn has_cron(&self, is_such: fn(&CronExpr) -> bool) -> bool {
+        match self {
+            Self::Cron(list) => list.iter().any(is_such),
+            Self::Several(list) => list.iter().any(|one| one.has_cron(is_such)),
+            _ => false,
+        }
+    }
+}
+
+fn joined<'a>(texts: impl Iterator<Item = &'a str>, between: &str) -> String {
+    texts.collect::<Vec<_>>().join(between)
+}

@@ -1,0 +1,175 @@
+//! The schedule versions of a job: the schedules by which its occurrences came, one after the
+//! other.
+//!
+//! Invariant: an occurrence belongs to the schedule that was in force at its instant. The instant
+//! of a one-shot counts whenever it was named. Nothing is known of times before the first kept
+//! schedule. In a gap between two kept schedules the job had no schedule.
+
+use std::time::Duration;
+
+use super::schedule_form::Timetable;
+use crate::domain::time::unix_millis::UnixMillis;
+
+/// A stretch of time in which a schedule was in force.
+#[derive(Debug, Clone)]
+pub struct ScheduleVersion {
+    /// The occurrences after this instant belong to this schedule version.
+    from: UnixMillis,
+    /// The last instant of this schedule version.
+    until: UnixMillis,
+    /// The occurrences. `None` if the schedule has no times, or if it is not known.
+    timetable: Option<Timetable>,
+}
+
+/// The schedule versions of a job, as far as they are kept.
+#[derive(Debug, Clone, Default)]
+pub struct ScheduleVersions(Vec<ScheduleVersion>);
+
+impl ScheduleVersion {
+    /// The schedule version of `timetable`, with the occurrences after `from` up to `until`.
+    pub fn new(timetable: Option<Timetable>, from: UnixMillis, until: UnixMillis) -> Self {
+        Self { from, until, timetable: timetable.filter(Timetable::has_times) }
+    }
+
+    /// Returns the part of `[first, last]` that belongs to this version, and its timetable.
+    fn within(&self, first: UnixMillis, last: UnixMillis) -> Option<(&Timetable, UnixMillis, UnixMillis)> {
+        let timetable = self.timetable.as_ref()?;
+        let first = if timetable.is_one_shot() { first } else { first.max(one_after(self.from)) };
+        let last = last.min(self.until);
+        (first <= last).then_some((timetable, first, last))
+    }
+
+    fn holds(&self, at: UnixMillis) -> bool {
+        self.within(at, at).is_some_and(|(timetable, ..)| timetable.count_in(at, at) > 0)
+    }
+
+    fn is_one_shot(&self) -> bool {
+        self.timetable.as_ref().is_some_and(Timetable::is_one_shot)
+    }
+
+    /// Returns the instant of a one-shot within `[first, last]`.
+    fn instant_within(&self, first: UnixMillis, last: UnixMillis) -> Option<UnixMillis> {
+        let (timetable, first, last) = self.within(first, last)?;
+        if timetable.is_one_shot() { timetable.latest_in(first, last) } else { None }
+    }
+}
+
+impl ScheduleVersions {
+    /// The given schedule versions, the oldest first.
+    pub fn new(eras: Vec<ScheduleVersion>) -> Self {
+        Self(eras)
+    }
+
+    /// A history of a single schedule, with the occurrences after `since`.
+    pub fn of_one(timetable: Timetable, since: UnixMillis) -> Self {
+        Self(vec![ScheduleVersion::new(Some(timetable), since, UnixMillis::LAST)])
+    }
+
+    /// Returns true if the occurrences after `first` up to `last` are known.
+    pub fn tell(&self, first: UnixMillis, last: UnixMillis) -> bool {
+        let reaches_back = self.0.iter().any(|era| era.from <= first);
+        reaches_back && self.0.iter().all(|era| era.timetable.is_some() || era.until <= first || last <= era.from)
+    }
+
+    /// Returns true if `at` is an occurrence.
+    pub fn has(&self, at: UnixMillis) -> bool {
+        self.0.iter().any(|era| era.holds(at))
+    }
+
+    /// Returns how many occurrences lie within `[first, last]`. The count of each schedule is exact
+    /// up to `most`.
+    pub fn count_up_to(&self, first: UnixMillis, last: UnixMillis, most: u32) -> u64 {
+        let parts = self.0.iter().enumerate().filter_map(|(place, era)| {
+            // The instant of a one-shot may also be an occurrence of another schedule, or of a
+            // later one-shot. Then only that other one counts it.
+            let tells = |other: usize, era: &ScheduleVersion| other > place || other < place && !era.is_one_shot();
+            let is_told = |at| self.0.iter().enumerate().any(|(other, era)| tells(other, era) && era.holds(at));
+            if era.instant_within(first, last).is_some_and(is_told) {
+                return None;
+            }
+            era.within(first, last).map(|(timetable, first, last)| timetable.count_up_to(first, last, most))
+        });
+        parts.sum()
+    }
+
+    /// Returns the first occurrence after `from`.
+    pub fn next_after(&self, from: UnixMillis) -> Option<UnixMillis> {
+        let next = |era: &ScheduleVersion| {
+            let (timetable, first, last) = era.within(one_after(from), UnixMillis::LAST)?;
+            timetable.next_after(first.saturating_sub(MOMENT)).filter(|next| *next <= last)
+        };
+        self.0.iter().filter_map(next).min()
+    }
+
+    /// Returns the latest occurrence within `[first, last]`.
+    pub fn latest_in(&self, first: UnixMillis, last: UnixMillis) -> Option<UnixMillis> {
+        let latest =
+            |era: &ScheduleVersion| era.within(first, last).and_then(|(timetable, first, last)| timetable.latest_in(first, last));
+        self.0.iter().filter_map(latest).max()
+    }
+}
+
+const MOMENT: Duration = Duration::from_millis(1);
+
+fn one_after(at: UnixMillis) -> UnixMillis {
+    at.saturating_add(MOMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::schedule::schedule_form::Schedule;
+    use crate::domain::time::zone::Zone;
+
+    fn s(seconds: i64) -> UnixMillis {
+        UnixMillis::new(seconds * 1000).unwrap()
+    }
+
+    fn era(schedule: Schedule, from: i64, until: i64) -> ScheduleVersion {
+        ScheduleVersion::new(Some(Timetable::new(schedule, Zone::utc(), s(0))), s(from), s(until))
+    }
+
+    fn every(seconds: u64) -> Schedule {
+        Schedule::Every(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn an_occurrence_is_one_of_the_schedule_that_held_at_its_instant() {
+        let eras = ScheduleVersions::new(vec![era(every(10), 0, 50), era(every(7), 50, 80), era(every(10), 100, 1_000)]);
+        for (at, wanted) in [(0, false), (50, true), (56, true), (60, false), (77, true), (84, false), (100, false), (110, true)]
+        {
+            assert_eq!(eras.has(s(at)), wanted, "{at}");
+        }
+        let count = |first: i64, last: i64| eras.count_up_to(s(first), s(last), 100);
+        assert_eq!((count(0, 110), count(50, 63), count(81, 109)), (10, 3, 0));
+        assert_eq!(
+            (eras.next_after(s(77)), eras.next_after(s(50)), eras.next_after(s(1_000))),
+            (Some(s(110)), Some(s(56)), None)
+        );
+        assert_eq!((eras.latest_in(s(0), s(109)), eras.latest_in(s(78), s(100))), (Some(s(77)), None));
+    }
+
+    #[test]
+    fn what_is_older_than_the_first_or_of_a_schedule_nobody_knows_is_not_known() {
+        let unknown = ScheduleVersion::new(None, s(50), s(80));
+        let eras =
+            ScheduleVersions::new(vec![era(every(10), 20, 50), unknown, era(Schedule::Delay(Duration::from_secs(5)), 80, 90)]);
+        let told = |first: i64, last: i64| eras.tell(s(first), s(last));
+        assert!(told(20, 50) && told(30, 40) && told(90, 99));
+        assert!(!told(19, 30) && !told(30, 51) && !told(60, 70) && !told(85, 95));
+        assert!(!ScheduleVersions::default().tell(s(0), s(1)));
+    }
+
+    #[test]
+    fn the_instant_of_a_one_shot_counts_whenever_it_was_named_and_once() {
+        let eras = ScheduleVersions::new(vec![
+            era(every(10), 0, 50),
+            era(Schedule::At(s(30)), 50, 60),
+            era(Schedule::At(s(45)), 60, 99),
+        ]);
+        assert!(eras.has(s(45)) && eras.has(s(30)) && !eras.has(s(60)));
+        assert_eq!(eras.count_up_to(s(1), s(99), 100), 6);
+        // A one-shot that was replaced before its time has no occurrence.
+        assert!(!ScheduleVersions::new(vec![era(Schedule::At(s(30)), 0, 20)]).has(s(30)));
+    }
+}

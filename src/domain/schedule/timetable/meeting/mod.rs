@@ -1,0 +1,95 @@
+//! Finds where a schedule and its allowed days may meet: a walk over months instead of a try of
+//! each occurrence.
+//!
+//! Invariant: no day on which an occurrence counts is missed. The walk may yield days on which none
+//! counts, so each day is tried.
+
+#[cfg(test)]
+mod meeting_tests;
+
+use super::Timetable;
+use super::timetable_part::{Shift, TimetablePart};
+use crate::domain::schedule::day_sets::{Filter, LAST_DAY, local_day, midnights};
+use crate::domain::time::civil::{DAY, Date, first_named};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+
+/// The search for the days that a timetable's schedules and its filter have in common.
+pub(super) struct Meeting<'a> {
+    table: &'a Timetable,
+    filter: &'a Filter,
+    /// The shift of the days of each schedule on the clock of the timetable.
+    shifts: Vec<Shift>,
+    /// The local days that begin in a gap of the clock. Times of the previous day that fall into
+    /// the gap run on these days.
+    entered_by_gaps: Vec<i64>,
+}
+
+impl<'a> Meeting<'a> {
+    pub(super) fn new(table: &'a Timetable, filter: &'a Filter) -> Self {
+        let clock = Clock::of(&table.zone);
+        let shift = |part: &TimetablePart| part.elsewhere(&table.zone).map(|(own, ends)| clock.shift_from(&Clock::of(own), ends));
+        let shifts = table.parts.iter().map(|part| shift(part).unwrap_or_default()).collect();
+        Self { table, filter, shifts, entered_by_gaps: clock.entered_by_gaps }
+    }
+
+    /// Returns an instant at or after `millis` before which nothing counts, or `None` if nothing
+    /// counts from there on.
+    pub(super) fn from(&self, millis: i64) -> Option<i64> {
+        let zone = &self.table.zone;
+        // If the clock is set back over midnight, the day before comes a second time.
+        let day = first_named(local_day(zone, millis) - 1, LAST_DAY + 2, |year, month| self.days_of_month(year, month))?;
+        Some(midnights(zone, day).first().map_or(millis, |midnight| millis.max(*midnight)))
+    }
+
+    fn days_of_month(&self, year: i64, month: i64) -> u32 {
+        let allowed = self.filter.days_of_month(year, month);
+        if allowed == 0 {
+            return 0;
+        }
+        let first = Date::new(year, month, 1).number();
+        let entered = self.entered_by_gaps.iter().map(|day| day - first + 1).filter(|day| (1..=31).contains(day));
+        let entered = entered.fold(0, |days, day| days | 1 << day);
+        let parts = self.table.parts.iter().zip(&self.shifts);
+        let named =
+            |(part, shift): (&TimetablePart, &Shift)| part.days_of_month(&self.table.zone, *shift, (year, month), allowed);
+        parts.fold(entered, |days, part| days | named(part)) & allowed
+    }
+}
+
+/// The facts about a wall clock from 1970 on.
+struct Clock {
+    /// The minimum and the maximum number of seconds by which the clock is ahead of UTC.
+    offsets: (i64, i64),
+    entered_by_gaps: Vec<i64>,
+}
+
+impl Clock {
+    fn of(zone: &Zone) -> Self {
+        let mut before = i64::from(zone.rules().to_offset(jiff::Timestamp::UNIX_EPOCH).seconds());
+        let mut clock = Self { offsets: (before, before), entered_by_gaps: Vec::new() };
+        for change in zone.rules().following(jiff::Timestamp::UNIX_EPOCH) {
+            let (second, after) = (change.timestamp().as_second(), i64::from(change.offset().seconds()));
+            if second >= UnixMillis::END / 1_000 {
+                break;
+            }
+            let day = (second + after).div_euclid(DAY);
+            if day > (second + before).div_euclid(DAY) {
+                clock.entered_by_gaps.push(day);
+            }
+            clock.offsets = (clock.offsets.0.min(after), clock.offsets.1.max(after));
+            before = after;
+        }
+        clock
+    }
+
+    /// Returns the days by which a time on the clock `own` may come later on this clock. The time
+    /// lies between the seconds `ends` of a day.
+    fn shift_from(&self, own: &Self, (first, last): (i64, i64)) -> Shift {
+        /// The longest gap, in seconds. A time in a gap runs after it, so at most this much later.
+        const LONGEST_GAP: i64 = 3 * 3_600;
+        let from = first + self.offsets.0 - own.offsets.1;
+        let to = last + LONGEST_GAP + self.offsets.1 - own.offsets.0;
+        Shift { from: from.div_euclid(DAY), to: to.div_euclid(DAY) }
+    }
+}

@@ -1,0 +1,328 @@
+//! The stream of a job's occurrences: the next, the latest, and the number within a range.
+//!
+//! Invariant: the occurrences are a fixed, strictly increasing set of instants, and every answer is
+//! about that set. An instant shared by two schedules is a single occurrence. Instants outside the
+//! window or on excluded days are no occurrences.
+//!
+//! A lone `every` needs only arithmetic. No query costs more for a longer range, except counting,
+//! which stops at [`Timetable::COUNTED`].
+
+mod meeting;
+mod timetable_part;
+#[cfg(test)]
+mod timetable_tests;
+
+use std::collections::VecDeque;
+
+use super::day_sets::Filter;
+use super::schedule_form::Schedule;
+use super::schedule_modifiers::Shape;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+use meeting::Meeting;
+use timetable_part::{PartBeat, PartBeats, TimetablePart};
+
+/// A schedule in its zone, counted from its anchor: the stream of a job's occurrences.
+#[derive(Debug, Clone)]
+pub struct Timetable {
+    schedule: Schedule,
+    zone: Zone,
+    parts: Vec<TimetablePart>,
+    /// The first instant that counts; `last` is the last.
+    first: i64,
+    last: i64,
+    filter: Option<Filter>,
+}
+
+impl Timetable {
+    /// The maximum number of occurrences that are counted.
+    pub const COUNTED: u32 = 100_000;
+
+    /// The maximum number of jumps over excluded days before the search gives up. It is more than
+    /// the number of days before 2100.
+    const MOST_JUMPS: u32 = 100_000;
+
+    /// The occurrences of `schedule` in `zone`; `every` counts from `anchor`.
+    pub fn new(schedule: Schedule, zone: Zone, anchor: UnixMillis) -> Self {
+        let mut parts = Vec::new();
+        TimetablePart::collect(&schedule, PartBeat { anchor: anchor.as_i64(), first: 1 }, &mut parts);
+        Self { schedule, zone, parts, first: 0, last: UnixMillis::END - 1, filter: None }
+    }
+
+    /// The occurrences of `schedule` that the modifiers `shape` leave. An anchor in `shape` is an
+    /// occurrence itself.
+    pub fn shaped(schedule: Schedule, shape: &Shape, zone: Zone, anchor: UnixMillis) -> Self {
+        let mut timetable = Self::new(schedule, zone, anchor);
+        if let Some(own) = shape.anchor {
+            timetable.parts.clear();
+            TimetablePart::collect(&timetable.schedule, PartBeat { anchor: own.as_i64(), first: 0 }, &mut timetable.parts);
+        }
+        timetable.first = shape.start.map_or(0, UnixMillis::as_i64);
+        timetable.last = shape.end.map_or(UnixMillis::END - 1, UnixMillis::as_i64);
+        timetable.filter = Filter::new(shape.only_on.clone(), shape.exclude.clone());
+        timetable
+    }
+
+    /// The timetable without the occurrences behind the first `most` after `from`. If `most` is
+    /// above 10,000 nothing is cut.
+    #[must_use]
+    pub fn ending_after(mut self, from: UnixMillis, most: u32) -> Self {
+        const CUT: u32 = 10_000;
+        if most == 0 {
+            self.last = from.as_i64();
+        } else if most <= CUT
+            && let Some(last) = self.from(from.as_i64() + 1).nth(most as usize - 1)
+        {
+            self.last = last.as_i64();
+        }
+        self
+    }
+
+    /// Returns true if the schedule has a single occurrence.
+    pub fn is_one_shot(&self) -> bool {
+        matches!(self.schedule, Schedule::At(_))
+    }
+
+    /// Returns true if the occurrences come at known times. The runs of a job with a delay come at
+    /// the end of its runs instead.
+    pub fn has_times(&self) -> bool {
+        !matches!(self.schedule, Schedule::Delay(_))
+    }
+
+    /// The zone of the timetable.
+    pub fn zone(&self) -> &Zone {
+        &self.zone
+    }
+
+    /// Returns the parts that follow a wall clock: a timetable for each zone, with the schedules of
+    /// that zone.
+    pub(crate) fn by_wall_clocks(&self) -> Vec<Self> {
+        let mut tables: Vec<Self> = Vec::new();
+        for part in &self.parts {
+            let zone = match part {
+                TimetablePart::Instants(_) | TimetablePart::Beats(_) => continue,
+                TimetablePart::Cron(_) | TimetablePart::Rule(_) => &self.zone,
+                TimetablePart::Calendar(expression) => expression.zone().unwrap_or(&self.zone),
+            };
+            match tables.iter_mut().find(|table| table.zone.name() == zone.name()) {
+                Some(table) => table.parts.push(part.clone()),
+                None => tables.push(Self { zone: zone.clone(), parts: vec![part.clone()], ..self.clone() }),
+            }
+        }
+        tables
+    }
+
+    /// The timetable on a wall clock that never changes, as if that clock were UTC.
+    pub(crate) fn on_an_even_clock(&self) -> Self {
+        let parts = self.parts.iter().map(TimetablePart::without_zone).collect();
+        Self { zone: Zone::utc(), parts, first: 0, last: UnixMillis::END - 1, ..self.clone() }
+    }
+
+    /// Returns the first occurrence strictly after `from`, or `None` if there is none before 2100.
+    pub fn next_after(&self, from: UnixMillis) -> Option<UnixMillis> {
+        self.from(from.as_i64() + 1).next()
+    }
+
+    /// The very first occurrence.
+    pub fn first(&self) -> Option<UnixMillis> {
+        self.from(0).next()
+    }
+
+    /// Returns true if the window and the days allow a start at `at`. This is for runs that come at
+    /// no time of a clock.
+    pub fn lets(&self, at: UnixMillis) -> bool {
+        let millis = at.as_i64();
+        let is_allowed = self.filter.as_ref().is_none_or(|filter| filter.left_out_by(&self.zone, millis).is_none());
+        is_allowed && (self.first..=self.last).contains(&millis)
+    }
+
+    /// Returns the modifier that keeps `at` from being an occurrence although the schedule names
+    /// it. Returns `None` if `at` is an occurrence, or if no schedule names it.
+    pub fn left_out_by(&self, at: UnixMillis) -> Option<LeftOut> {
+        let millis = at.as_i64();
+        if !self.parts.iter().any(|part| part.first_from(&self.zone, millis) == Some(millis)) {
+            return None;
+        }
+        if millis < self.first {
+            return Some(LeftOut::Start);
+        }
+        if millis > self.last {
+            return Some(LeftOut::End);
+        }
+        self.filter.as_ref()?.left_out_by(&self.zone, millis)
+    }
+
+    /// Returns the due time of the next run of a job that is applied or resumed at `now`: the first
+    /// occurrence after `now`. The runs of a job with a delay are not occurrences; each is planted
+    /// at the end of the previous run. The first such run comes one delay after `now`.
+    pub fn planted_after(&self, now: UnixMillis) -> Option<UnixMillis> {
+        match &self.schedule {
+            Schedule::Delay(delay) => Some(now.saturating_add(*delay)),
+            _ => self.next_after(now),
+        }
+    }
+
+    /// Returns the latest occurrence within `[first, until]`.
+    pub fn latest_in(&self, first: UnixMillis, until: UnixMillis) -> Option<UnixMillis> {
+        self.newest_in(first, until, 1)
+    }
+
+    /// Returns how many occurrences lie within `[first, until]`. The count is exact up to
+    /// [`Self::COUNTED`] and stops there.
+    pub fn count_in(&self, first: UnixMillis, until: UnixMillis) -> u64 {
+        self.count_up_to(first, until, Self::COUNTED)
+    }
+
+    /// Returns how many occurrences lie within `[first, until]`. The count is exact up to `most`
+    /// and stops there.
+    pub fn count_up_to(&self, first: UnixMillis, until: UnixMillis, most: u32) -> u64 {
+        if let Some(beats) = self.beats_alone() {
+            let (low, high) = beats.numbers_in(first.as_i64().max(self.first), until.as_i64().min(self.last));
+            return u64::try_from(high - low + 1).unwrap_or(0).min(u64::from(most));
+        }
+        let within = self.from(first.as_i64()).take_while(|at| *at <= until);
+        within.take(most as usize).fold(0, |count, _| count + 1)
+    }
+
+    /// Returns the oldest of the `at_most` newest occurrences within `[first, until]`. Returns
+    /// `None` if there are no occurrences, or if `at_most` is 0.
+    pub fn newest_in(&self, first: UnixMillis, until: UnixMillis, at_most: u32) -> Option<UnixMillis> {
+        let before = i64::from(at_most.checked_sub(1)?);
+        if let Some(beats) = self.beats_alone() {
+            let (low, high) = beats.numbers_in(first.as_i64().max(self.first), until.as_i64().min(self.last));
+            return if low <= high { beats.number(low.max(high.saturating_sub(before))) } else { None };
+        }
+        let (first, until) = (first.as_i64(), until.as_i64().min(self.last));
+        if first > until {
+            return None;
+        }
+        let at_most = at_most as usize;
+        let from = self.enough_from(first, until, at_most);
+        let mut newest: VecDeque<UnixMillis> = VecDeque::new();
+        for at in self.from(from).take_while(|at| at.as_i64() <= until) {
+            if newest.len() == at_most {
+                newest.pop_front();
+            }
+            newest.push_back(at);
+        }
+        newest.pop_front()
+    }
+
+    /// Returns an instant from which at least `at_most` occurrences, and not many more, come up to
+    /// `until`. Returns `first` if there are fewer. Each probe counts only up to a bound, so it
+    /// costs the same however long the range is.
+    fn enough_from(&self, first: i64, until: i64, at_most: usize) -> i64 {
+        let most = at_most.saturating_mul(2).saturating_add(16);
+        let count = |from: i64| self.from(from).take_while(|at| at.as_i64() <= until).take(most).count();
+        let (mut enough, mut too_few, mut width) = (until, until + 1, 1_000);
+        let mut found = count(enough);
+        while found < at_most && enough > first {
+            too_few = enough;
+            enough = until.saturating_sub(width).max(first);
+            width = width.saturating_mul(2);
+            found = count(enough);
+        }
+        while found >= most && too_few - enough > 1 {
+            let middle = enough + (too_few - enough) / 2;
+            let there = count(middle);
+            if there >= at_most {
+                (enough, found) = (middle, there);
+            } else {
+                too_few = middle;
+            }
+        }
+        enough
+    }
+
+    /// Returns the occurrences at or after `millis`, the oldest first.
+    fn from(&self, millis: i64) -> Occurrences<'_> {
+        let from = millis.max(self.first);
+        let heads = self.parts.iter().map(|part| (part, part.first_from(&self.zone, from))).collect();
+        Occurrences { table: self, heads, jumps: 0, meeting: None }
+    }
+
+    fn beats_alone(&self) -> Option<&PartBeats> {
+        match self.parts.as_slice() {
+            [TimetablePart::Beats(beats)] if self.filter.is_none() => Some(beats),
+            _ => None,
+        }
+    }
+}
+
+/// The reason why an instant of a schedule does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftOut {
+    /// The instant lies before `start`.
+    Start,
+    /// The instant lies after `end`, or after the last of `max_runs`.
+    End,
+    /// The day of the instant is not in `only_on`.
+    OnlyOn,
+    /// The day of the instant is in `exclude`.
+    Exclude,
+}
+
+impl LeftOut {
+    /// The key in the definition that excludes the instant.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::End => "end",
+            Self::OnlyOn => "only_on",
+            Self::Exclude => "exclude",
+        }
+    }
+}
+
+/// The occurrences from an instant on, the oldest first. It keeps the next instant of each schedule
+/// and yields the earliest that counts.
+struct Occurrences<'a> {
+    table: &'a Timetable,
+    heads: Vec<(&'a TimetablePart, Option<i64>)>,
+    /// The number of times the schedules were moved on since the last occurrence that counted.
+    jumps: u32,
+    meeting: Option<Meeting<'a>>,
+}
+
+impl Occurrences<'_> {
+    /// The number of jumps after which a search for days common to schedules and filter is cheaper
+    /// than trying the next instant.
+    const PLAIN_JUMPS: u32 = 16;
+
+    /// Moves every schedule that is before `millis` on to its first instant at or after `millis`.
+    fn advance(&mut self, millis: i64) {
+        for (part, head) in self.heads.iter_mut().filter(|(_, head)| head.is_some_and(|at| at < millis)) {
+            *head = part.first_from(&self.table.zone, millis);
+        }
+    }
+}
+
+impl Iterator for Occurrences<'_> {
+    type Item = UnixMillis;
+
+    fn next(&mut self) -> Option<UnixMillis> {
+        loop {
+            let at = self.heads.iter().filter_map(|(_, head)| *head).min().filter(|at| *at <= self.table.last)?;
+            let counts_from = match &self.table.filter {
+                Some(filter) => filter.first_allowed(&self.table.zone, at)?,
+                None => at,
+            };
+            if counts_from == at {
+                self.advance(at + 1);
+                self.jumps = 0;
+                return UnixMillis::new(at);
+            }
+            self.jumps += 1;
+            if self.jumps > Timetable::MOST_JUMPS {
+                return None;
+            }
+            let may_come_from = match &self.table.filter {
+                Some(filter) if self.jumps > Self::PLAIN_JUMPS => {
+                    self.meeting.get_or_insert_with(|| Meeting::new(self.table, filter)).from(counts_from)?
+                }
+                _ => counts_from,
+            };
+            self.advance(may_come_from);
+        }
+    }
+}

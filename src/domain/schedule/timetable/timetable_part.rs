@@ -1,0 +1,163 @@
+//! The single schedules of a timetable, and the search for the next instant of each.
+
+use crate::domain::schedule::calendar::CalendarExpr;
+use crate::domain::schedule::cron::CronExpr;
+use crate::domain::schedule::day_sets::local_day;
+use crate::domain::schedule::recurrence::Recurrence;
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::time::civil::{DAY, Date, days_in_month};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+
+/// A single schedule that yields occurrences of a job.
+#[derive(Debug, Clone)]
+pub(super) enum TimetablePart {
+    /// Instants in order.
+    Instants(Vec<i64>),
+    Beats(PartBeats),
+    Cron(CronExpr),
+    Calendar(CalendarExpr),
+    Rule(Recurrence),
+}
+
+/// The counting of `every`: its instants are anchor + k * period, with k at least `first`.
+#[derive(Clone, Copy)]
+pub(super) struct PartBeat {
+    pub(super) anchor: i64,
+    pub(super) first: i64,
+}
+
+impl TimetablePart {
+    /// Appends the single schedules of `schedule` to `parts`.
+    pub(super) fn collect(schedule: &Schedule, beat: PartBeat, parts: &mut Vec<Self>) {
+        match schedule {
+            Schedule::Manual | Schedule::Delay(_) => {}
+            Schedule::At(at) => parts.push(Self::Instants(vec![at.as_i64()])),
+            Schedule::Instants(list) => parts.push(Self::Instants(list.iter().map(|at| at.as_i64()).collect())),
+            Schedule::Every(period) => parts.extend(PartBeats::new(*period, beat).map(Self::Beats)),
+            Schedule::Cron(list) => parts.extend(list.iter().cloned().map(Self::Cron)),
+            Schedule::Calendar(list) => parts.extend(list.iter().cloned().map(Self::Calendar)),
+            Schedule::Rules(list) => parts.extend(list.iter().cloned().map(Self::Rule)),
+            Schedule::Several(list) => list.iter().for_each(|one| Self::collect(one, beat, parts)),
+        }
+    }
+
+    /// The schedule without a zone of its own, so that it follows the zone of each query.
+    pub(super) fn without_zone(&self) -> Self {
+        match self {
+            Self::Calendar(expression) => Self::Calendar(expression.without_zone()),
+            part => part.clone(),
+        }
+    }
+
+    /// Returns the first instant of the schedule at or after `millis`.
+    pub(super) fn first_from(&self, zone: &Zone, millis: i64) -> Option<i64> {
+        // This rounds up to the whole second.
+        let second = millis.div_euclid(1_000) + i64::from(millis.rem_euclid(1_000) > 0);
+        let found = match self {
+            Self::Instants(list) => return list.get(list.partition_point(|at| *at < millis)).copied(),
+            Self::Beats(beats) => return beats.number(beats.first_number(millis)).map(UnixMillis::as_i64),
+            Self::Cron(expr) => expr.first_from(zone, second),
+            Self::Calendar(expr) => expr.first_from(zone, second),
+            Self::Rule(rule) => rule.first_from(zone, second),
+        };
+        found.and_then(|second| second.checked_mul(1_000)).filter(|at| *at < UnixMillis::END)
+    }
+}
+
+/// The minimum and maximum number of days by which an occurrence may come later on one wall clock
+/// than on another.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Shift {
+    pub(super) from: i64,
+    pub(super) to: i64,
+}
+
+impl TimetablePart {
+    /// Returns the zone of the schedule if it differs from `zone`, and the first and last second of
+    /// a day at which it may occur there.
+    pub(super) fn elsewhere(&self, zone: &Zone) -> Option<(&Zone, (i64, i64))> {
+        let Self::Calendar(expr) = self else { return None };
+        let own = expr.zone().filter(|own| own.name() != zone.name())?;
+        Some((own, expr.ends_of_day()))
+    }
+
+    /// Returns the days of a month among `asked`, on the clock of `zone`, on which the schedule may
+    /// occur. Bit 1 is day 1. Times that a gap of the clock delays are not considered. The mask may
+    /// have too many days, never too few.
+    pub(super) fn days_of_month(&self, zone: &Zone, shift: Shift, (year, month): (i64, i64), asked: u32) -> u32 {
+        match self {
+            Self::Cron(expr) => expr.days_of_month(year, month),
+            Self::Rule(rule) => rule.days_of_month(year, month, asked),
+            Self::Calendar(expr) => shifted(shift, (year, month), |year, month| expr.days_of_month(year, month)),
+            Self::Beats(beats) if beats.period <= DAY * 1_000 => u32::MAX,
+            Self::Beats(_) | Self::Instants(_) => {
+                let first = Date::new(year, month, 1).number();
+                let length = days_in_month(year, month);
+                // No clock differs from another by two days.
+                let within = ((first - 2) * DAY * 1_000, (first + length + 2) * DAY * 1_000);
+                let mut days = 0;
+                let mut from = within.0;
+                while let Some(at) = self.first_from(zone, from).filter(|at| *at < within.1) {
+                    let day = local_day(zone, at) - first + 1;
+                    days |= if (1..=length).contains(&day) { 1 << day } else { 0 };
+                    from = at + 1;
+                }
+                days
+            }
+        }
+    }
+}
+
+/// The bit of day 1 of a month, in a mask that also covers the months before and after it.
+const FIRST: i64 = 40;
+
+/// Returns the days of a month to which the days of `of_month` come after the shift.
+fn shifted(shift: Shift, (year, month): (i64, i64), of_month: impl Fn(i64, i64) -> u32) -> u32 {
+    if (shift.from, shift.to) == (0, 0) {
+        return of_month(year, month);
+    }
+    let before = if month == 1 { (year - 1, 12) } else { (year, month - 1) };
+    let behind = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+    let (length_before, length) = (days_in_month(before.0, before.1), days_in_month(year, month));
+    let wide = |days: u32, first: i64| u128::from(days >> 1) << first;
+    let days = wide(of_month(before.0, before.1), FIRST - length_before)
+        | wide(of_month(year, month), FIRST)
+        | wide(of_month(behind.0, behind.1), FIRST + length);
+    let all = (shift.from..=shift.to).fold(0, |all, by| all | days >> (FIRST - by));
+    u32::try_from(all & ((1 << length) - 1)).unwrap_or(u32::MAX) << 1
+}
+
+/// Instants at a fixed period, in milliseconds.
+#[derive(Debug, Clone)]
+pub(super) struct PartBeats {
+    anchor: i64,
+    period: i64,
+    first: i64,
+}
+
+impl PartBeats {
+    fn new(period: std::time::Duration, beat: PartBeat) -> Option<Self> {
+        // A period past the end of time never comes. A period below a millisecond counts as a
+        // millisecond.
+        let period = i64::try_from(period.as_millis()).ok().filter(|period| *period < UnixMillis::END)?.max(1);
+        Some(Self { anchor: beat.anchor, period, first: beat.first })
+    }
+
+    /// Returns instant number `k`, or `None` past the end of time.
+    pub(super) fn number(&self, k: i64) -> Option<UnixMillis> {
+        k.checked_mul(self.period)?.checked_add(self.anchor).and_then(UnixMillis::new)
+    }
+
+    /// Returns the first k whose instant is not before `millis`.
+    fn first_number(&self, millis: i64) -> i64 {
+        let distance = millis - self.anchor;
+        (distance.div_euclid(self.period) + i64::from(distance.rem_euclid(self.period) > 0)).max(self.first)
+    }
+
+    /// Returns the first and the last k whose instants lie within the range. The last is below the
+    /// first if there are none.
+    pub(super) fn numbers_in(&self, first: i64, until: i64) -> (i64, i64) {
+        (self.first_number(first), (until - self.anchor).div_euclid(self.period))
+    }
+}

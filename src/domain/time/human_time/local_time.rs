@@ -1,0 +1,40 @@
+//! Converts the time on the wall clock of a zone to an instant. A local time exists once, twice or
+//! never.
+
+use jiff::civil::DateTime;
+use jiff::tz::AmbiguousOffset;
+
+use super::Instant;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+
+pub(super) const RANGE: &str = "wanted a time from 1970 to 2099";
+
+/// Returns the instant at which the wall clock shows `local`, the first if there are two. The error
+/// says why there is none, and names the nearest instants.
+pub(super) fn resolve(local: DateTime, zone: &Zone) -> Result<Instant, String> {
+    let name = zone.name();
+    let rules = zone.rules();
+    let ambiguous = rules.to_ambiguous_timestamp(local);
+    let show = |at: jiff::Timestamp| at.to_zoned(rules.clone()).strftime("%FT%T%:z").to_string();
+    let note = match ambiguous.offset() {
+        AmbiguousOffset::Unambiguous { .. } => None,
+        AmbiguousOffset::Gap { after, .. } => {
+            // The gap lies at the first clock change after the instant that the later offset gives
+            // for `local`.
+            let change = after.to_timestamp(local).ok().and_then(|from| rules.following(from).next());
+            let offer = change.map(|change| change.timestamp()).map_or_else(String::new, |change| {
+                let before = change.checked_sub(jiff::SignedDuration::from_secs(1)).map(show).unwrap_or_default();
+                format!("; the last second before is {before}, the first instant after is {}", show(change))
+            });
+            return Err(format!("{} does not exist in {name}, where the clock skips it{offer}", local.strftime("%F %T")));
+        }
+        AmbiguousOffset::Fold { before, after } => {
+            let [first, second] = [before, after].map(|offset| offset.to_timestamp(local).map(show).unwrap_or_default());
+            let shown = local.strftime("%F %T");
+            Some(format!("{shown} comes twice in {name}; the first is taken, {first}; the second is {second}"))
+        }
+    };
+    let at = ambiguous.earlier().ok().and_then(UnixMillis::from_timestamp);
+    at.map(|at| Instant { at, note }).ok_or_else(|| format!("{} is out of range, {RANGE}", local.strftime("%F %T")))
+}

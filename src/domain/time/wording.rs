@@ -1,0 +1,103 @@
+//! Formats instants, durations and failures for sentences.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use super::unix_millis::UnixMillis;
+use super::zone::Zone;
+use crate::domain::schedule::timetable::Timetable;
+
+/// Returns the last character boundary of `text` at or before byte `most`. It is where a text that
+/// is too long becomes so.
+pub(crate) fn end_within(text: &str, most: usize) -> usize {
+    (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// Returns true if a viewer may act on the character instead of showing it. Such characters are
+/// control characters and those that change the direction of writing.
+pub fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Formats an instant as RFC 3339 with milliseconds and the offset of the zone, or `Z` for UTC.
+pub fn rfc3339(at: UnixMillis, zone: &Zone) -> String {
+    if zone.name().as_str() == "UTC" {
+        return at.to_string();
+    }
+    at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%FT%T%.3f%:z").to_string()
+}
+
+/// Formats an instant for readers: `Mon 2026-11-23 02:30:00 CET`.
+pub fn shown(at: UnixMillis, zone: &Zone) -> String {
+    at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%a %F %T %Z").to_string()
+}
+
+/// Formats an instant for readers, with milliseconds if it is not a whole second:
+/// `Mon 2026-11-23 02:30:00.250 CET`.
+pub fn shown_exactly(at: UnixMillis, zone: &Zone) -> String {
+    if at.floor_to_second() == at {
+        return shown(at, zone);
+    }
+    at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%a %F %T%.3f %Z").to_string()
+}
+
+/// Formats how many occurrences were skipped together. Counting stops at 100,000, so from there on
+/// there may be more.
+pub fn skipped_count(count: u64) -> String {
+    match count.cmp(&u64::from(Timetable::COUNTED)) {
+        Ordering::Less => count.to_string(),
+        Ordering::Equal => "at least 100,000".to_owned(),
+        Ordering::Greater => "more than 100,000".to_owned(),
+    }
+}
+
+/// Formats a duration in its two largest units: `2d 3h`, `5m 10s`, `12s`, `350ms`.
+pub fn span(length: Duration) -> String {
+    const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
+    if length < Duration::from_secs(1) {
+        return format!("{}ms", length.as_millis());
+    }
+    let mut left = length.as_secs();
+    let mut parts = Vec::new();
+    for (unit, letter) in UNITS {
+        let count = left / unit;
+        left %= unit;
+        if count > 0 {
+            parts.push(format!("{count}{letter}"));
+        } else if !parts.is_empty() {
+            break;
+        }
+        if parts.len() == 2 {
+            break;
+        }
+    }
+    parts.join(" ")
+}
+
+/// Describes the facts of an attempt, or returns `None` if there are none.
+pub fn in_words(error: Option<&str>, signal: Option<i32>, exit_code: Option<i32>, http_status: Option<u16>) -> Option<String> {
+    if let Some(error) = error {
+        return Some(error.to_owned());
+    }
+    if let Some(signal) = signal {
+        let name = signal_hook::low_level::signal_name(signal).and_then(|name| name.strip_prefix("SIG"));
+        return Some(name.map_or_else(|| format!("signal {signal}"), |name| format!("signal {signal} ({name})")));
+    }
+    exit_code.map(|code| format!("exit code {code}")).or_else(|| http_status.map(|status| format!("status {status}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_in_words() {
+        assert_eq!(in_words(Some("cannot start"), Some(9), None, None).as_deref(), Some("cannot start"));
+        assert_eq!(in_words(None, Some(9), None, None).as_deref(), Some("signal 9 (KILL)"));
+        assert_eq!(in_words(None, None, Some(3), None).as_deref(), Some("exit code 3"));
+        assert_eq!(in_words(None, None, None, Some(500)).as_deref(), Some("status 500"));
+        assert_eq!(in_words(None, Some(63), None, None).as_deref(), Some("signal 63"));
+        assert_eq!(in_words(None, None, None, None), None);
+    }
+}

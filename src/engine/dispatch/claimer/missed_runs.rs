@@ -1,0 +1,167 @@
+//! Missed runs, before any claim: a range of missed occurrences is skipped, or missed runs are
+//! spread over a time.
+//!
+//! Invariant: only a job's pending run is judged. Any other run is owed: it waited for its turn,
+//! was spread, or came back.
+
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::Claimer;
+use super::claim_plan::Dealt;
+use crate::domain::name::names::RunId;
+use crate::domain::schedule::lateness;
+use crate::domain::schedule::lateness::{Decision, Due};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::dispatch::definition::Definition;
+use crate::engine::planning::passed_ranges;
+use crate::store::{SkipOrder, SkipReply, SpreadOrder, SpreadReply, SpreadWindow, StoreError, Successor};
+
+/// The most runs spread by one call.
+const BATCH: usize = 100;
+
+impl Claimer {
+    pub(super) fn judge(&self, definition: &Definition, run: &RunId, now: UnixMillis) -> Decision {
+        lateness::judge(self.due(definition, run, now))
+    }
+
+    /// Returns the last occurrence, from `run` on, that is known to have a record.
+    pub(super) fn taken_behind(&self, run: &RunId) -> UnixMillis {
+        self.occupied.get(run).copied().map_or(run.due(), |taken| taken.max(run.due()))
+    }
+
+    fn due<'a>(&self, definition: &'a Definition, run: &RunId, now: UnixMillis) -> Due<'a> {
+        let now = definition.judged_at(now);
+        Due {
+            timetable: &definition.timetable,
+            since: definition.since_at(now),
+            taken: self.occupied.get(run).copied().unwrap_or(UnixMillis::EPOCH),
+            catch_up: &definition.spec.catch_up,
+            skip_if_late: definition.spec.shape.skip_if_late,
+            late_after: definition.spec.late_after,
+            due: run.due(),
+            now,
+        }
+    }
+
+    /// Skips a range of occurrences: from `run` to `last`, with `count` occurrences. `next` is
+    /// planted.
+    pub(super) async fn skip(
+        &mut self,
+        definition: &Definition,
+        run: &RunId,
+        (last, count, next): (UnixMillis, u64, Option<UnixMillis>),
+        now: UnixMillis,
+    ) -> Result<Dealt, StoreError> {
+        let since = definition.since_at(definition.judged_at(now));
+        let taken = self.occupied.get(run).copied().unwrap_or(UnixMillis::EPOCH);
+        let stretch =
+            passed_ranges::up_to_recorded(&self.shared.store, definition, run, (last, count, next), (taken, since)).await;
+        let (last, count, next) = match stretch {
+            Ok(stretch) => stretch,
+            Err(error) => return self.cannot(run, error),
+        };
+        let order = SkipOrder {
+            run: run.clone(),
+            rev: definition.record.rev.clone(),
+            lane: definition.record.lane.clone(),
+            reason: "missed",
+            last_due: last,
+            count,
+            successor: next.map(|due| definition.planned(due)),
+        };
+        let reply = match self.shared.store.skip_run(&order).await {
+            Ok(reply) => reply,
+            Err(error) => return self.cannot(run, error),
+        };
+        Ok(match reply {
+            SkipReply::Skipped => {
+                warn!(job = %run.job(), from = %run.due(), to = %last, count, "Missed occurrences skipped.");
+                Dealt::Done
+            }
+            SkipReply::Stale => {
+                self.definitions.forget(run.job());
+                Dealt::Again
+            }
+            SkipReply::Occupied => {
+                self.note_occupied(run, next.unwrap_or(last));
+                Dealt::Again
+            }
+            SkipReply::Gone => Dealt::Owed,
+            SkipReply::Over => Dealt::Over,
+        })
+    }
+
+    /// Gives the missed occurrences from `run` on ready times within `within` from now.
+    pub(super) async fn spread(
+        &mut self,
+        definition: &Definition,
+        run: &RunId,
+        within: Duration,
+        now: UnixMillis,
+    ) -> Result<Dealt, StoreError> {
+        let record = &definition.record;
+        let missed = lateness::missed_from(self.due(definition, run, now), BATCH);
+        // A window of a node that died begins anew. Otherwise the remaining runs would all start at
+        // once at its end.
+        let window = record.window.as_ref().filter(|window| window.run == *run && window.from >= now);
+        let (from, until) = window.map_or_else(|| (now, now.saturating_add(within)), |window| (window.from, window.until));
+        let at = |place: f64| {
+            #[expect(clippy::cast_precision_loss, reason = "counted to 100,000")]
+            let share = (place / missed.count.max(1) as f64).min(1.0);
+            from.saturating_add(until.since(from).mul_f64(share))
+        };
+        #[expect(clippy::cast_precision_loss, reason = "at most 100")]
+        let runs = missed.dues.iter().enumerate().map(|(index, due)| Successor {
+            run: RunId::regular(run.job().clone(), *due),
+            ready: at(index as f64 + fastrand::f64()),
+        });
+        let next_run = missed.successor.map(|due| RunId::regular(run.job().clone(), due));
+        let is_full = missed.count > missed.dues.len() as u64;
+        #[expect(clippy::cast_precision_loss, reason = "at most 100")]
+        let next_window = next_run.filter(|_| is_full).map(|run| SpreadWindow { run, from: at(missed.dues.len() as f64), until });
+        let order = SpreadOrder {
+            name: run.job().clone(),
+            rev: record.rev.clone(),
+            lane: record.lane.clone(),
+            window: record.window.clone(),
+            next_window,
+            runs: runs.collect(),
+            successor: missed.successor.map(|due| definition.planned(due)),
+        };
+        let reply = match self.shared.store.spread_runs(&order).await {
+            Ok(reply) => reply,
+            Err(error) => return self.cannot(run, error),
+        };
+        Ok(match reply {
+            SpreadReply::Spread => {
+                info!(job = %run.job(), from = %run.due(), count = order.runs.len(), until = %until, "Missed runs are spread.");
+                // The record of the job has another window now.
+                self.definitions.forget(run.job());
+                Dealt::Done
+            }
+            SpreadReply::Stale => {
+                self.definitions.forget(run.job());
+                Dealt::Again
+            }
+            SpreadReply::Occupied => {
+                self.note_occupied(run, missed.successor.unwrap_or(now));
+                Dealt::Again
+            }
+            SpreadReply::Gone => Dealt::Owed,
+        })
+    }
+
+    /// Leaves a run alone for a while after Redis refused a step, for a wrong type in the job's
+    /// keys or for want of memory. Steps that only remove runs go on. Other passing errors are
+    /// returned.
+    fn cannot(&mut self, run: &RunId, error: StoreError) -> Result<Dealt, StoreError> {
+        if error.is_passing() && !matches!(error, StoreError::OutOfMemory { .. }) {
+            return Err(error);
+        }
+        self.definitions.report_unusable(run.job(), &error.to_string());
+        self.refuse(run.clone());
+        Ok(Dealt::Left)
+    }
+}

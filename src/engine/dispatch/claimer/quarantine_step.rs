@@ -1,0 +1,53 @@
+//! Due entries that cannot be claimed. A run whose job was forgotten ends, and an entry that is no
+//! run goes to quarantine.
+
+use tracing::{error, info};
+
+use super::{Claimer, Tally};
+use crate::domain::queue::lane::Lane;
+use crate::engine::dispatch::due_entry::well_formed;
+use crate::engine::dispatch::orphans;
+use crate::store::{Quarantined, RipeEntry, StoreError};
+
+impl Claimer {
+    /// Handles an entry whose job is not known.
+    pub(super) async fn end_orphan(&self, lane: &Lane, entry: &RipeEntry, tally: &mut Tally) -> Result<(), StoreError> {
+        if let Ok((run, _)) = well_formed(entry)
+            && orphans::end_orphan(&self.shared.store, &run).await?
+        {
+            tally.done += 1;
+            info!(run = %run, "Cancelled, because its job was removed and forgotten.");
+            return Ok(());
+        }
+        self.put_aside(lane, entry, "its job is not known", tally).await
+    }
+
+    /// Moves an entry to quarantine. If Redis refuses that, logs the error and leaves the entry in
+    /// place.
+    pub(super) async fn put_aside(&self, lane: &Lane, entry: &RipeEntry, why: &str, tally: &mut Tally) -> Result<(), StoreError> {
+        match self.shared.store.quarantine_run(lane, entry, why).await {
+            Ok(Quarantined::Kept) => {
+                tally.done += 1;
+                error!(queue = %lane, entry = ?entry.member, "An entry that cannot run was moved to quarantine: {why}.");
+                Ok(())
+            }
+            Ok(Quarantined::Dropped) => {
+                tally.done += 1;
+                let (entry, score) = (&entry.member, &entry.score);
+                error!(queue = %lane, entry = ?entry, score, "Quarantine is full; an entry that cannot run was removed and is recorded only here: {why}.");
+                Ok(())
+            }
+            // Another node was first.
+            Ok(Quarantined::Gone) => {
+                tally.left += 1;
+                Ok(())
+            }
+            Err(error) if error.is_passing() => Err(error),
+            Err(error) => {
+                self.shared.weather.failed(&error, "entries that are no runs stay where they are");
+                tally.left += 1;
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A job in the form the engine works with: its record, its checked definition and its occurrences.
+
+use crate::config;
+use crate::config::SurfaceError;
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::schedule::lateness;
+use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::schedule::schedule_form::Timetable;
+use crate::domain::schedule::schedule_modifiers::Shape;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::{Zone, ZoneError};
+use crate::store::{CountedBy, JobRecord, Successor};
+
+/// A job whose record was read and whose definition was checked.
+#[derive(Debug, Clone)]
+pub struct Definition {
+    /// The record as stored in Redis.
+    pub record: JobRecord,
+    /// The checked definition.
+    pub spec: JobSpec,
+    /// The occurrences of the schedule.
+    pub timetable: Timetable,
+}
+
+/// The reason why a job's record cannot be used. Such a job is neither run nor changed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DefinitionError {
+    /// The definition is corrupt, or a newer schedd wrote it.
+    #[error(transparent)]
+    Surface(#[from] SurfaceError),
+    /// The zone of the job is not known on this host.
+    #[error(transparent)]
+    Zone(#[from] ZoneError),
+}
+
+impl Definition {
+    /// Compiles the definition of a record.
+    pub fn of(record: JobRecord) -> Result<Self, DefinitionError> {
+        let spec = config::from_surface(&record.definition)?;
+        let timetable = timetable(&record.name, &spec, &record.tz, record.anchor)?;
+        Ok(Self { record, spec, timetable })
+    }
+
+    /// Returns the schedule as text, with its zone.
+    pub fn schedule_text(&self) -> String {
+        self.spec.schedule.text_with_zone(self.timetable.zone())
+    }
+
+    /// Returns the first occurrence after `due`, by the present schedule. `due` may be an
+    /// occurrence of an older schedule.
+    pub fn next_after(&self, due: UnixMillis) -> Option<UnixMillis> {
+        self.timetable.next_after(due.max(self.since())).filter(|_| !self.is_used_up())
+    }
+
+    /// Returns the occurrence to plant at `now` if none is planned. See
+    /// [`Timetable::planted_after`].
+    pub fn planted_after(&self, now: UnixMillis) -> Option<UnixMillis> {
+        self.timetable.planted_after(now.max(self.since())).filter(|_| !self.is_used_up())
+    }
+
+    /// Returns the instant from which occurrences are judged at `now`. Occurrences already handled
+    /// before the planned run was moved to an earlier time are not handled again.
+    pub fn since_at(&self, now: UnixMillis) -> UnixMillis {
+        let dealt = self.record.dealt.iter().copied().filter(|dealt| *dealt <= now && !self.timetable.is_one_shot());
+        dealt.fold(self.since(), UnixMillis::max)
+    }
+
+    /// Returns the same definition with `since` and `anchor` no later than `now`. This is needed
+    /// after Redis' clock was ahead.
+    pub fn counted_before(&self, now: UnixMillis) -> Result<Self, DefinitionError> {
+        let mut record = self.record.clone();
+        record.since = record.since.min(now);
+        if record.anchor > now && self.spec.shape.anchor.is_none() {
+            record.anchor = self.spec.schedule.anchor_before(record.anchor, now);
+        }
+        if record.anchor == self.record.anchor {
+            return Ok(Self { record, ..self.clone() });
+        }
+        Self::of(record)
+    }
+
+    /// Returns how many regular runs may still begin. `None` means any number.
+    pub fn runs_left(&self) -> Option<u32> {
+        self.spec.shape.max_runs.map(|most| most.saturating_sub(self.record.begun))
+    }
+
+    /// Returns true if `max_runs` regular runs have begun.
+    pub fn is_used_up(&self) -> bool {
+        self.runs_left() == Some(0)
+    }
+
+    /// Returns the run to plant for an occurrence, with the ready time that jitter and splay give.
+    pub fn planned(&self, due: UnixMillis) -> Successor {
+        planned(&self.record.name, &self.spec.shape, due)
+    }
+
+    /// Returns the instant after which a regular run must not start any more. `None` without
+    /// `skip_if_late`.
+    pub fn latest_start(&self, run: &RunId) -> Option<UnixMillis> {
+        let late = self.spec.shape.skip_if_late?;
+        Some(run.due().saturating_add(self.spec.shape.latest_shift(&self.record.name)).saturating_add(late))
+    }
+
+    /// Returns the time up to which occurrences are judged at `now`. Later occurrences may still be
+    /// delayed by jitter and splay.
+    pub fn judged_at(&self, now: UnixMillis) -> UnixMillis {
+        now.saturating_sub(self.spec.shape.latest_shift(&self.record.name))
+    }
+
+    /// Returns the occurrences up to `now` that a schedule change would lose. For a paused job
+    /// these are all since the pause. Otherwise these are all after the pending run, which is owed.
+    pub fn passed(&self, now: UnixMillis) -> Option<SkippedStretch> {
+        let now = self.judged_at(now);
+        match (&self.record.pending, &self.record.held) {
+            (Some(pending), _) => lateness::stretch_behind(&self.timetable, pending.due(), self.since_at(now), now),
+            (None, Some(held)) => {
+                let (last, count) = lateness::paused_stretch(&self.timetable, held.due(), self.since(), now)?;
+                Some(SkippedStretch { first: held.due(), last, count })
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// Returns the occurrences up to `now` behind the planned run, or behind the run kept by a
+    /// pause, if that run is owed. Also returns the time at which one more occurrence will have
+    /// passed.
+    pub fn passed_behind(&self, now: UnixMillis) -> (Option<SkippedStretch>, Option<UnixMillis>) {
+        let Some(planned) = self.record.pending.as_ref().or(self.record.held.as_ref()) else { return (None, None) };
+        let now = self.judged_at(now);
+        let passed = lateness::stretch_behind(&self.timetable, planned.due(), self.since_at(now), now);
+        let last = passed.map_or(planned.due(), |stretch| stretch.last);
+        let shift = self.spec.shape.latest_shift(&self.record.name);
+        let next = self.timetable.next_after(last.max(self.since()));
+        (passed, next.map(|due| due.saturating_add(shift)))
+    }
+
+    /// Returns the time from which occurrences of the schedule count. The instant of a one-shot
+    /// always counts, because it may be the moment of the edit itself.
+    pub fn since(&self) -> UnixMillis {
+        since(&self.timetable, self.record.since)
+    }
+}
+
+/// Builds the occurrences of `job` from its definition, its stored zone and the anchor of `every`.
+fn timetable(job: &JobName, spec: &JobSpec, tz: &str, anchor: UnixMillis) -> Result<Timetable, DefinitionError> {
+    let zone = match &spec.tz {
+        Some(name) => Zone::load(name)?,
+        None => Zone::load(&tz.parse()?)?,
+    };
+    Ok(Timetable::shaped(spec.schedule.for_job(job, spec.dst), &spec.shape, zone, anchor))
+}
+
+fn since(timetable: &Timetable, since: UnixMillis) -> UnixMillis {
+    if timetable.is_one_shot() { UnixMillis::EPOCH } else { since }
+}
+
+/// Returns the schedule by which a skipped range of `job` was counted, and the time from which its
+/// occurrences count.
+pub(crate) fn counted_by(job: &JobName, kept: &CountedBy) -> Result<(Timetable, UnixMillis), DefinitionError> {
+    let (_, timetable) = kept_schedule(job, kept)?;
+    let since = since(&timetable, kept.since);
+    Ok((timetable, since))
+}
+
+/// Returns the stored definition by which `job` was counted, and its occurrences.
+pub(crate) fn kept_schedule(job: &JobName, kept: &CountedBy) -> Result<(JobSpec, Timetable), DefinitionError> {
+    let spec = config::from_surface(&kept.definition)?;
+    let timetable = timetable(job, &spec, &kept.tz, kept.anchor)?;
+    Ok((spec, timetable))
+}
+
+/// Returns the run of `job` due at `due`, with the ready time of `shape`.
+pub(crate) fn planned(job: &JobName, shape: &Shape, due: UnixMillis) -> Successor {
+    Successor { run: RunId::regular(job.clone(), due), ready: shape.ready(job, due, fastrand::f64()) }
+}

@@ -1,0 +1,86 @@
+//! A cache of definitions, so that a run costs no reading of its job.
+//!
+//! A cached definition may be old. The scripts refuse a decision made from another rev, and the
+//! definition is then read again. So the cache saves calls and never causes a wrong decision. It is
+//! bounded: past [`KEPT`] all definitions are forgotten.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tracing::error;
+
+use super::definition::Definition;
+use crate::domain::name::names::JobName;
+use crate::engine::node_context::NodeContext;
+use crate::store::StoreError;
+
+/// The most definitions kept.
+pub(crate) const KEPT: usize = 10_000;
+
+/// The definitions of jobs with due runs.
+pub(crate) struct Definitions {
+    shared: Arc<NodeContext>,
+    kept: HashMap<JobName, Arc<Definition>>,
+    /// The number of zone data reloads when these definitions were compiled.
+    zones: u64,
+}
+
+impl Definitions {
+    pub(crate) fn new(shared: Arc<NodeContext>) -> Self {
+        Self { shared, kept: HashMap::new(), zones: 0 }
+    }
+
+    pub(crate) fn get(&self, name: &JobName) -> Option<Arc<Definition>> {
+        self.kept.get(name).cloned()
+    }
+
+    /// Drops a definition, so that its next use reads it again.
+    pub(crate) fn forget(&mut self, name: &JobName) {
+        self.kept.remove(name);
+    }
+
+    /// Reads the definitions of `names` that are not cached. Returns the names of jobs that exist
+    /// but cannot be used on this node.
+    pub(crate) async fn read_missing<'a>(
+        &mut self,
+        names: impl Iterator<Item = &'a JobName>,
+    ) -> Result<BTreeSet<JobName>, StoreError> {
+        let zones = self.shared.zones_read.load(Ordering::Acquire);
+        if self.kept.len() > KEPT || std::mem::replace(&mut self.zones, zones) != zones {
+            self.kept.clear();
+        }
+        let missing: BTreeSet<JobName> = names.filter(|name| !self.kept.contains_key(*name)).cloned().collect();
+        if missing.is_empty() {
+            return Ok(missing);
+        }
+        let names: Vec<JobName> = missing.into_iter().collect();
+        let records = self.shared.store.read_jobs(&names).await?;
+        let mut unusable = BTreeSet::new();
+        for (name, record) in names.into_iter().zip(records) {
+            let why = match record {
+                Ok(None) => continue,
+                Ok(Some(record)) => match Definition::of(record) {
+                    Ok(definition) => {
+                        self.kept.insert(name, Arc::new(definition));
+                        continue;
+                    }
+                    Err(error) => error.to_string(),
+                },
+                Err(error) if error.is_passing() => return Err(error),
+                Err(error) => error.to_string(),
+            };
+            self.report_unusable(&name, &why);
+            unusable.insert(name);
+        }
+        Ok(unusable)
+    }
+
+    /// Logs, once a minute, why this node cannot start the runs of a job. Another node may be able
+    /// to.
+    pub(crate) fn report_unusable(&self, name: &JobName, why: &str) {
+        if self.shared.said.is_news(&format!("job {name}")) {
+            error!(job = %name, "{why}; this node does not start its runs.");
+        }
+    }
+}

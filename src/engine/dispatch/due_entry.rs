@@ -1,0 +1,55 @@
+//! The due entries a poll found: members of a due set, and the run each of them names.
+//!
+//! Invariant: an entry that is no run, or has no possible ready time, is never guessed into a run.
+
+use crate::domain::name::names::RunId;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::RipeEntry;
+
+/// A due run that is still to be handled.
+pub(crate) struct Ripe {
+    /// The id of the run.
+    pub(crate) run: RunId,
+    /// The entry of the due set.
+    pub(crate) entry: RipeEntry,
+    /// True if a skip found that the run is not its job's pending run. It is then owed whatever its
+    /// age.
+    pub(crate) is_owed: bool,
+}
+
+impl Ripe {
+    /// Returns a run that was not examined yet.
+    pub(crate) fn new(run: RunId, entry: RipeEntry) -> Self {
+        Self { run, entry, is_owed: false }
+    }
+}
+
+/// Returns the run an entry names and its ready time, ms. The error says why the entry names no
+/// run.
+pub(crate) fn well_formed(entry: &RipeEntry) -> Result<(RunId, i64), String> {
+    let ready = entry.score.parse::<f64>().ok().filter(|ready| ready.is_finite());
+    #[expect(clippy::cast_precision_loss, reason = "the end of time is far below 2^53")]
+    let ready = ready.filter(|ready| (0.0..UnixMillis::END as f64).contains(ready));
+    let Some(ready) = ready else { return Err(format!("its ready time {} is out of range", entry.score)) };
+    let run = entry.member.parse().map_err(|error: crate::domain::name::names::IdError| error.to_string())?;
+    #[expect(clippy::cast_possible_truncation, reason = "within the range of instants")]
+    Ok((run, ready as i64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(member: &str, score: &str) -> RipeEntry {
+        RipeEntry { member: member.to_owned(), score: score.to_owned() }
+    }
+
+    #[test]
+    fn an_entry_with_a_score_no_instant_has_is_no_run() {
+        for score in ["inf", "-inf", "1e300", "-5", "nan", "x", "4102444800000"] {
+            assert!(well_formed(&entry("a@5", score)).is_err(), "{score}");
+        }
+        assert!(well_formed(&entry("a@5", "1790000000000")).is_ok());
+        assert!(well_formed(&entry("garbage", "5")).is_err());
+    }
+}

@@ -1,0 +1,13 @@
+//! From the poll to the claim: what is due, what this node may start, and the claim.
+
+pub(crate) mod abandoned_claims;
+pub(crate) mod claimer;
+pub(crate) mod definition;
+pub(crate) mod definitions;
+pub(crate) mod due_entry;
+pub(crate) mod gatekeeper;
+pub(crate) mod node_limits;
+pub(crate) mod nudges;
+pub mod orphans;
+pub(crate) mod slots;
+pub(crate) mod ticker;

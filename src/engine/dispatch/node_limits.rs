@@ -1,0 +1,215 @@
+//! The load limits of a node: compares the host's load, its free memory and the number of runs with
+//! the limits of the node's file.
+//!
+//! Invariant: a node past a limit claims nothing. It renews, runs, recovers and reports as before.
+//! It claims again only when it is a tenth below the limit, so that it does not alternate at each
+//! look.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::config::FlowLimits;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::maintenance::presence::HostFacts;
+use crate::keeper::BootInstant;
+use crate::store::FULL;
+
+/// The shortest interval between two looks at the host.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const MIB: u64 = 1 << 20;
+
+/// The reason why a node claims nothing, and the time since when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NodeHold {
+    /// The limit with the value found, as in `load 9.1 > 8`, or the reason why the node could not
+    /// start runs.
+    pub(crate) why: String,
+    /// The start of this state, by Redis' clock.
+    pub(crate) since: UnixMillis,
+}
+
+/// The limits, and the result of the last look.
+#[derive(Default)]
+pub(crate) struct NodeLimits {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    limits: FlowLimits,
+    looked: Option<BootInstant>,
+    /// The limit of the host (load or memory) that stops this node.
+    by_host: Option<NodeHold>,
+    /// The reason why this node could start nothing.
+    short: Option<NodeHold>,
+    /// The limit of running jobs that stops this node.
+    full: Option<NodeHold>,
+}
+
+/// The change a look found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LimitLook {
+    /// Nothing changed.
+    Same,
+    /// The node stopped claiming because of its host, or claims again.
+    News,
+}
+
+impl NodeLimits {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the limits. The next call of `look` applies them.
+    pub(crate) fn set_limits(&self, limits: FlowLimits) {
+        let mut state = self.lock();
+        state.limits = limits;
+        state.looked = None;
+    }
+
+    /// Looks at the host unless the last look is recent. Notes the number of runs, and the reason
+    /// `short` why nothing can be started, if any. `now` is Redis' time.
+    pub(crate) fn look(&self, host: &HostFacts, running: usize, short: Option<String>, now: UnixMillis) -> LimitLook {
+        let mut state = self.lock();
+        let was_short = state.short.is_some();
+        state.short = held(short, state.short.take(), now);
+        let look = if state.short.is_some() == was_short { LimitLook::Same } else { LimitLook::News };
+        let FlowLimits { max_running, .. } = state.limits;
+        let full = max_running.filter(|most| running >= *most as usize).map(|most| format!("{FULL} {running} of {most}"));
+        state.full = held(full, state.full.take(), now);
+        let at = BootInstant::now();
+        if state.looked.is_some_and(|looked| at.since(looked) < LOOK_EVERY) {
+            return look;
+        }
+        state.looked = Some(at);
+        let was_held = state.by_host.is_some();
+        let why = past(&state.limits, was_held, host);
+        state.by_host = held(why, state.by_host.take(), now);
+        if state.by_host.is_some() == was_held { look } else { LimitLook::News }
+    }
+
+    /// Returns the reason why this node claims nothing now, if any.
+    pub(crate) fn held(&self) -> Option<NodeHold> {
+        let state = self.lock();
+        [&state.short, &state.by_host, &state.full].into_iter().find_map(Clone::clone)
+    }
+
+    /// Returns true if a limit of the host stops this node.
+    pub(crate) fn is_held_by_host(&self) -> bool {
+        self.lock().by_host.is_some()
+    }
+}
+
+fn held(why: Option<String>, before: Option<NodeHold>, now: UnixMillis) -> Option<NodeHold> {
+    why.map(|why| NodeHold { why, since: before.map_or(now, |held| held.since) })
+}
+
+/// Returns the limit that the host is past. A node that is stopped stays so until the value is a
+/// tenth below the limit. A value the host does not report counts as within the limit.
+fn past(limits: &FlowLimits, was_held: bool, host: &HostFacts) -> Option<String> {
+    if let (Some(max), Some(load)) = (limits.max_load, limits.max_load.and_then(|_| (host.load)())) {
+        let bound = if was_held && load <= max { max * 0.9 } else { max };
+        if load > bound {
+            return Some(format!("load {} > {}", rounded(load), rounded(bound)));
+        }
+    }
+    if let (Some(min), Some(free)) = (limits.min_free_memory, limits.min_free_memory.and_then(|_| (host.free_memory)())) {
+        let bound = if was_held && free >= min { min.saturating_add(min / 10) } else { min };
+        if free < bound {
+            return Some(format!("free memory {} MiB < {} MiB", free / MIB, bound.div_ceil(MIB)));
+        }
+    }
+    None
+}
+
+/// Formats a number with at most two decimals, without trailing zeros.
+fn rounded(number: f64) -> String {
+    let text = format!("{number:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        static LOAD: Cell<f64> = const { Cell::new(0.0) };
+        static FREE: Cell<u64> = const { Cell::new(0) };
+    }
+
+    fn host() -> HostFacts {
+        HostFacts {
+            host: "h".to_owned(),
+            boot_id: "b".to_owned(),
+            is_alive: |_| false,
+            clock: || UnixMillis::EPOCH,
+            load: || Some(LOAD.get()),
+            free_memory: || Some(FREE.get()),
+        }
+    }
+
+    fn at(ms: i64) -> UnixMillis {
+        UnixMillis::new(ms).unwrap()
+    }
+
+    fn looked(flow: &NodeLimits, now: i64) -> Option<(String, i64)> {
+        flow.lock().looked = None;
+        flow.look(&host(), 0, None, at(now));
+        flow.held().map(|held| (held.why, held.since.as_i64()))
+    }
+
+    #[test]
+    fn a_node_past_its_load_is_held_until_it_is_a_tenth_below() {
+        let flow = NodeLimits::default();
+        flow.set_limits(FlowLimits { max_load: Some(8.0), ..FlowLimits::default() });
+        let mut said = Vec::new();
+        for (now, load) in [(1, 8.0), (2, 9.1), (3, 7.5), (4, 7.2), (5, 8.0)] {
+            LOAD.set(load);
+            said.push(looked(&flow, now));
+        }
+        let held = |why: &str| Some((why.to_owned(), 2));
+        assert_eq!(said, [None, held("load 9.1 > 8"), held("load 7.5 > 7.2"), None, None]);
+    }
+
+    #[test]
+    fn a_node_short_of_memory_is_held_until_a_tenth_more_is_free() {
+        let flow = NodeLimits::default();
+        flow.set_limits(FlowLimits { min_free_memory: Some(100 * MIB), ..FlowLimits::default() });
+        let mut said = Vec::new();
+        for (now, free) in [(1, 100), (2, 99), (3, 109), (4, 110)] {
+            FREE.set(free * MIB);
+            said.push(looked(&flow, now));
+        }
+        let held = |why: &str| Some((why.to_owned(), 2));
+        assert_eq!(said, [None, held("free memory 99 MiB < 100 MiB"), held("free memory 109 MiB < 110 MiB"), None]);
+    }
+
+    #[test]
+    fn a_node_that_runs_as_much_as_it_may_says_so_and_the_host_comes_first() {
+        let flow = NodeLimits::default();
+        flow.set_limits(FlowLimits { max_running: Some(2), max_load: Some(1.0), ..FlowLimits::default() });
+        LOAD.set(0.5);
+        flow.look(&host(), 2, None, at(5));
+        assert_eq!(flow.held(), Some(NodeHold { why: "running 2 of 2".to_owned(), since: at(5) }));
+        flow.look(&host(), 1, None, at(6));
+        assert_eq!(flow.held(), None);
+        LOAD.set(3.0);
+        flow.look(&host(), 2, None, at(7));
+        assert_eq!(flow.held().map(|held| held.why), Some("running 2 of 2".to_owned()), "it looks once a second");
+        flow.set_limits(FlowLimits { max_running: Some(2), max_load: Some(1.0), ..FlowLimits::default() });
+        assert_eq!(flow.look(&host(), 2, None, at(8)), LimitLook::News);
+        assert_eq!(flow.held().map(|held| held.why), Some("load 3 > 1".to_owned()));
+    }
+    #[test]
+    fn a_node_that_can_start_nothing_says_so_at_once_and_before_all_else() {
+        let flow = NodeLimits::default();
+        flow.set_limits(FlowLimits { max_running: Some(2), ..FlowLimits::default() });
+        flow.look(&host(), 2, None, at(5));
+        assert_eq!(flow.look(&host(), 2, Some("no descriptors".to_owned()), at(6)), LimitLook::News);
+        assert_eq!(flow.held(), Some(NodeHold { why: "no descriptors".to_owned(), since: at(6) }));
+        assert_eq!(flow.look(&host(), 2, None, at(7)), LimitLook::News);
+        assert_eq!(flow.held().map(|held| held.why), Some("running 2 of 2".to_owned()));
+    }
+}

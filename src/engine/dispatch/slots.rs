@@ -1,0 +1,342 @@
+//! The slots of a node: which lanes it takes runs from, how many runs it may execute per queue, and
+//! how many it executes.
+//!
+//! Invariant: a node claims no more runs than it has free slots, so no run waits claimed but
+//! unstarted. It claims nothing from lanes whose queue it does not serve or whose labels it does
+//! not carry.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::domain::name::names::QueueName;
+use crate::domain::queue::lane::Lane;
+use crate::domain::queue::lane_serving::Serving;
+use crate::domain::queue::queue_rules::{QueueHold, QueueSettings, Share};
+use crate::domain::run::node_event::NodeEventKind;
+use crate::store::QueueRecord;
+
+/// The most runs claimed in one call. Larger calls have more latency and no higher rate (measured).
+pub(crate) const BATCH: usize = 50;
+
+/// The slots of a node. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Slots {
+    state: Arc<Mutex<State>>,
+    freed: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The queue settings of this node's own file.
+    own: BTreeMap<QueueName, u32>,
+    /// The queue settings stored for all nodes.
+    known: BTreeMap<QueueName, QueueRecord>,
+    /// The lanes of all queues, except plain lanes.
+    lanes: BTreeSet<Lane>,
+    /// The lanes among them in which an entry was found lately.
+    in_use: BTreeSet<Lane>,
+    /// True once the queues and lanes have been read.
+    has_learnt: bool,
+    serving: Serving,
+    max_running: Option<u32>,
+    taken: HashMap<QueueName, u32>,
+    /// The queue of this node's host.
+    of_host: Option<QueueName>,
+}
+
+/// The offer of a queue: what this node could claim from it now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) queue: QueueName,
+    /// The lanes of the queue that this node serves, most urgent first.
+    pub(crate) lanes: Vec<Lane>,
+    /// The number of runs that may be claimed, at most a batch.
+    pub(crate) slots: usize,
+    /// The share of the queue while queues compete for this node.
+    pub(crate) share: Share,
+}
+
+impl State {
+    fn free(&self) -> BTreeMap<QueueName, u32> {
+        let concurrency = |(queue, record): (&QueueName, &QueueRecord)| (queue.clone(), record.settings.concurrency);
+        let mut all: BTreeMap<QueueName, u32> = self.known.iter().map(concurrency).collect();
+        // A concurrency set by hand holds on each node, whatever its own file says.
+        let by_hand = |queue: &QueueName| self.known.get(queue).is_some_and(|record| record.is_concurrency_by_hand);
+        all.extend(self.own.iter().filter(|(queue, _)| !by_hand(queue)).map(|(queue, own)| (queue.clone(), *own)));
+        for queue in self.of_host.iter().cloned().chain([QueueName::default_queue(), QueueName::of_notices()]) {
+            all.entry(queue).or_insert(QueueSettings::DEFAULT_CONCURRENCY);
+        }
+        all.retain(|queue, _| self.serving.takes_queue(queue));
+        for (queue, free) in &mut all {
+            *free = free.saturating_sub(self.taken.get(queue).copied().unwrap_or(0));
+        }
+        all
+    }
+}
+
+impl Slots {
+    /// Returns slots that wake `freed` when a slot is freed.
+    pub(crate) fn new(freed: Arc<Notify>) -> Self {
+        Self { state: Arc::default(), freed }
+    }
+
+    /// A thread that panicked under this lock left correct counts, because each count changes in
+    /// one statement.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the queue settings of this node's file.
+    pub(crate) fn set_own(&self, queues: BTreeMap<QueueName, u32>) {
+        self.lock().own = queues;
+        self.freed.notify_one();
+    }
+
+    /// Has the queue of this node's host served too.
+    pub(crate) fn set_host(&self, queue: QueueName) {
+        self.lock().of_host = Some(queue);
+    }
+
+    /// Sets what this node serves, and the limit of runs of all queues together.
+    pub(crate) fn set_serving(&self, serving: Serving, max_running: Option<u32>) {
+        let mut state = self.lock();
+        (state.serving, state.max_running) = (serving, max_running);
+        self.freed.notify_one();
+    }
+
+    /// Returns what this node serves.
+    pub(crate) fn serving(&self) -> Serving {
+        self.lock().serving.clone()
+    }
+
+    /// Sets the settings of all queues known in Redis. A node without a queue list serves all of
+    /// them, so that no queue is left without a node.
+    pub(crate) fn set_known(&self, queues: BTreeMap<QueueName, QueueRecord>) {
+        let mut state = self.lock();
+        if state.known != queues {
+            state.known = queues;
+            self.freed.notify_one();
+        }
+    }
+
+    /// Returns the queues this node is asked to serve that no file declares.
+    pub(crate) fn undeclared(&self) -> Vec<QueueName> {
+        let state = self.lock();
+        let is_known = |queue: &&QueueName| {
+            **queue == QueueName::default_queue() || state.known.contains_key(*queue) || state.own.contains_key(*queue)
+        };
+        state.serving.queues.iter().flatten().filter(|queue| !is_known(queue)).cloned().collect()
+    }
+
+    /// Sets the lanes other than plain lanes. The ticker looks into a new lane at once.
+    pub(crate) fn set_lanes(&self, lanes: BTreeSet<Lane>) {
+        let mut state = self.lock();
+        if state.lanes != lanes {
+            state.lanes = lanes;
+            self.freed.notify_one();
+        }
+    }
+
+    /// Notes that queues and lanes have been read, as far as possible.
+    pub(crate) fn note_learnt(&self) {
+        if !std::mem::replace(&mut self.lock().has_learnt, true) {
+            self.freed.notify_one();
+        }
+    }
+
+    /// Returns true if queues and lanes have been read. Before that, the most urgent runs may not
+    /// be visible.
+    pub(crate) fn has_learnt(&self) -> bool {
+        self.lock().has_learnt
+    }
+
+    /// Notes that this lane has an entry.
+    pub(crate) fn saw(&self, lane: &Lane) {
+        if !lane.is_plain() {
+            let mut state = self.lock();
+            if !state.in_use.contains(lane) {
+                state.in_use.insert(lane.clone());
+            }
+        }
+    }
+
+    /// Returns the lanes in use that are not in `known`. Returns each lane once until it is seen in
+    /// use again.
+    pub(crate) fn in_use_beside(&self, known: &BTreeSet<Lane>) -> BTreeSet<Lane> {
+        let mut state = self.lock();
+        let (kept, unknown) = std::mem::take(&mut state.in_use).into_iter().partition(|lane| known.contains(lane));
+        state.in_use = kept;
+        unknown
+    }
+
+    /// Returns every queue this node serves, with its lanes and the number of runs that may be
+    /// claimed from it now.
+    pub(crate) fn offers(&self) -> Vec<Offer> {
+        let state = self.lock();
+        let mut lanes: BTreeMap<&QueueName, Vec<Lane>> = BTreeMap::new();
+        for lane in state.lanes.iter().filter(|lane| lane.is_open_to(&state.serving.labels)) {
+            lanes.entry(lane.queue()).or_default().push(lane.clone());
+        }
+        let offer = |(queue, free): (QueueName, u32)| {
+            let mut lanes = lanes.remove(&queue).unwrap_or_default();
+            lanes.push(Lane::from(queue.clone()));
+            lanes.sort_by(|a, b| b.priority().cmp(&a.priority()).then_with(|| a.cmp(b)));
+            let share = state.known.get(&queue).map_or(QueueSettings::default().share, |record| record.settings.share);
+            #[cfg(feature = "mutants")]
+            let share = crate::store::server::mutants::share(share);
+            Offer { queue, lanes, slots: (free as usize).min(BATCH), share }
+        };
+        state.free().into_iter().map(offer).collect()
+    }
+
+    /// Returns the free slots of every queue this node serves.
+    pub(crate) fn free(&self) -> BTreeMap<QueueName, u32> {
+        self.lock().free()
+    }
+
+    /// Returns the number of runs this node executes.
+    pub(crate) fn running(&self) -> usize {
+        self.lock().taken.values().map(|taken| *taken as usize).sum()
+    }
+
+    /// Returns how many more runs this node may execute, of all queues together.
+    pub(crate) fn room(&self) -> usize {
+        #[cfg(feature = "mutants")]
+        if crate::store::server::mutants::is(crate::store::server::mutants::Mutant::RoomUnbounded) {
+            return usize::MAX;
+        }
+        let most = self.lock().max_running;
+        most.map_or(usize::MAX, |most| (most as usize).saturating_sub(self.running()))
+    }
+
+    /// Returns the node event for `queue` being closed to claims, with what this node knows of its
+    /// limits.
+    pub(crate) fn why_held(&self, queue: &QueueName, hold: QueueHold) -> NodeEventKind {
+        let state = self.lock();
+        let (queue, known) = (queue.clone(), state.known.get(queue));
+        match hold {
+            QueueHold::Paused => {
+                let by = known.and_then(|record| record.paused.as_ref()).map_or_else(String::new, |(_, by)| by.clone());
+                NodeEventKind::QueuePaused { queue, by }
+            }
+            QueueHold::Full => {
+                NodeEventKind::QueueFull { queue, limit: known.and_then(|record| record.settings.limit).unwrap_or(0) }
+            }
+            QueueHold::Rate => {
+                let rate = known.and_then(|record| record.settings.rate).map_or_else(String::new, |rate| rate.to_string());
+                NodeEventKind::QueueRated { queue, rate }
+            }
+        }
+    }
+
+    /// Takes a slot of `queue`. Dropping the permit frees it.
+    pub(crate) fn take(&self, queue: &QueueName) -> Permit {
+        *self.lock().taken.entry(queue.clone()).or_insert(0) += 1;
+        Permit { slots: self.clone(), queue: queue.clone() }
+    }
+}
+
+/// A slot in use.
+pub(crate) struct Permit {
+    slots: Slots,
+    queue: QueueName,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(taken) = self.slots.lock().taken.get_mut(&self.queue) {
+            *taken = taken.saturating_sub(1);
+        }
+        self.slots.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lanes(text: &str) -> Vec<Lane> {
+        text.split_whitespace().map(|lane| lane.parse().unwrap()).collect()
+    }
+
+    /// Returns all queues but the queue of notices, which is offered whatever a node serves.
+    fn offered(slots: &Slots) -> Vec<(String, usize)> {
+        let mut offers = slots.offers();
+        assert_eq!(offers.remove(0).queue, QueueName::of_notices());
+        offers.into_iter().map(|offer| (offer.queue.to_string(), offer.slots)).collect()
+    }
+
+    #[test]
+    fn a_slot_in_use_is_not_free_until_it_is_given_back() {
+        let slots = Slots::new(Arc::default());
+        let queue: QueueName = "q".parse().unwrap();
+        slots.set_own(BTreeMap::from([(queue.clone(), 2)]));
+        slots.set_serving(Serving::default(), Some(3));
+        let free = |slots: &Slots| slots.offers().into_iter().find(|offer| offer.queue == queue).unwrap().slots;
+        let first = slots.take(&queue);
+        assert_eq!((free(&slots), slots.room()), (1, 2));
+        let second = slots.take(&queue);
+        assert_eq!((free(&slots), slots.room()), (0, 1));
+        drop((first, second));
+        assert_eq!((free(&slots), slots.room()), (2, 3));
+    }
+
+    #[test]
+    fn a_queue_only_another_node_declares_is_served_too() {
+        let slots = Slots::new(Arc::default());
+        slots.set_known(BTreeMap::from([("far".parse().unwrap(), known(3))]));
+        assert_eq!(offered(&slots), [("default".to_owned(), 32), ("far".to_owned(), 3)]);
+    }
+
+    #[test]
+    fn only_what_this_node_serves_is_offered_and_always_its_host() {
+        let slots = Slots::new(Arc::default());
+        slots.set_host("@h".parse().unwrap());
+        slots.set_known(BTreeMap::from([("far".parse().unwrap(), known(3))]));
+        let queues = Some(["far", "none"].map(|queue| queue.parse().unwrap()).into());
+        slots.set_serving(Serving { queues, labels: BTreeSet::new() }, None);
+        assert_eq!(offered(&slots), [("@h".to_owned(), 32), ("far".to_owned(), 3)]);
+        assert_eq!(slots.undeclared(), ["none".parse().unwrap()]);
+    }
+
+    #[test]
+    fn lanes_of_a_queue_come_by_priority_and_only_with_labels_this_node_has() {
+        let slots = Slots::new(Arc::default());
+        slots.set_lanes(lanes("default!-3 default!5+gpu default!5 default+eu,gpu default+ssd other!1").into_iter().collect());
+        let labels = ["gpu", "eu"].map(|label| label.parse().unwrap()).into();
+        slots.set_serving(Serving { queues: None, labels }, None);
+        let offers: Vec<Offer> = slots.offers().into_iter().filter(|offer| !offer.queue.is_of_host()).collect();
+        assert_eq!(offers.len(), 1, "a lane of a queue nobody declares is no reason to serve it");
+        assert_eq!(offers[0].lanes, lanes("default!5 default!5+gpu default default+eu,gpu default!-3"));
+    }
+
+    #[test]
+    fn a_lane_in_use_that_is_known_no_more_is_told_once() {
+        let slots = Slots::new(Arc::default());
+        let all = lanes("default default!1 default!2");
+        for lane in &all {
+            slots.saw(lane);
+        }
+        assert_eq!(slots.in_use_beside(&BTreeSet::from([all[1].clone()])), BTreeSet::from([all[2].clone()]));
+        assert_eq!(slots.in_use_beside(&BTreeSet::new()), BTreeSet::from([all[1].clone()]));
+        assert!(slots.in_use_beside(&BTreeSet::new()).is_empty());
+    }
+
+    #[test]
+    fn a_concurrency_set_by_hand_holds_whatever_the_own_file_says() {
+        let slots = Slots::new(Arc::default());
+        let queue: QueueName = "default".parse().unwrap();
+        slots.set_own(BTreeMap::from([(queue.clone(), 2)]));
+        slots.set_known(BTreeMap::from([(queue.clone(), known(3))]));
+        assert_eq!(offered(&slots), [(queue.to_string(), 2)]);
+        slots.set_known(BTreeMap::from([(queue.clone(), QueueRecord { is_concurrency_by_hand: true, ..known(3) })]));
+        assert_eq!(offered(&slots), [(queue.to_string(), 3)]);
+    }
+
+    fn known(concurrency: u32) -> QueueRecord {
+        let settings = QueueSettings { concurrency, ..QueueSettings::default() };
+        QueueRecord { settings, is_concurrency_by_hand: false, paused: None, set: None, spoilt: Vec::new() }
+    }
+}

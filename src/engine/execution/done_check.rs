@@ -1,0 +1,150 @@
+//! The done check before an attempt: when its question is asked, and how the answer is judged.
+//!
+//! Invariant: only a clear answer starts an attempt or ends a run as done. The question runs in the
+//! lease of the run, with the environment and header fields of the attempt. It is stopped, killed
+//! and lost as an attempt is.
+
+use crate::domain::job::job_spec::{Action, AskedOn, DoneCheck, JobSpec};
+use crate::domain::job::process_rules::ProcessRules;
+use crate::domain::run::run_state::{AttemptOutcome, Ending};
+use crate::executor::Attempt;
+use crate::store::Claim;
+
+/// The result of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// The attempt was made.
+    Attempted(AttemptOutcome),
+    /// Nothing was started, because the work is already done.
+    Done,
+    /// Nothing was started, because the question gave no clear answer, for this reason.
+    Unclear(String),
+    /// Nothing was started, because the question was stopped from outside or never asked.
+    CutShort(AttemptOutcome),
+}
+
+impl Course {
+    /// Returns the outcome of the attempt, without facts of the question. If only the question ran,
+    /// no process of the job itself has ended.
+    pub(crate) fn into_outcome(self) -> AttemptOutcome {
+        match self {
+            Self::Attempted(outcome) => outcome,
+            Self::Done | Self::Unclear(_) => AttemptOutcome::bare(Ending::NotStarted),
+            Self::CutShort(outcome) => AttemptOutcome { error: outcome.error, ..AttemptOutcome::bare(outcome.ending) },
+        }
+    }
+}
+
+/// Returns the question to ask before the attempt of `claim`, if any. `on = "retry"` goes by
+/// earlier claims, not by the attempt number: a run handed back at a shutdown keeps its number.
+pub(crate) fn asked_before<'s>(spec: &'s JobSpec, claim: &Claim) -> Option<&'s DoneCheck> {
+    let check = spec.done_check.as_ref()?;
+    match check.on {
+        AskedOn::Always => Some(check),
+        AskedOn::Retry => claim.claimed_before.then_some(check),
+    }
+}
+
+/// Returns the question of `check` in the form of an attempt.
+pub(crate) fn question(check: &DoneCheck, attempt: &Attempt) -> Attempt {
+    // The standard input of the work is not for the question.
+    let process = ProcessRules { stdin: None, ..attempt.process.clone() };
+    Attempt { action: check.question.clone(), timeout: check.timeout, process, ..attempt.clone() }
+}
+
+/// Returns the result of a claim whose `check` ended with `outcome`. `None` means that the work is
+/// not done, so the attempt is made.
+pub(crate) fn judge(check: &DoneCheck, outcome: AttemptOutcome) -> Option<Course> {
+    match outcome.ending {
+        Ending::Succeeded => Some(Course::Done),
+        Ending::Failed if is_clear_no(&check.question, &outcome) => None,
+        Ending::Failed | Ending::TimedOut => Some(Course::Unclear(in_words(outcome))),
+        Ending::Stopped | Ending::ShutDown | Ending::LeaseLost | Ending::OutOfSight | Ending::NotStarted => {
+            Some(Course::CutShort(outcome))
+        }
+    }
+}
+
+fn is_clear_no(question: &Action, outcome: &AttemptOutcome) -> bool {
+    match question {
+        // A request with an expected status that failed all the same broke off.
+        Action::Http(request) => {
+            outcome.http_status.is_some_and(|status| matches!(status, 404 | 410) && !request.expects(status))
+        }
+        Action::Command(_) | Action::Shell(_) => outcome.exit_code == Some(1),
+    }
+}
+
+fn in_words(outcome: AttemptOutcome) -> String {
+    match outcome {
+        AttemptOutcome { error: Some(error), .. } => error,
+        AttemptOutcome { exit_code: Some(code), .. } => format!("exit code {code}"),
+        _ => "no answer".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::job::job_spec::HttpRequest;
+
+    fn check(question: Action) -> DoneCheck {
+        DoneCheck { question, on: AskedOn::Retry, timeout: Duration::from_secs(60) }
+    }
+
+    fn unclear(why: &str) -> Course {
+        Course::Unclear(why.to_owned())
+    }
+
+    #[test]
+    fn a_process_says_done_by_0_not_done_by_1_and_nothing_by_anything_else() {
+        let check = check(Action::Shell("x".to_owned()));
+        let exit = |ending, code| judge(&check, AttemptOutcome { exit_code: Some(code), ..AttemptOutcome::bare(ending) });
+        assert_eq!(exit(Ending::Succeeded, 0), Some(Course::Done));
+        assert_eq!(exit(Ending::Failed, 1), None);
+        assert_eq!(exit(Ending::Failed, 2), Some(unclear("exit code 2")));
+        let timed_out = AttemptOutcome {
+            exit_code: Some(1),
+            error: Some("took too long".to_owned()),
+            ..AttemptOutcome::bare(Ending::TimedOut)
+        };
+        assert_eq!(judge(&check, timed_out), Some(unclear("took too long")));
+        assert_eq!(judge(&check, AttemptOutcome::failed("cannot start")), Some(unclear("cannot start")));
+    }
+
+    #[test]
+    fn the_expected_status_means_done_404_and_410_not_done_and_others_unclear() {
+        let ask = |expect: &[u16], ending, status| {
+            let (method, url) = ("GET".to_owned(), "http://h/".to_owned());
+            let request =
+                HttpRequest { method, url, headers: BTreeMap::new(), body: String::new(), expect: expect.to_vec(), redirects: 0 };
+            judge(&check(Action::Http(request)), AttemptOutcome { http_status: status, ..AttemptOutcome::bare(ending) })
+        };
+        assert_eq!(ask(&[], Ending::Succeeded, Some(200)), Some(Course::Done));
+        assert_eq!(ask(&[404], Ending::Succeeded, Some(404)), Some(Course::Done));
+        assert_eq!(ask(&[], Ending::Failed, Some(404)), None);
+        assert_eq!(ask(&[404], Ending::Failed, Some(410)), None);
+        for (expect, ending, status) in [
+            (&[404][..], Ending::Failed, Some(404)),
+            (&[], Ending::Failed, Some(500)),
+            (&[], Ending::Failed, None),
+            (&[], Ending::TimedOut, Some(404)),
+        ] {
+            assert_eq!(ask(expect, ending, status), Some(unclear("no answer")), "{expect:?} {ending:?} {status:?}");
+        }
+    }
+
+    #[test]
+    fn what_ends_an_attempt_from_outside_cuts_a_question_short() {
+        let check = check(Action::Shell("x".to_owned()));
+        for ending in [Ending::Stopped, Ending::ShutDown, Ending::LeaseLost, Ending::OutOfSight, Ending::NotStarted] {
+            let outcome = AttemptOutcome { exit_code: Some(1), ..AttemptOutcome::bare(ending) };
+            let course = judge(&check, outcome.clone());
+            assert_eq!(course, Some(Course::CutShort(outcome)));
+            assert_eq!(course.unwrap().into_outcome(), AttemptOutcome::bare(ending), "its code is not that of the job");
+        }
+    }
+}

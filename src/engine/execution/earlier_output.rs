@@ -1,0 +1,39 @@
+//! The output of an earlier start that was cut short. The same attempt starts anew, and its output
+//! continues there.
+//!
+//! Invariant: an attempt has one output, made of all its starts in order, within the bounds of one
+//! output.
+
+use std::time::Duration;
+
+use tracing::debug;
+
+use crate::engine::node_context::NodeContext;
+use crate::executor::{ExcerptStream, OutputBuffer};
+use crate::store;
+use crate::store::{Claim, OutputMark};
+
+/// The longest a start waits for the earlier output. Then it goes on without.
+const WITHIN: Duration = Duration::from_secs(1);
+
+/// Puts the output of earlier starts of this attempt into the empty `output`.
+pub(crate) async fn put_back(shared: &NodeContext, claim: &Claim, output: &OutputBuffer) {
+    // After an unclear question, the stored output is that of the question.
+    if !claim.claimed_before || claim.unclear > 0 {
+        return;
+    }
+    let reading = shared.store.read_output_since(&claim.run, claim.attempt, OutputMark::default());
+    let earlier = match tokio::time::timeout(WITHIN, reading).await {
+        Ok(Ok(Some(earlier))) => earlier,
+        Ok(Ok(None)) => return,
+        Ok(Err(error)) => return debug!("The output of an earlier start is not read: {error}."),
+        Err(_) => return debug!("The output of an earlier start is not read: no answer in time."),
+    };
+    let stream = |stream| match stream {
+        store::OutputStream::Stdout => ExcerptStream::Stdout,
+        store::OutputStream::Stderr => ExcerptStream::Stderr,
+    };
+    earlier.head.iter().for_each(|(from, bytes)| output.put_back(stream(*from), bytes));
+    output.put_back_dropped(earlier.dropped_bytes);
+    earlier.tail.iter().for_each(|(from, bytes)| output.put_back(stream(*from), bytes));
+}

@@ -1,0 +1,117 @@
+//! Late results: offers a run, or its end, to Redis again if Redis lost it while the run went on.
+//!
+//! Invariant: a run that another node has, or that Redis knows, stays as it is. The epoch of the
+//! data shows whether data was lost.
+
+use std::time::Duration;
+
+use tracing::warn;
+
+use super::verdict;
+use super::verdict::AttemptVerdict;
+use crate::domain::run::run_state::{AttemptOutcome, RunState};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::node_context::{NodeContext, Phase};
+use crate::engine::recovery::journal::{EndedRun, JournalLine};
+use crate::engine::recovery::loss;
+use crate::store::{Claim, ReturnReply, Verdict};
+
+/// The number and the interval of tries to return a run whose lease Redis lost. Its job may have to
+/// be planted again first.
+const OFFERS: u32 = 20;
+const OFFER_AGAIN: Duration = Duration::from_millis(500);
+/// The number of times the data is found unchanged before a run, whose end Redis refused, counts as
+/// another node's. Nodes notice a loss within a second.
+const LOOKS: u32 = 4;
+
+/// The time of an attempt's end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AttemptEnd {
+    /// How long the attempt took.
+    pub(crate) took: Duration,
+    /// The end by Redis' clock. It counts from when the claim was sent, so that it is never before the true end.
+    pub(crate) at: UnixMillis,
+}
+
+/// Returns the end of an attempt in the form of the journal.
+pub(crate) fn ended(
+    claim: &Claim,
+    settled: &AttemptVerdict,
+    state: RunState,
+    outcome: &AttemptOutcome,
+    end: AttemptEnd,
+) -> EndedRun {
+    let mut facts = vec![("attempt", claim.attempt.to_string()), ("started_at", claim.claimed_at.as_i64().to_string())];
+    facts.extend(verdict::facts(outcome, settled, end.took).into_iter().filter(|(_, value)| !value.is_empty()));
+    EndedRun {
+        run: claim.run.to_string(),
+        queue: claim.lane.as_str().to_owned(),
+        state: state.as_str().to_owned(),
+        reason: if matches!(settled.verdict, Verdict::Final(_)) { settled.reason.clone() } else { String::new() },
+        ended_at: end.at.as_i64(),
+        fence: claim.fence.as_u64(),
+        facts: facts.into_iter().map(|(field, value)| (field.to_owned(), value)).collect(),
+    }
+}
+
+/// Restores an end that Redis refused, if Redis refused it because it lost the run. A loss shows as
+/// an epoch that differs from the epoch of the claim. If the data is known and has the same epoch,
+/// the run belongs to another node.
+pub(crate) async fn offer_end(shared: &NodeContext, claim: &Claim, end: &EndedRun, claimed_in: &str) {
+    let (mut looks, mut is_noted) = (0, false);
+    for _ in 0..OFFERS {
+        if shared.phase() == Phase::Aborting || looks == LOOKS {
+            return;
+        }
+        let is_lost = shared.watch.epoch() != claimed_in;
+        let known = shared.watch.known_now();
+        if !is_lost
+            && let Ok(poll) = shared.store.list_ripe(&[]).await
+            && shared.watch.knows(&poll, known)
+        {
+            looks += 1;
+        } else if !std::mem::replace(&mut is_noted, true) {
+            // Noted before this node restores from its journal. Otherwise the started run would be
+            // restored as lost.
+            shared.watch.journal().note([JournalLine::Ended(end.clone())]);
+        }
+        if is_lost {
+            match loss::give_back_end(shared, end).await {
+                Ok(true) => warn!("Redis had lost the run, which has ended; its end is given back."),
+                Ok(false) => {}
+                Err(error) if error.is_passing() => {
+                    tokio::time::sleep(OFFER_AGAIN).await;
+                    continue;
+                }
+                Err(error) => shared.weather.failed(&error, &format!("a run of {} is not given back", claim.run.job())),
+            }
+            return;
+        }
+        tokio::time::sleep(OFFER_AGAIN).await;
+    }
+}
+
+/// Returns a run that was stopped because its lease was gone. If Redis lost all it knew of the run,
+/// the run is tried again.
+pub(crate) async fn offer_back(shared: &NodeContext, claim: &Claim, claimed_in: &str) {
+    for _ in 0..OFFERS {
+        match shared.store.return_run(claim, claimed_in, "Redis lost it while it ran").await {
+            Ok(ReturnReply::Returned) => {
+                warn!("Redis had lost the run; it is due again.");
+                return;
+            }
+            // Another node has the run, as after any lost lease.
+            Ok(ReturnReply::Known) => return,
+            Ok(ReturnReply::Same | ReturnReply::Unknown) => {}
+            Err(error) if error.is_passing() => {}
+            Err(error) => {
+                shared.weather.failed(&error, &format!("a run of {} is not planned again", claim.run.job()));
+                return;
+            }
+        }
+        if shared.phase() == Phase::Aborting {
+            return;
+        }
+        tokio::time::sleep(OFFER_AGAIN).await;
+    }
+}

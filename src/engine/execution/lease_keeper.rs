@@ -1,0 +1,78 @@
+//! Renews the leases this node holds, and passes on the answers: go on, stop, or lease lost.
+//!
+//! Invariant: the deadline of a run counts from before its last granted renewal was sent. So the
+//! job is stopped before any node may take its lease over, whatever happened to the answer. A lease
+//! past its deadline is never renewed.
+
+use std::sync::Arc;
+
+use tracing::warn;
+
+use super::running_leases::Lease;
+use crate::engine::node_context::NodeContext;
+use crate::executor::StopReason;
+use crate::keeper::BootInstant;
+use crate::store::{LeaseWord, StoreError};
+
+/// The most leases renewed in one call.
+const BATCH: usize = 500;
+
+/// Renews leases at a third of the lease time, and sooner after a failure, for ever.
+pub(crate) async fn run(shared: Arc<NodeContext>) {
+    let lease = shared.settings.lease;
+    let mut pause = lease / 3;
+    loop {
+        shared.progress.lease_keeper.back_within(pause);
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = shared.renew_now.notified() => {}
+        }
+        pause = match renew_all(&shared).await {
+            Ok(()) => lease / 3,
+            Err(error) => {
+                shared.weather.failed(&error, "leases are not renewed");
+                lease / 50
+            }
+        };
+    }
+}
+
+async fn renew_all(shared: &NodeContext) -> Result<(), StoreError> {
+    #[cfg(feature = "mutants")]
+    if crate::store::server::mutants::is(crate::store::server::mutants::Mutant::RenewNever) {
+        return Ok(());
+    }
+    // A passed lease is not renewed again: that would only make other nodes wait longer for a run
+    // that was stopped here.
+    let now = BootInstant::now();
+    let leases: Vec<Lease> =
+        shared.holdings.all().iter().filter(|(_, held)| !held.has_passed(now)).map(|(lease, _)| lease.clone()).collect();
+    for batch in leases.chunks(BATCH) {
+        let sent = BootInstant::now();
+        let words = shared.store.renew_leases(shared.settings.lease, batch).await?;
+        let deadline = shared.deadline(sent);
+        let mut held = shared.holdings.all();
+        for (lease, word) in batch.iter().zip(words) {
+            // The run may have ended since the list was made.
+            let Some(entry) = held.get_mut(lease) else { continue };
+            match word {
+                LeaseWord::Held => {
+                    entry.deadline.send_replace(deadline);
+                }
+                LeaseWord::Stop(cause) => {
+                    entry.deadline.send_replace(deadline);
+                    entry.stop_cause = Some(cause);
+                    entry.stop.send_replace(Some(StopReason::Cancelled));
+                }
+                // Its end is being recorded, and Redis may already have it.
+                LeaseWord::Lost if entry.deadline.is_closed() => {}
+                LeaseWord::Lost => {
+                    let (run, fence) = lease;
+                    warn!(run = %run, fence = %fence, "The lease is lost; the job is stopped.");
+                    entry.deadline.send_replace(BootInstant::from_nanos(0));
+                }
+            }
+        }
+    }
+    Ok(())
+}

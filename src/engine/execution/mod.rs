@@ -1,0 +1,9 @@
+//! From the claim to the end of a run: the attempt, its lease and its verdict.
+
+pub(crate) mod done_check;
+pub(crate) mod earlier_output;
+pub(crate) mod late_results;
+pub(crate) mod lease_keeper;
+pub(crate) mod runner;
+pub(crate) mod running_leases;
+pub(crate) mod verdict;

@@ -1,0 +1,184 @@
+//! The runs whose leases this node has, each from its claim until Redis has recorded its end.
+//!
+//! Invariant: a run is in this list exactly as long as its [`LeaseHandle`] lives, and so is its slot. So
+//! the lease lapses and the slot is free again whatever happens to the task that owns the tenure,
+//! even a panic. Each run is known with its fence: a run that was lost and claimed again by this
+//! node is another entry.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tracing::error;
+
+use crate::domain::name::names::{Fence, RunId};
+use crate::engine::dispatch::slots::Permit;
+use crate::executor::{Control, StopReason};
+use crate::keeper::BootInstant;
+
+/// A run and the fence of its claim.
+pub(crate) type Lease = (RunId, Fence);
+
+/// The runs whose leases this node holds.
+#[derive(Default)]
+pub(crate) struct RunningLeases {
+    held: Mutex<HashMap<Lease, LeaseState>>,
+    /// Leases that could not be kept and whose runs have no live process. No node need wait for
+    /// these leases to end.
+    given_up: Mutex<HashSet<Lease>>,
+    /// Notified when this node no longer has the lease of a run.
+    freed: Notify,
+}
+
+/// A run whose lease this node holds.
+pub(crate) struct LeaseState {
+    /// The time until which the run may execute. Closed once the execution is over.
+    pub(crate) deadline: watch::Sender<BootInstant>,
+    /// The request to stop, if any.
+    pub(crate) stop: watch::Sender<Option<StopReason>>,
+    /// The reason of the stop, as history will show it.
+    pub(crate) stop_cause: Option<String>,
+    /// The time the run may take to stop.
+    pub(crate) kill_grace: Duration,
+}
+
+/// The right to execute one run under its lease. Dropping it ends the renewals.
+pub(crate) struct LeaseHandle {
+    holdings: Arc<RunningLeases>,
+    lease: Lease,
+    slot: Option<Permit>,
+}
+
+impl RunningLeases {
+    /// Returns all these runs. A panic under this lock leaves the map intact, because entries are
+    /// inserted and removed in one step.
+    pub(crate) fn all(&self) -> MutexGuard<'_, HashMap<Lease, LeaseState>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a run, whose lease is renewed from now on.
+    pub(crate) fn hold(
+        self: &Arc<Self>,
+        lease: Lease,
+        deadline: BootInstant,
+        kill_grace: Duration,
+        slot: Permit,
+    ) -> (LeaseHandle, Control) {
+        let (deadline_sender, deadline) = watch::channel(deadline);
+        let (stop_sender, stop) = watch::channel(None);
+        let held = LeaseState { deadline: deadline_sender, stop: stop_sender, stop_cause: None, kill_grace };
+        self.all().insert(lease.clone(), held);
+        (LeaseHandle { holdings: self.clone(), lease, slot: Some(slot) }, Control { deadline, stop })
+    }
+
+    fn given_up(&self) -> MutexGuard<'_, HashSet<Lease>> {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a lease that could not be kept and whose run has no live process.
+    pub(crate) fn give_up(&self, lease: Lease) {
+        self.given_up().insert(lease);
+    }
+
+    /// Returns all leases given up so far.
+    pub(crate) fn all_given_up(&self) -> HashSet<Lease> {
+        self.given_up().clone()
+    }
+
+    /// Forgets given-up leases that are over.
+    pub(crate) fn forget_given_up<'a>(&self, over: impl Iterator<Item = &'a Lease>) {
+        let mut given_up = self.given_up();
+        for lease in over {
+            given_up.remove(lease);
+        }
+    }
+
+    /// Waits until the same run is no longer executed under an earlier fence. A run that this node
+    /// lost and claimed again must have ended first.
+    pub(crate) async fn earlier_ended(&self, (run, fence): &Lease) {
+        let is_earlier =
+            |((other, earlier), held): (&Lease, &LeaseState)| other == run && earlier < fence && !held.deadline.is_closed();
+        while self.all().iter().any(is_earlier) {
+            let _ = tokio::time::timeout(Duration::from_millis(20), self.freed.notified()).await;
+        }
+    }
+}
+
+impl LeaseState {
+    /// Returns true if the deadline passed before a renewal. The processes of the run are then
+    /// being killed.
+    pub(crate) fn has_passed(&self, now: BootInstant) -> bool {
+        !self.deadline.is_closed() && now >= *self.deadline.borrow()
+    }
+}
+
+impl LeaseHandle {
+    /// Frees the slot. The lease is still renewed.
+    pub(crate) fn free_slot(&mut self) {
+        self.slot = None;
+    }
+
+    /// Returns the reason why the run was asked to stop, as history will show it.
+    pub(crate) fn stop_cause(&self) -> Option<String> {
+        self.holdings.all().get(&self.lease).and_then(|held| held.stop_cause.clone())
+    }
+}
+
+impl Drop for LeaseHandle {
+    fn drop(&mut self) {
+        self.holdings.all().remove(&self.lease);
+        self.holdings.freed.notify_waiters();
+        if std::thread::panicking() {
+            error!(run = %self.lease.0, "The task of this run failed unexpectedly; the run is left to recovery.");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::domain::name::names::QueueName;
+    use crate::engine::dispatch::slots::Slots;
+
+    fn lease(fence: u64) -> Lease {
+        ("a@5".parse().unwrap(), Fence::new(fence).unwrap())
+    }
+
+    fn free(slots: &Slots, queue: &QueueName) -> usize {
+        slots.offers().into_iter().find(|offer| offer.queue == *queue).unwrap().slots
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_the_task_of_a_run_leaves_neither_its_slot_taken_nor_its_lease_held() {
+        let (holdings, queue) = (Arc::new(RunningLeases::default()), QueueName::default_queue());
+        let slots = Slots::new(Arc::default());
+        slots.set_own(BTreeMap::from([(queue.clone(), 1)]));
+        let (tenure, _control) = holdings.hold(lease(1), BootInstant::now(), Duration::ZERO, slots.take(&queue));
+        assert_eq!((holdings.all().len(), free(&slots, &queue)), (1, 0));
+        let task = tokio::spawn(async move {
+            let _tenure = tenure;
+            tokio::task::yield_now().await;
+            panic!("a fault in this program (this test's own)");
+        });
+        assert!(task.await.unwrap_err().is_panic());
+        assert_eq!((holdings.all().len(), free(&slots, &queue)), (0, 1));
+    }
+
+    #[tokio::test]
+    async fn a_run_taken_again_under_a_later_fence_waits_for_the_earlier_and_outlives_it() {
+        let (holdings, slots) = (Arc::new(RunningLeases::default()), Slots::new(Arc::default()));
+        let hold = |fence| {
+            let slot = slots.take(&QueueName::default_queue());
+            holdings.hold(lease(fence), BootInstant::now(), Duration::ZERO, slot)
+        };
+        let (earlier, _later) = (hold(1), hold(2));
+        let waits = tokio::time::timeout(Duration::from_millis(50), holdings.earlier_ended(&lease(2))).await;
+        assert!(waits.is_err(), "it did not wait");
+        drop(earlier);
+        holdings.earlier_ended(&lease(2)).await;
+        assert!(holdings.all().contains_key(&lease(2)));
+    }
+}

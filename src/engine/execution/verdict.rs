@@ -1,0 +1,242 @@
+//! Turns the outcome of an attempt into the verdict for its run: final, another attempt, or handed
+//! back. Pure.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::done_check::Course;
+use crate::domain::job::job_spec::{Delivery, JobSpec};
+use crate::domain::run::retry;
+use crate::domain::run::retry::Next;
+use crate::domain::run::run_state::{AttemptOutcome, Ending, RunState};
+use crate::store::{Claim, Verdict};
+
+/// The verdict about an attempt, with the facts to write.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct AttemptVerdict {
+    pub(crate) verdict: Verdict,
+    pub(crate) reason: String,
+    /// The number of unclear answers of its `done_check` in a row.
+    pub(crate) unclear: u32,
+}
+
+/// Returns the verdict for the result of a claim. Returns `None` if nothing may be written, because
+/// the lease was lost and the node that took it over decides.
+pub(crate) fn settle(
+    spec: &JobSpec,
+    claim: &Claim,
+    course: &Course,
+    stop_cause: Option<&str>,
+    draw: f64,
+) -> Option<AttemptVerdict> {
+    let (verdict, reason, unclear) = match course {
+        Course::Attempted(outcome) => {
+            let (verdict, reason) = settle_attempt(spec, claim, outcome, stop_cause, draw)?;
+            (verdict, reason, 0)
+        }
+        Course::Done => (Verdict::Final(RunState::Succeeded), "done_check: already done".to_owned(), 0),
+        Course::Unclear(why) => settle_unclear(spec, claim, why, draw),
+        // Nothing was started, so even an at-most-once run can be handed back.
+        Course::CutShort(AttemptOutcome { ending: Ending::ShutDown, .. }) => {
+            (Verdict::Release, "shutdown".to_owned(), claim.unclear)
+        }
+        Course::CutShort(outcome) => {
+            let (verdict, reason) = settle_attempt(spec, claim, outcome, stop_cause, draw)?;
+            (verdict, reason, claim.unclear)
+        }
+    };
+    Some(AttemptVerdict { verdict, reason, unclear })
+}
+
+fn settle_attempt(
+    spec: &JobSpec,
+    claim: &Claim,
+    outcome: &AttemptOutcome,
+    stop_cause: Option<&str>,
+    draw: f64,
+) -> Option<(Verdict, String)> {
+    let done = |state, reason: &str| Some((Verdict::Final(state), reason.to_owned()));
+    match outcome.ending {
+        Ending::Succeeded => done(RunState::Succeeded, ""),
+        Ending::Failed => Some(retried_or(RunState::Failed, spec, claim, outcome, draw)),
+        Ending::TimedOut => Some(retried_or(RunState::TimedOut, spec, claim, outcome, draw)),
+        Ending::Stopped => done(RunState::Cancelled, stop_cause.unwrap_or("cancelled")),
+        Ending::ShutDown if spec.delivery == Delivery::AtMostOnce => done(RunState::Lost, "shutdown"),
+        Ending::ShutDown => Some((Verdict::Release, "shutdown".to_owned())),
+        Ending::NotStarted => {
+            let why = outcome.error.clone().filter(|error| error.starts_with("not started"));
+            Some((Verdict::Release, why.unwrap_or_else(|| "not started".to_owned())))
+        }
+        Ending::LeaseLost | Ending::OutOfSight => None,
+    }
+}
+
+fn retried_or(state: RunState, spec: &JobSpec, claim: &Claim, outcome: &AttemptOutcome, draw: f64) -> (Verdict, String) {
+    match retry::next_attempt(&spec.retry, &spec.action, outcome, claim.failures.saturating_add(1), draw) {
+        Next::After(delay) => (Verdict::Retry(delay), "retry".to_owned()),
+        Next::UsedUp => (Verdict::Final(state), String::new()),
+        Next::Excluded(reason) => (Verdict::Final(state), reason),
+    }
+}
+
+/// Asks again for a while, and then ends the run as lost. The count then begins anew, for an
+/// operator who retries the run.
+fn settle_unclear(spec: &JobSpec, claim: &Claim, why: &str, draw: f64) -> (Verdict, String, u32) {
+    let unclear = claim.unclear.saturating_add(1);
+    match retry::next_question(&spec.retry, unclear, draw) {
+        Some(delay) => (Verdict::AskLater(delay), format!("done_check unclear: {why}"), unclear),
+        None => (Verdict::Final(RunState::Lost), format!("done_check unclear {unclear} times in a row: {why}"), 0),
+    }
+}
+
+/// Returns the facts of an attempt as fields of the run's record. Every field is written, so that
+/// none is left from an earlier attempt.
+pub(crate) fn facts(outcome: &AttemptOutcome, settled: &AttemptVerdict, took: Duration) -> Vec<(&'static str, String)> {
+    let text = |value: Option<String>| value.unwrap_or_default();
+    vec![
+        ("exit_code", text(outcome.exit_code.map(|code| code.to_string()))),
+        ("signal", text(outcome.signal.map(|signal| signal.to_string()))),
+        ("http_status", text(outcome.http_status.map(|status| status.to_string()))),
+        ("error", text(outcome.error.clone())),
+        ("left_processes", u8::from(outcome.left_processes).to_string()),
+        ("not_enforced", text(outcome.not_enforced.clone())),
+        ("unclear", settled.unclear.to_string()),
+        ("took_ms", took.as_millis().to_string()),
+    ]
+}
+
+/// Returns the record of one attempt as JSON. It is kept when another attempt follows, or the same
+/// attempt is made anew.
+pub(crate) fn past(claim: &Claim, node: &str, outcome: &AttemptOutcome, took: Duration) -> String {
+    let state = match outcome.ending {
+        Ending::TimedOut => "timed_out",
+        Ending::ShutDown => "handed_back",
+        _ => "failed",
+    };
+    let cut_short = (outcome.ending == Ending::ShutDown).then(|| "stopped, as its node was shut down".to_owned());
+    json!({
+        "attempt": claim.attempt,
+        "state": state,
+        "fence": claim.fence.as_u64(),
+        "node": node,
+        "started_at_ms": claim.claimed_at.as_i64(),
+        "finished_at_ms": claim.claimed_at.saturating_add(took).as_i64(),
+        "exit_code": outcome.exit_code,
+        "signal": outcome.signal,
+        "http_status": outcome.http_status,
+        "error": cut_short.or_else(|| outcome.error.clone()),
+        "not_enforced": outcome.not_enforced,
+    })
+    .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::job::job_spec::{Action, RetryRule};
+    use crate::domain::name::names::Fence;
+    use crate::domain::queue::lane::Lane;
+    use crate::domain::schedule::schedule_form::Schedule;
+    use crate::domain::time::unix_millis::UnixMillis;
+
+    fn claim(failures: u32) -> Claim {
+        Claim {
+            run: "a@5".parse().unwrap(),
+            lane: Lane::default_lane(),
+            job_lane: Lane::default_lane(),
+            fence: Fence::new(1).unwrap(),
+            attempt: failures + 1,
+            recoveries: 0,
+            failures,
+            unclear: 0,
+            claimed_before: failures > 0,
+            claimed_at: UnixMillis::EPOCH,
+            places: Vec::new(),
+        }
+    }
+
+    fn verdict(spec: &JobSpec, failures: u32, ending: Ending) -> Option<Verdict> {
+        let course = Course::Attempted(AttemptOutcome::bare(ending));
+        settle(spec, &claim(failures), &course, None, 0.0).map(|settled| settled.verdict)
+    }
+
+    fn spec() -> JobSpec {
+        JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()))
+    }
+
+    #[test]
+    fn only_an_own_failure_uses_up_the_retry_budget() {
+        let mut spec = spec();
+        spec.retry = RetryRule { limit: 1, jitter: false, ..RetryRule::default() };
+        assert_eq!(verdict(&spec, 0, Ending::Failed), Some(Verdict::Retry(spec.retry.delay)));
+        assert_eq!(verdict(&spec, 1, Ending::Failed), Some(Verdict::Final(RunState::Failed)));
+        assert_eq!(verdict(&spec, 1, Ending::TimedOut), Some(Verdict::Final(RunState::TimedOut)));
+        assert_eq!(verdict(&spec, 1, Ending::ShutDown), Some(Verdict::Release));
+        assert_eq!(verdict(&spec, 1, Ending::NotStarted), Some(Verdict::Release));
+        assert_eq!(verdict(&spec, 0, Ending::LeaseLost), None);
+    }
+
+    #[test]
+    fn an_at_most_once_run_cut_short_by_shutdown_is_lost() {
+        let mut spec = spec();
+        spec.delivery = Delivery::AtMostOnce;
+        assert_eq!(verdict(&spec, 0, Ending::ShutDown), Some(Verdict::Final(RunState::Lost)));
+        assert_eq!(verdict(&spec, 0, Ending::NotStarted), Some(Verdict::Release));
+    }
+
+    #[test]
+    fn a_code_the_lists_exclude_is_final_and_says_so() {
+        let mut spec = spec();
+        spec.retry = RetryRule { limit: 3, never_on: [3].into(), ..RetryRule::default() };
+        let course = Course::Attempted(AttemptOutcome { exit_code: Some(3), ..AttemptOutcome::bare(Ending::Failed) });
+        let settled = settle(&spec, &claim(0), &course, None, 0.0).unwrap();
+        assert_eq!(settled.verdict, Verdict::Final(RunState::Failed));
+        assert_eq!(settled.reason, "not retried: exit code 3 is in never_on");
+    }
+
+    #[test]
+    fn work_already_done_is_success_and_none_of_it_has_a_code() {
+        let settled = settle(&spec(), &claim(1), &Course::Done, None, 0.0).unwrap();
+        assert_eq!(settled.verdict, Verdict::Final(RunState::Succeeded));
+        assert_eq!(settled.reason, "done_check: already done");
+        let facts = facts(&Course::Done.into_outcome(), &settled, Duration::ZERO);
+        assert!(facts.contains(&("exit_code", String::new())) && facts.contains(&("unclear", "0".to_owned())), "{facts:?}");
+    }
+
+    #[test]
+    fn what_stays_unclear_is_asked_again_and_ends_lost() {
+        let mut spec = spec();
+        spec.retry = RetryRule { jitter: false, ..RetryRule::default() };
+        let course = Course::Unclear("exit code 2".to_owned());
+        let after = |unclear| settle(&spec, &Claim { unclear, ..claim(0) }, &course, None, 0.0).unwrap();
+        let first = after(0);
+        assert_eq!((first.verdict, first.unclear), (Verdict::AskLater(Duration::from_secs(10)), 1));
+        assert_eq!(first.reason, "done_check unclear: exit code 2");
+        assert_eq!(after(2).verdict, Verdict::AskLater(Duration::from_secs(40)));
+        let last = after(3);
+        assert_eq!((last.verdict, last.unclear), (Verdict::Final(RunState::Lost), 0));
+        assert_eq!(last.reason, "done_check unclear 4 times in a row: exit code 2");
+    }
+
+    #[test]
+    fn a_question_cut_short_leaves_the_row_as_it_was_and_an_at_most_once_run_unstarted() {
+        let mut spec = spec();
+        spec.delivery = Delivery::AtMostOnce;
+        let course = |ending| Course::CutShort(AttemptOutcome::bare(ending));
+        let after = |ending| settle(&spec, &Claim { unclear: 2, ..claim(0) }, &course(ending), Some("why"), 0.0);
+        let settled = |verdict, reason: &str| Some(AttemptVerdict { verdict, reason: reason.to_owned(), unclear: 2 });
+        assert_eq!(after(Ending::ShutDown), settled(Verdict::Release, "shutdown"));
+        assert_eq!(after(Ending::NotStarted), settled(Verdict::Release, "not started"));
+        assert_eq!(after(Ending::Stopped), settled(Verdict::Final(RunState::Cancelled), "why"));
+        assert_eq!(after(Ending::LeaseLost), None);
+        let attempted = settle(
+            &spec,
+            &Claim { unclear: 2, ..claim(0) },
+            &Course::Attempted(AttemptOutcome::bare(Ending::NotStarted)),
+            None,
+            0.0,
+        );
+        assert_eq!(attempted.unwrap().unclear, 0, "it was asked, and answered clearly");
+    }
+}

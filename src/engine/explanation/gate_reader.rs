@@ -1,0 +1,126 @@
+//! The gate at which a run waits, or that let it in, and why the run does not begin.
+
+use super::known_facts::Known;
+use super::live_state;
+use crate::domain::explain::{AtGate, Passed};
+use crate::domain::name::names::{GroupName, JobName, RunId};
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::group_rules::{GroupSettings, Shut, TurnRules};
+use crate::domain::queue::lane::Lane;
+use crate::domain::queue::lane_serving::{Serving, Unserved};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::{GroupStanding, LetIn, RunRecord, Store, StoreError};
+
+/// How long the gap or the turn timeout of a group keeps it shut, from its standing.
+pub async fn shut(store: &Store, group: &GroupName, standing: &GroupStanding, now: UnixMillis) -> Result<Shut, StoreError> {
+    let is_free = standing.held.is_empty() && standing.let_in.is_empty();
+    let GroupSettings::Alternate(turns) = store.read_group(group).await? else { return Ok(Shut::default()) };
+    if !is_free || standing.waiting == 0 {
+        return Ok(Shut::default());
+    }
+    let gap = turns.gap_over(standing.last_ended, now).map(|over| (turns.gap, over));
+    let turn_timeout = match &standing.turn {
+        Some((turn, since)) if is_awaited(store, group, &turns, turn, now).await? => {
+            Some((turns.turn_timeout, since.saturating_add(turns.turn_timeout))).filter(|(_, over)| *over > now)
+        }
+        _ => None,
+    };
+    Ok(Shut { gap, turn_timeout })
+}
+
+/// True if the turn waits for a member: no run of it waits, and a run is open or comes in time.
+/// Judges as `open_gate.lua` does, except for runs in lanes.
+async fn is_awaited(
+    store: &Store,
+    group: &GroupName,
+    turns: &TurnRules,
+    member: &JobName,
+    now: UnixMillis,
+) -> Result<bool, StoreError> {
+    if !turns.order.contains(member) || store.has_queued(&Gate::of_group(group), member).await? {
+        return Ok(false);
+    }
+    let Ok(Some(job)) = store.read_job(member).await else { return Ok(false) };
+    let in_time = |run: &RunId| run.due() <= now.saturating_add(turns.turn_timeout);
+    let is_planned = job.is_live() && job.paused_at.is_none() && job.pending.as_ref().is_some_and(in_time);
+    Ok(is_planned || store.list_open(member).await?.iter().any(in_time))
+}
+
+impl Known<'_> {
+    /// A gate at which a run waits.
+    pub(super) async fn waits_at(&self, run: &RunId, lane: &Lane, gate: &Gate) -> Result<AtGate, StoreError> {
+        let standing = async {
+            let Some(group) = gate.group() else { return Ok(None) };
+            let found = self.store.read_group_standings(std::slice::from_ref(&group)).await?.pop();
+            let Some(found) = found else { return Ok(None) };
+            let shut = shut(self.store, &group, &found, self.now).await?;
+            Ok(Some((shut, found.turn.map(|(job, _)| job.to_string()).filter(|job| !job.is_empty()))))
+        };
+        let rate = async {
+            let rate = self.understood().and_then(|job| job.spec.per_key.rate).filter(|_| gate.is_of_key());
+            let Some(rate) = rate else { return Ok(None) };
+            Ok(self.store.read_key_opens(gate, rate).await?.filter(|at| *at > self.now).map(|at| (rate, at)))
+        };
+        let gates = std::slice::from_ref(gate);
+        let (standing, rate, holder, mut lanes) =
+            tokio::try_join!(standing, rate, self.store.read_holder(gate), self.store.read_waiting_lanes(gates))?;
+        let (shut, turn) = standing.unwrap_or_default();
+        let stuck = match &holder {
+            None => self.store.read_stuck(gate, run).await?.filter(|(_, until)| *until > self.now),
+            Some(_) => None,
+        };
+        let hindrance = match (&holder, &stuck) {
+            (Some((run, false)), _) | (None, Some((run, _))) => Box::pin(self.hindrance(run)).await?,
+            _ => None,
+        };
+        let serving = self.serving();
+        let unserved = Unserved::of(lane, &serving).map(|why| (lane.clone(), why));
+        let lanes = lanes.pop().unwrap_or_default();
+        let is_before = |other: &Lane, first: &RunId| {
+            other != lane
+                && (first.due(), first.to_string()) < (run.due(), run.to_string())
+                && Unserved::of(other, &serving).is_some()
+        };
+        let passed_over = lanes.into_iter().filter(|(other, first)| is_before(other, first)).map(|(other, _)| other).collect();
+        Ok(AtGate { gate: gate.words(), turn, shut, holder, stuck, hindrance, rate, unserved, passed_over, until: None })
+    }
+
+    /// The queues and labels that the running nodes serve.
+    fn serving(&self) -> Vec<Serving> {
+        self.nodes.iter().map(|node| node.serving.clone()).collect()
+    }
+
+    /// True if a run has ended, or has no record. An unreadable record is for the doctor.
+    pub(super) async fn is_over(&self, run: &RunId) -> Result<bool, StoreError> {
+        match self.store.read_run(run).await {
+            Ok(record) => Ok(record.is_none_or(|record| record.state.is_final())),
+            Err(error) if error.is_passing() => Err(error),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Why a run that was let in has not begun; none if a node may take it any moment.
+    pub(super) async fn hindrance(&self, run: &RunId) -> Result<Option<String>, StoreError> {
+        let Ok(Some(record)) = self.store.read_run(run).await else { return Ok(None) };
+        if let Some(gate) = self.store.standing(run, &record.lane, &record.places).await?.gate {
+            return Ok(Some(format!("it waits for its place at {}", gate.words())));
+        }
+        live_state::hindrance(self.store, &record.lane, &self.nodes).await
+    }
+
+    /// The gate that let a run in, while the run is in its queue. A gate where it gave its place up
+    /// comes before a gate where it still has its place.
+    pub(super) async fn passed(&self, record: &RunRecord) -> Result<Option<Passed>, StoreError> {
+        let places = self.store.read_let_in(&record.run, &record.places).await?;
+        let mut found: Vec<(&Gate, LetIn)> =
+            record.places.iter().zip(places).filter_map(|(gate, place)| Some((gate, place?))).collect();
+        found.sort_by_key(|(_, place)| *place != LetIn::GaveUp);
+        let Some((gate, place)) = found.first() else { return Ok(None) };
+        let (since, holder) = match place {
+            LetIn::Since(since) => (Some(*since), None),
+            LetIn::GaveUp => (None, self.store.read_holder(gate).await?),
+        };
+        let unserved = Unserved::of(&record.lane, &self.serving()).map(|_| record.lane.clone());
+        Ok(Some(Passed { gate: gate.words(), since, holder, unserved }))
+    }
+}

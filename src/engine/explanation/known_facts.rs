@@ -1,0 +1,87 @@
+//! A job and the nodes as they were read, and the facts that follow from them alone.
+
+use super::live_state;
+use crate::domain::explain::{Blocker, Facts, JobFacts, Loss, NodeFacts, PastSchedule, Source, Subject};
+use crate::domain::job::audit_entry::AuditEntry;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+use crate::engine::dispatch::definition::{Definition, DefinitionError};
+use crate::store::{JobRecord, NodeEvents, NodeRecord, SourceKind, Store, StoreError};
+
+/// How many ended runs one page holds.
+pub(super) const LOOKED_THROUGH: usize = 50;
+
+/// A job and the nodes as they were read.
+pub(super) struct Known<'s> {
+    pub(super) store: &'s Store,
+    pub(super) name: &'s JobName,
+    pub(super) now: UnixMillis,
+    pub(super) record: Option<JobRecord>,
+    pub(super) definition: Option<Result<Definition, DefinitionError>>,
+    pub(super) deeds: &'s [AuditEntry],
+    pub(super) past: &'s [PastSchedule],
+    pub(super) losses: &'s [Loss],
+    /// The nodes that run.
+    pub(super) nodes: Vec<NodeRecord>,
+}
+
+impl Known<'_> {
+    pub(super) fn understood(&self) -> Option<&Definition> {
+        self.definition.as_ref()?.as_ref().ok()
+    }
+
+    /// The blockers of the ready run, or the pause that will keep the next run of the job.
+    pub(super) async fn blockers(&self, facts: &Facts) -> Result<Vec<Blocker>, StoreError> {
+        let queue = self.record.as_ref().filter(|job| job.is_live()).map(|job| job.lane.queue());
+        match (facts.owed(), &facts.subject, queue) {
+            (Some(run), ..) => live_state::blockers(self.store, &run.lane, &self.nodes).await,
+            (None, Subject::Job { .. }, Some(queue)) => live_state::pause(self.store, queue).await,
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// A node with its events.
+    pub(super) fn node(&self, node: NodeEvents) -> NodeFacts {
+        let running = self.nodes.iter().find(|running| running.name == node.node.as_str());
+        NodeFacts {
+            serving: running.map(|running| running.serving.clone()),
+            refuses_file: running.map(|running| running.config_error.is_some()),
+            name: node.node.to_string(),
+            last_seen: node.last_seen,
+            started_at: node.started_at,
+            events: node.events,
+            is_cut: node.is_cut,
+        }
+    }
+
+    pub(super) fn zone(&self) -> Zone {
+        self.understood().map_or_else(Zone::utc, |definition| definition.timetable.zone().clone())
+    }
+
+    pub(super) fn facts(&self) -> Option<JobFacts> {
+        let record = self.record.as_ref()?;
+        let definition = match self.definition.as_ref()? {
+            Ok(definition) => Ok((definition.spec.clone(), definition.timetable.clone())),
+            Err(why) => Err(why.to_string()),
+        };
+        let nodes =
+            || if record.listed_by.is_empty() { vec![record.source.clone()] } else { record.listed_by.keys().cloned().collect() };
+        Some(JobFacts {
+            definition,
+            since: record.since,
+            created: record.created.clone(),
+            source: if record.kind == SourceKind::File { Source::File(nodes()) } else { Source::Api },
+            ended: record.ended.clone().map(|how| (how, record.ended_at)),
+            paused_at: record.paused_at,
+            runs_left: self.understood().and_then(Definition::runs_left),
+            pending: record.pending.as_ref().map(RunId::due),
+        })
+    }
+
+    /// The planned run of the job, even if a pause took it out of the queue.
+    pub(super) fn planned(&self) -> Option<&RunId> {
+        let record = self.record.as_ref()?;
+        record.pending.as_ref().or(record.held.as_ref())
+    }
+}

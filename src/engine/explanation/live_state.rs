@@ -1,0 +1,94 @@
+//! The blockers of a ready run: its queue as a poll finds it, and the nodes that take its lane.
+
+use std::collections::BTreeMap;
+
+use crate::domain::explain::{Blocker, Executing};
+use crate::domain::name::names::QueueName;
+use crate::domain::queue::lane::Lane;
+use crate::domain::queue::lane_serving::{Serving, Unserved};
+use crate::domain::queue::queue_rules::QueueHold;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueRecord, Store, StoreError};
+
+/// How many executing runs are read to find nodes without a free slot.
+const READ: usize = 500;
+/// How many of them are named.
+const NAMED: usize = 3;
+
+/// The blockers of ready runs in a lane. `nodes` are the nodes that run.
+pub(super) async fn blockers(store: &Store, lane: &Lane, nodes: &[NodeRecord]) -> Result<Vec<Blocker>, StoreError> {
+    if nodes.is_empty() {
+        return Ok(vec![Blocker::NoNode]);
+    }
+    let queue = lane.queue();
+    let poll = store.list_ripe(&[LaneAsk::new(lane.clone(), 1)]).await?;
+    let held = match poll.lanes.into_iter().next() {
+        Some(LanePoll::Due { held, .. }) => held,
+        Some(LanePoll::WrongType(error)) => return Ok(vec![Blocker::WrongType { why: error.to_string() }]),
+        _ => return Ok(Vec::new()),
+    };
+    let Some(record) = store.read_queue_settings(std::slice::from_ref(queue)).await?.pop() else { return Ok(Vec::new()) };
+    let (ids, count) = store.list_running(queue, READ).await?;
+    let running = Executing { some: ids.iter().take(NAMED).cloned().collect(), count };
+    if let Some(hold) = held {
+        let (detail, since) = detail(&record, hold);
+        return Ok(vec![Blocker::Queue { hold, detail, since, running }]);
+    }
+    let mut by_node: BTreeMap<String, u32> = BTreeMap::new();
+    for run in store.read_runs(&ids).await?.into_iter().flatten().flatten() {
+        *by_node.entry(run.node.unwrap_or_default()).or_default() += 1;
+    }
+    let (mut found, mut full) = (Vec::new(), Vec::new());
+    for node in nodes.iter().filter(|node| node.serving.takes(lane)) {
+        if let Some((why, since)) = node.held.clone() {
+            found.push(Blocker::NodeLimit { node: node.name.clone(), why, since });
+        } else if by_node.get(&node.name).is_some_and(|taken| *taken >= record.settings.concurrency) {
+            full.push(node.name.clone());
+        } else {
+            // This node may take it any moment.
+            return Ok(Vec::new());
+        }
+    }
+    if !full.is_empty() {
+        found.push(Blocker::Slots { nodes: full, running });
+    }
+    Ok(found)
+}
+
+/// Why a ready run in `lane` does not begin, in a few words; none if a node may take it any moment.
+pub(super) async fn hindrance(store: &Store, lane: &Lane, nodes: &[NodeRecord]) -> Result<Option<String>, StoreError> {
+    let serving: Vec<Serving> = nodes.iter().map(|node| node.serving.clone()).collect();
+    if let Some(why) = Unserved::of(lane, &serving) {
+        return Ok(Some(why.to_string()));
+    }
+    let queue = lane.queue();
+    Ok(blockers(store, lane, nodes).await?.into_iter().next().map(|blocker| match blocker {
+        Blocker::Queue { hold: QueueHold::Paused, detail, .. } if detail.is_empty() => format!("its queue {queue} is paused"),
+        Blocker::Queue { hold: QueueHold::Paused, detail, .. } => format!("its queue {queue} is paused by {detail}"),
+        Blocker::Queue { hold: QueueHold::Full, .. } => format!("its queue {queue} is full"),
+        Blocker::Queue { hold: QueueHold::Rate, .. } => format!("the rate of its queue {queue} lets none begin now"),
+        Blocker::WrongType { why } => why,
+        Blocker::Slots { .. } => "no node that takes it has a free slot".to_owned(),
+        Blocker::NodeLimit { node, why, .. } => format!("{node} claims nothing, {why}"),
+        Blocker::NoNode => "no node is running".to_owned(),
+    }))
+}
+
+/// The pause of a queue, which will keep the next run of a job.
+pub(super) async fn pause(store: &Store, queue: &QueueName) -> Result<Vec<Blocker>, StoreError> {
+    let record = store.read_queue_settings(std::slice::from_ref(queue)).await?.pop();
+    let told = |record: QueueRecord| {
+        let (detail, since) = detail(&record, QueueHold::Paused);
+        Blocker::Queue { hold: QueueHold::Paused, detail, since, running: Executing::default() }
+    };
+    Ok(record.filter(|record| record.paused.is_some()).map(told).into_iter().collect())
+}
+
+fn detail(record: &QueueRecord, hold: QueueHold) -> (String, Option<UnixMillis>) {
+    let paused = record.paused.as_ref();
+    match hold {
+        QueueHold::Paused => (paused.map_or_else(String::new, |(_, by)| by.clone()), paused.map(|(at, _)| *at)),
+        QueueHold::Full => (record.settings.limit.map_or_else(String::new, |limit| limit.to_string()), None),
+        QueueHold::Rate => (record.settings.rate.map_or_else(String::new, |rate| rate.to_string()), None),
+    }
+}

@@ -1,0 +1,120 @@
+//! Gathers the facts that explain a job or an occurrence. Each read is bounded.
+
+mod explained_subject;
+mod gate_reader;
+mod known_facts;
+mod live_state;
+mod occurrence_reader;
+mod record_reader;
+mod run_reader;
+
+use super::dispatch::definition::Definition;
+use super::maintenance::ledger_view::past_schedules;
+use super::maintenance::presence::GONE_AFTER;
+use crate::domain::explain::{Facts, Loss, Subject};
+use crate::domain::job::audit_entry::AuditEntry;
+use crate::domain::name::names::JobName;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::{LossRecord, NodeRecord, Store, StoreError};
+pub use explained_subject::Ask;
+pub use gate_reader::shut;
+use known_facts::Known;
+
+/// How many backfill runs of a job may wait.
+const WAITING: usize = 10_000;
+
+/// The facts about a job and the subject; none if nothing is kept of a job of this name.
+///
+/// Reads in three stages, each of which sends its calls at once: first the job and the nodes, then
+/// the subject, then node events and blockers, which depend on the subject.
+pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<Facts>, StoreError> {
+    let (now, record, (deeds, deeds_error), waiting, (losses, gone), past, nodes) = Box::pin(async {
+        tokio::try_join!(
+            store.now(),
+            store.read_job(name),
+            deeds(store, name),
+            store.list_backfill(name, WAITING),
+            losses(store, name),
+            past_schedules(store, name),
+            store.list_nodes(),
+        )
+    })
+    .await?;
+    let definition = record.clone().map(Definition::of);
+    let known =
+        Known { store, name, now, definition, record, deeds: &deeds, past: &past, losses: &losses, nodes: running(nodes) };
+    let may_be_unknown = known.record.is_none() && gone.is_none() && deeds.is_empty() && !matches!(ask, Ask::Run(_));
+    if may_be_unknown && known.has_no_past().await? {
+        return Ok(None);
+    }
+    let subject = Box::pin(known.subject(ask, &waiting)).await?;
+    let mut facts = Facts {
+        name: name.clone(),
+        now,
+        zone: known.zone(),
+        job: known.facts(),
+        subject,
+        deeds: Vec::new(),
+        past: Vec::new(),
+        deeds_error,
+        losses: Vec::new(),
+        gone,
+        making_up: u64::try_from(waiting.len()).unwrap_or(u64::MAX),
+        made_up_by: None,
+        nodes: Vec::new(),
+        blockers: Vec::new(),
+    };
+    let looked_at = match &facts.subject {
+        Subject::Job { open, .. } => open.first().map_or(now, |run| run.run.due()),
+        _ => facts.run().map(|run| run.run.due()).or_else(|| facts.at()).unwrap_or(now),
+    };
+    let (events, blockers, made_up_by) = tokio::try_join!(
+        Box::pin(store.read_events(looked_at)),
+        Box::pin(known.blockers(&facts)),
+        Box::pin(known.made_up_by(&facts.subject, &waiting)),
+    )?;
+    facts.nodes = events.into_iter().map(|node| known.node(node)).collect();
+    (facts.blockers, facts.made_up_by) = (blockers, made_up_by);
+    drop(known);
+    (facts.deeds, facts.past, facts.losses) = (deeds, past, losses);
+    Ok(Some(facts))
+}
+
+/// The audit log of a job, or why it cannot be read, which keeps nothing else from being explained.
+async fn deeds(store: &Store, name: &JobName) -> Result<(Vec<AuditEntry>, Option<String>), StoreError> {
+    match store.read_deeds(name).await {
+        Ok(deeds) => Ok((deeds, None)),
+        Err(error @ StoreError::WrongType { .. }) => Ok((Vec::new(), Some(error.to_string()))),
+        Err(error) => Err(error),
+    }
+}
+
+/// The nodes that run.
+fn running((now, nodes): (UnixMillis, Vec<NodeRecord>)) -> Vec<NodeRecord> {
+    nodes.into_iter().filter(|node| node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER)).collect()
+}
+
+/// For a job that a data loss took: when the loss was noticed, and the schedule in words.
+type Gone = Option<(UnixMillis, String)>;
+
+/// The data losses, oldest first, and whether one took the job.
+async fn losses(store: &Store, name: &JobName) -> Result<(Vec<Loss>, Gone), StoreError> {
+    let read = match store.read_losses().await {
+        Err(StoreError::WrongType { .. }) => Vec::new(),
+        read => read?,
+    };
+    let took = |record: &LossRecord| {
+        let (_, schedule) = record.jobs_gone().into_iter().find(|(gone, _)| gone == name)?;
+        Some((record.at?, schedule))
+    };
+    let gone = read.iter().find_map(took);
+    let known = |ms: i64| UnixMillis::new(ms).filter(|at| *at > UnixMillis::EPOCH);
+    let losses = read.into_iter().rev().filter_map(|record| {
+        let mut told_by: Vec<String> = record.reports.iter().map(|report| report.node.clone()).collect();
+        told_by.sort();
+        let loss = record.loss;
+        let (kept, whole) = (known(loss.kept_to_ms), known(loss.whole_at_ms));
+        Some(Loss { noticed: record.at?, by: loss.by, what: loss.kind.words(), kept, whole, told_by })
+    });
+    Ok((losses.collect(), gone))
+}

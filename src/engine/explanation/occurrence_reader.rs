@@ -1,0 +1,190 @@
+//! The occurrence at an instant: its run, the range that holds it, or that nothing was due.
+//!
+//! Invariant: a record wins over the schedule, and a schedule of another time says nothing.
+
+use std::time::Duration;
+
+use super::known_facts::{Known, LOOKED_THROUGH};
+use crate::domain::explain::{Place, RunFacts, ScheduleThen, Subject};
+use crate::domain::name::names::{RunId, RunKind};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::dispatch::definition;
+use crate::engine::dispatch::definition::Definition;
+use crate::engine::maintenance::ledger_view::eras_of;
+use crate::store::{Ledger, LedgerRange, RunRecord, StoreError};
+
+/// How long history is kept. What was due within it has a record, unless newer records replaced it.
+const HISTORY_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+impl Known<'_> {
+    /// The occurrence at an instant.
+    pub(super) async fn at(&self, at: UnixMillis) -> Result<Subject, StoreError> {
+        if let Some(run) = self.run(&RunId::regular(self.name.clone(), at)).await? {
+            return Ok(Subject::Run(Box::new(run)));
+        }
+        let (ended, told, open, ledger) = tokio::try_join!(
+            self.store.read_ended_from(self.name, at, LOOKED_THROUGH),
+            self.store.told_at(self.name, at),
+            self.store.list_open(self.name),
+            self.store.read_ledger(self.name),
+        )?;
+        let mut candidates: Vec<RunId> = self.planned().cloned().into_iter().collect();
+        candidates.extend(open);
+        candidates.extend(told.due);
+        let held = self.held(at);
+        let is_occurrence = held.is_occurrence(at);
+        let is_folded = ledger.fate_at(at).is_some_and(|range| is_occurrence == Some(true) || range.ends_at(at));
+        let stretch = match told.stretch {
+            Some(first) if self.is_told_by(&first, at, is_occurrence).await? => {
+                self.run(&first).await?.map(|run| Subject::Stretch { at, run: Box::new(run) })
+            }
+            _ => None,
+        };
+        // One-shots and manual runs are due at a millisecond. So a question about a second means the
+        // run due in it, unless a run was due at that very time. It never means a backfill.
+        let is_meant = |run: &&RunId| {
+            let is_beside = run.kind() == RunKind::Backfill || is_occurrence == Some(true);
+            run.due() == at && run.kind() != RunKind::Backfill
+                || !is_folded && run.due().floor_to_second() == at && (stretch.is_none() || !is_beside)
+        };
+        if let Some(id) = candidates.iter().find(is_meant)
+            && let Some(run) = self.run(id).await?
+        {
+            return Ok(Subject::Run(Box::new(run)));
+        }
+        if let Some(stretch) = stretch {
+            return Ok(stretch);
+        }
+        if self.is_over_by(at, &ended) {
+            return Ok(Subject::Over { at });
+        }
+        if at > self.now {
+            return Ok(if is_occurrence == Some(true) { Subject::ToCome { at } } else { self.not_due(at, &ended).await? });
+        }
+        if let Some(range) = ledger.fate_at(at)
+            && (is_occurrence != Some(false) || range.ends_at(at))
+        {
+            let is_sure = range.ends_at(at) || self.is_filled(&held, &ledger, range).await?;
+            let (state, reason) = (range.state.as_str().to_owned(), range.reason.clone().unwrap_or_default());
+            return Ok(Subject::Ledger { at, state, reason, first: range.from, last: range.to, count: range.count, is_sure });
+        }
+        if is_occurrence == Some(false) {
+            return self.not_due(at, &ended).await;
+        }
+        if let Some(until) = ledger.until.filter(|until| *until >= at) {
+            let counts = ledger.before.into_iter().map(|(state, count)| (state.replace('_', " "), count)).collect();
+            return Ok(Subject::BeforeLedger { at, counts, until });
+        }
+        if is_occurrence == Some(true) {
+            return self.undone(at).await;
+        }
+        let is_lost = self.losses.iter().any(|loss| loss.concerns(at));
+        if !is_lost && self.is_within_history(at).await? {
+            return self.not_due(at, &ended).await;
+        }
+        Ok(Subject::Unrecorded { at })
+    }
+
+    /// True if the skipped range that begins with `first` and spans `at` has an occurrence there:
+    /// by the schedule that counted it, or, if that is not kept, by the schedule of then.
+    async fn is_told_by(&self, first: &RunId, at: UnixMillis, is_occurrence: Option<bool>) -> Result<bool, StoreError> {
+        let kept = self.store.read_stretches(std::slice::from_ref(first)).await?.pop().flatten();
+        if kept.as_ref().is_some_and(|kept| at == kept.stretch.first || at == kept.stretch.last) {
+            return Ok(true);
+        }
+        let counted_by = kept.and_then(|kept| kept.counted_by).and_then(|by| definition::counted_by(self.name, &by).ok());
+        Ok(match counted_by {
+            Some((timetable, since)) => since < at && timetable.latest_in(at, at) == Some(at),
+            None => is_occurrence != Some(false),
+        })
+    }
+
+    /// The schedule at an instant, as far as it is kept or the audit log names it.
+    fn held(&self, at: UnixMillis) -> ScheduleThen {
+        match self.understood() {
+            Some(job) => {
+                let counted = (job.record.anchor, job.record.since);
+                ScheduleThen::at(self.past, self.deeds, self.name, &job.spec, &job.timetable, counted, at)
+            }
+            None => ScheduleThen::Unknown,
+        }
+    }
+
+    /// True if all occurrences of the schedule within a range are accounted for: by the range, by
+    /// ranges within it, or by records.
+    async fn is_filled(&self, held: &ScheduleThen, ledger: &Ledger, range: &LedgerRange) -> Result<bool, StoreError> {
+        let Some(wanted) = held.count_in(range.from, range.to) else { return Ok(false) };
+        let is_within = |from: UnixMillis, to: UnixMillis| range.from <= from && to <= range.to;
+        let folded: u64 = ledger.ranges.iter().filter(|one| is_within(one.from, one.to)).map(|one| one.count).sum();
+        if folded >= wanted {
+            return Ok(true);
+        }
+        let recorded = self.store.recorded_within(self.name, range.from, range.to).await?.len();
+        let told = folded.saturating_add(u64::try_from(recorded).unwrap_or(u64::MAX));
+        if told >= wanted {
+            return Ok(true);
+        }
+        let stretches = self.store.list_stretches(self.name).await?.into_iter().map(|kept| kept.stretch);
+        let within = stretches.filter(|stretch| is_within(stretch.first, stretch.last));
+        let behind_them: u64 = within.map(|stretch| stretch.count.saturating_sub(1)).sum();
+        Ok(told.saturating_add(behind_them) >= wanted)
+    }
+
+    /// True if nothing of the job was due any more at an instant. `ended_after` are the runs that
+    /// ended since.
+    fn is_over_by(&self, at: UnixMillis, ended_after: &[RunRecord]) -> bool {
+        let Some(job) = &self.record else { return false };
+        let has_ended = job.ended.is_some() && job.ended_at.is_some_and(|ended| ended < at);
+        let is_used_up = self.understood().is_some_and(Definition::is_used_up) && self.planned().is_none();
+        has_ended
+            || is_used_up && job.since <= at && ended_after.iter().all(|record| record.run.is_manual() || record.run.due() < at)
+    }
+
+    /// A past occurrence of the schedule without a record.
+    async fn undone(&self, at: UnixMillis) -> Result<Subject, StoreError> {
+        let Some(planned) = self.planned().filter(|run| run.due() < at).cloned() else { return Ok(Subject::Unrecorded { at }) };
+        let Some(run) = self.run(&planned).await? else { return Ok(Subject::Unrecorded { at }) };
+        Ok(if run.place == Place::Held {
+            Subject::Run(Box::new(RunFacts { run: RunId::regular(self.name.clone(), at), ready: None, ready_at: at, ..run }))
+        } else {
+            Subject::Behind { at, run: Box::new(run) }
+        })
+    }
+
+    /// True if anything due at an instant would have a record: history reaches back to it, or
+    /// the job was added later.
+    async fn is_within_history(&self, at: UnixMillis) -> Result<bool, StoreError> {
+        let Some(job) = &self.record else { return Ok(false) };
+        let oldest = self.store.read_ended_from(self.name, UnixMillis::EPOCH, 1).await?.pop();
+        let reaches_back = match oldest {
+            Some(run) => run.finished_at.is_some_and(|ended| ended <= at),
+            None => self.now.since(at) < HISTORY_AGE,
+        };
+        Ok(reaches_back || job.created.as_ref().is_some_and(|(created, _)| *created > at))
+    }
+
+    /// Nothing was due at `at`: the occurrences before and after it.
+    async fn not_due(&self, at: UnixMillis, ended_after: &[RunRecord]) -> Result<Subject, StoreError> {
+        let Some(definition) = self.understood() else { return Ok(Subject::Unrecorded { at }) };
+        let eras = eras_of(self.past, self.record.as_ref());
+        // Records answer for the time between two schedules that are not known.
+        let before = match eras.latest_in(UnixMillis::EPOCH, at).filter(|before| eras.tell(*before, at)) {
+            Some(before) => Some(before),
+            None => self.before(at).await?,
+        };
+        let since = definition.record.since;
+        let recorded = || ended_after.iter().map(|record| record.run.due()).filter(|due| *due > at).min();
+        let after = match eras.next_after(at).filter(|after| eras.tell(at, *after)) {
+            Some(after) => Some(after),
+            None if since <= at => None,
+            None => recorded().or_else(|| definition.timetable.next_after(since)),
+        };
+        Ok(Subject::NotDue { at, before, after })
+    }
+
+    /// The due time of the last run that ended before an instant.
+    async fn before(&self, at: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
+        let ended = crate::store::Ended { job: Some(self.name.clone()), until: Some(at), ..crate::store::Ended::history() };
+        Ok(self.store.read_ended(&ended, 0, 1).await?.runs.pop().map(|record| record.run.due()))
+    }
+}

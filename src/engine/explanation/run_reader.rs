@@ -1,0 +1,93 @@
+//! The facts about a run: its record, where it stands, and the notices about it.
+
+use super::known_facts::Known;
+use super::record_reader::{late_notice, run_facts};
+use crate::domain::explain::{LateNotice, Place, RunFacts};
+use crate::domain::job::notice::{Deadline, NoticeKind, notice_id};
+use crate::domain::name::names::RunId;
+use crate::store::{RunPlacement, RunRecord, StoreError};
+
+impl Known<'_> {
+    /// A run with a record, or a planned one.
+    pub(super) async fn run(&self, run: &RunId) -> Result<Option<RunFacts>, StoreError> {
+        let planned = || {
+            let lane = self.record.as_ref().map(|job| job.lane.clone())?;
+            (self.planned() == Some(run)).then(|| RunRecord::planted(run.clone(), lane))
+        };
+        match self.store.read_run(run).await?.or_else(planned) {
+            Some(record) => Ok(Some(Box::pin(self.of_record(record)).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// A run from its record, with its place and the notices about it.
+    pub(super) async fn of_record(&self, mut record: RunRecord) -> Result<RunFacts, StoreError> {
+        let run = record.run.clone();
+        let (standing, late_notices) = tokio::try_join!(self.standing(&mut record), self.late_notices(&run))?;
+        let waits_at = async {
+            match &standing.gate {
+                Some(gate) => Ok(Some(Box::pin(self.waits_at(&record.run, &record.lane, gate)).await?)),
+                None => Ok(None),
+            }
+        };
+        let is_behind_over = async {
+            match record.behind.as_ref().filter(|_| standing.gate.is_some()) {
+                Some(behind) => self.is_over(behind).await,
+                None => Ok(false),
+            }
+        };
+        let is_held = self.record.as_ref().is_some_and(|job| job.held.as_ref() == Some(&record.run));
+        let place = match (standing.is_waiting, is_held) {
+            _ if standing.gate.is_some() => Place::AtGate,
+            (true, _) => Place::Waiting,
+            (false, true) => Place::Held,
+            (false, false) => Place::Queue,
+        };
+        let passed = async { if place == Place::Queue { Box::pin(self.passed(&record)).await } else { Ok(None) } };
+        let (waits_at, is_behind_over, passed) = tokio::try_join!(waits_at, is_behind_over, passed)?;
+        // A run that has ended keeps nobody out.
+        if is_behind_over {
+            record.behind = None;
+        }
+        Ok(RunFacts { passed, late_notices, ..run_facts(record, standing, place, waits_at) })
+    }
+
+    /// Where a run stands in the indexes. Moves `record` to the lane where the run is found.
+    async fn standing(&self, record: &mut RunRecord) -> Result<RunPlacement, StoreError> {
+        Ok(if record.state.is_final() {
+            RunPlacement { ready: None, is_waiting: false, gate: None, stop_asked_by: None }
+        } else {
+            let standing = self.store.standing(&record.run, &record.lane, &record.places).await?;
+            let is_elsewhere = standing.ready.is_none() && !standing.is_waiting && standing.gate.is_none();
+            // A run that waited for an open run moves into the lane that its job has by then.
+            match self.record.as_ref().map(|job| &job.lane).filter(|lane| is_elsewhere && **lane != record.lane) {
+                Some(lane) => {
+                    let there = self.store.standing(&record.run, lane, &record.places).await?;
+                    if there.ready.is_some() {
+                        record.lane = lane.clone();
+                        there
+                    } else {
+                        standing
+                    }
+                }
+                None => standing,
+            }
+        })
+    }
+
+    /// The notices that a run was late; there are none about a notice.
+    async fn late_notices(&self, run: &RunId) -> Result<Vec<LateNotice>, StoreError> {
+        let ids = Deadline::ALL.into_iter().filter_map(|of| Some((of, notice_id(run, NoticeKind::Late, of.as_str()).ok()?)));
+        let (deadlines, ids): (Vec<Deadline>, Vec<RunId>) = ids.unzip();
+        let mut found = Vec::new();
+        for (of, record) in deadlines.into_iter().zip(self.store.read_runs(&ids).await?) {
+            match record {
+                Ok(record) => found.extend(record.as_ref().map(|record| late_notice(of, record))),
+                Err(error) if error.is_passing() => return Err(error),
+                // An unreadable record is for the doctor.
+                Err(_) => {}
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,357 @@
+//! The consistency check in the background. Each minute one node checks a slice of all indexes and
+//! records, and stores the findings.
+//!
+//! Invariant: the check only reads and reports, with one exception: plans made by a Redis clock
+//! that was ahead are planned anew.
+//! - A slice has a bound, whatever the amount of data. The next slice starts where the last ended.
+//! - Each turn checks earlier findings again, so a repaired finding disappears.
+//! - Counters are checked once a round, if there are not more keys than one turn may count.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use super::consistency_check;
+use super::consistency_check::Books;
+use super::count_check;
+use crate::domain::consistency::{ConsistencyRule, FindingSubject, Inconsistency, judge_key};
+use crate::domain::name::names::{Fence, JobName, QueueName, RunId};
+use crate::domain::queue::lane::Lane;
+use crate::engine::node_context::NodeContext;
+use crate::engine::planning::replan;
+use crate::store::{AuditNote, IndexName, Store, StoreError};
+
+/// The interval of slices, by whichever node comes first.
+pub const EVERY: Duration = Duration::from_secs(60);
+/// The interval at which a node asks whether it is its turn.
+const ASK: Duration = Duration::from_secs(5);
+/// The number of index members checked in one turn.
+const SLICE: usize = 500;
+const PAGE: usize = 100;
+/// The number of runs checked in each place of one job.
+const PLACES: usize = 20;
+/// The number of findings kept.
+const KEPT: usize = 100;
+/// The number of keys in the whole Redis beyond which only `doctor` checks the counters.
+const COUNTED: u64 = 100_000;
+
+/// Asks for a turn, for ever.
+pub(crate) async fn run(shared: Arc<NodeContext>) {
+    loop {
+        tokio::time::sleep(ASK.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
+        if let Err(error) = turn(&shared).await {
+            shared.weather.failed(&error, "the books are not checked");
+        }
+    }
+}
+
+async fn turn(shared: &NodeContext) -> Result<(), StoreError> {
+    let store = &shared.store;
+    let Some(turn) = store.take_audit(&shared.settings.node, EVERY).await? else { return Ok(()) };
+    let known = Known::read(&turn.list);
+    let no_more = BTreeSet::new();
+    let mut books = Books::open(store, &no_more).await?;
+    let mut found = books.look_at(&known.subjects).await?;
+    let lanes = books.lanes();
+    let mut place = Place::parse(&turn.place, &lanes);
+    let (first, mut looked_at, mut round_at) = (place.part.clone(), 0, turn.round_at);
+    // A finding that depends on many keys is confirmed only by reading all of these keys again.
+    let mut is_counted = known.has_of_many_keys();
+    while looked_at < SLICE {
+        if place.part == Part::Counters {
+            is_counted = true;
+        } else {
+            let (findings, members) = look(shared, &mut books, &mut place).await?;
+            found.extend(findings);
+            looked_at += members.max(1);
+        }
+        if place.cursor == 0 {
+            place = place.next(&lanes);
+            if place.is_beginning() {
+                round_at = Some(turn.now);
+            }
+            if place.part == first {
+                break;
+            }
+        }
+    }
+    let mut found = consistency_check::confirm(store, &no_more, found).await?;
+    if found.iter().any(|finding| ConsistencyRule::OF_CLOCKS.contains(&finding.rule)) {
+        let of_clocks;
+        (of_clocks, found) = found.into_iter().partition(|finding| ConsistencyRule::OF_CLOCKS.contains(&finding.rule));
+        replan::mend(store, of_clocks).await?;
+    }
+    if is_counted {
+        match count(store).await {
+            Ok(findings) => found.extend(findings),
+            // Wrong types are reported where the key is read. A user without the right to scan all
+            // keys skips the count.
+            Err(StoreError::WrongType { .. } | StoreError::Denied { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    // Findings already reported come first, so that the bound `KEPT` never drops them and reports
+    // them again later.
+    found.sort_by(|a, b| (!known.has(a), a.rule, &a.subject).cmp(&(!known.has(b), b.rule, &b.subject)));
+    for finding in found.iter().take(KEPT).filter(|finding| !known.has(finding)) {
+        warn!(rule = finding.rule.as_str(), "Consistency check failed: {finding}.");
+    }
+    if found.is_empty() && !known.subjects.is_empty() {
+        info!("The consistency check passes again.");
+    }
+    let list: Vec<Value> = found.iter().take(KEPT).map(finding_json).collect();
+    let note = AuditNote {
+        at: turn.now,
+        round_at,
+        place: place.text(),
+        list: Value::Array(list).to_string(),
+        findings: found.len() as u64,
+    };
+    store.note_audit(&note).await
+}
+
+/// Returns the findings about counters and output indexes. Returns nothing if there are too many
+/// keys to count.
+async fn count(store: &Store) -> Result<Vec<Inconsistency>, StoreError> {
+    if store.count_keys().await? > COUNTED {
+        return Ok(Vec::new());
+    }
+    let names = count_check::Names::read(store).await?;
+    Ok(count_check::judge(store, &names).await?.findings)
+}
+
+/// Checks one page of a part and moves `place` on. Returns the findings and the number of members
+/// checked.
+async fn look(shared: &NodeContext, books: &mut Books<'_>, place: &mut Place) -> Result<(Vec<Inconsistency>, usize), StoreError> {
+    let index = match &place.part {
+        Part::Index(index) => index.clone(),
+        Part::Keys => {
+            return match look_at_keys(shared, books, place).await {
+                // A user without the right to scan all keys still checks the rest.
+                Err(StoreError::Denied { .. }) => {
+                    place.cursor = 0;
+                    Ok((Vec::new(), 0))
+                }
+                looked => looked,
+            };
+        }
+        Part::Counters => return Ok((Vec::new(), 0)),
+    };
+    let page = match shared.store.scan_index(&index, place.cursor, PAGE).await {
+        Ok(page) => page,
+        // The wrong type is reported as a finding of its key, and the other indexes are checked all
+        // the same.
+        Err(StoreError::WrongType { key, .. }) => {
+            place.cursor = 0;
+            return Ok((books.look_at(&BTreeSet::from([FindingSubject::Key(key)])).await?, 0));
+        }
+        Err(error) => return Err(error),
+    };
+    place.cursor = page.cursor;
+    let count = page.members.len();
+    if matches!(index, IndexName::Jobs | IndexName::Finished) {
+        let names: Vec<JobName> = page.members.iter().filter_map(|name| name.parse().ok()).collect();
+        let mut findings = books.look_at_jobs(&names).await?;
+        if shared.redis_clock.is_steady() {
+            shared.store.forget_dealt(&names, shared.store.now().await?).await?;
+        }
+        for name in &names {
+            // Its wrong types were reported above.
+            let Ok(places) = shared.store.list_places(name, PLACES).await else { continue };
+            let runs: Vec<(RunId, Option<Fence>)> = places.into_iter().map(|run| (run, None)).collect();
+            if !runs.is_empty() {
+                findings.extend(books.look_at_runs(&runs).await?);
+            }
+        }
+        return Ok((findings, count));
+    }
+    let runs: Vec<(RunId, Option<Fence>)> = page.members.iter().filter_map(|member| index.run_of(member)).collect();
+    Ok((books.look_at_runs(&runs).await?, count))
+}
+
+/// Checks one page of the keys themselves, and the jobs and runs they belong to, whether or not an
+/// index names these.
+async fn look_at_keys(
+    shared: &NodeContext,
+    books: &mut Books<'_>,
+    place: &mut Place,
+) -> Result<(Vec<Inconsistency>, usize), StoreError> {
+    let (keys, next) = shared.store.scan_some_keys(place.cursor, PAGE).await?;
+    place.cursor = next;
+    let mut findings: Vec<Inconsistency> = keys.iter().flat_map(judge_key).collect();
+    findings.extend(consistency_check::look_at_fields(&shared.store, &keys.iter().collect::<Vec<_>>()).await?);
+    let (mut jobs, mut runs) = (BTreeSet::new(), Vec::new());
+    for key in &keys {
+        let (family, name) = key.rest.split_once(':').unwrap_or((&key.rest, ""));
+        match family {
+            "job" | "open" | "manual" | "waiting" | "spread" => jobs.extend(name.parse::<JobName>().ok()),
+            "run" => runs.extend(name.parse::<RunId>().ok().map(|run| (run, None))),
+            _ => {}
+        }
+    }
+    findings.extend(books.look_at_jobs(&jobs.into_iter().collect::<Vec<_>>()).await?);
+    if !runs.is_empty() {
+        findings.extend(books.look_at_runs(&runs).await?);
+    }
+    // Foreign keys that the scan passed over cost as much.
+    Ok((findings, PAGE.max(keys.len())))
+}
+
+/// A part of the data that is checked in pages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    /// The members of an index.
+    Index(IndexName),
+    /// All keys of the namespace.
+    Keys,
+    /// The counters, checked in one go.
+    Counters,
+}
+
+/// The position at which the check goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    part: Part,
+    cursor: u64,
+}
+
+impl Place {
+    /// Returns the parts in the order of checking.
+    fn round(lanes: &[Lane]) -> Vec<Part> {
+        let mut round = vec![IndexName::Jobs, IndexName::Finished, IndexName::Leases, IndexName::Stops];
+        round.extend(lanes.iter().cloned().map(IndexName::Due));
+        let queues: BTreeSet<&QueueName> = lanes.iter().map(Lane::queue).collect();
+        round.extend(queues.into_iter().cloned().map(IndexName::Running));
+        round.extend([IndexName::History, IndexName::Dead, IndexName::Deadlines]);
+        round.into_iter().map(Part::Index).chain([Part::Keys, Part::Counters]).collect()
+    }
+
+    fn word(part: &Part) -> String {
+        match part {
+            Part::Index(IndexName::Jobs) => "jobs".to_owned(),
+            Part::Index(IndexName::Finished) => "finished".to_owned(),
+            Part::Index(IndexName::Due(lane)) => format!("due:{lane}"),
+            Part::Index(IndexName::Running(queue)) => format!("running:{queue}"),
+            Part::Index(IndexName::Leases) => "leases".to_owned(),
+            Part::Index(IndexName::Stops) => "stops".to_owned(),
+            Part::Index(IndexName::History) => "history".to_owned(),
+            Part::Index(IndexName::Dead) => "dead".to_owned(),
+            Part::Index(IndexName::Deadlines) => "deadlines".to_owned(),
+            Part::Keys => "keys".to_owned(),
+            Part::Counters => "counters".to_owned(),
+        }
+    }
+
+    /// Parses the position that the last turn stored. An unknown position means the beginning.
+    fn parse(text: &str, lanes: &[Lane]) -> Self {
+        let (word, cursor) = text.split_once(' ').unwrap_or((text, ""));
+        let part = Self::round(lanes).into_iter().find(|part| Self::word(part) == word);
+        match (part, cursor.parse()) {
+            (Some(part), Ok(cursor)) => Self { part, cursor },
+            _ => Self { part: Part::Index(IndexName::Jobs), cursor: 0 },
+        }
+    }
+
+    /// Returns true if a round begins here.
+    fn is_beginning(&self) -> bool {
+        self.part == Part::Index(IndexName::Jobs)
+    }
+
+    fn text(&self) -> String {
+        format!("{} {}", Self::word(&self.part), self.cursor)
+    }
+
+    fn next(&self, lanes: &[Lane]) -> Self {
+        let round = Self::round(lanes);
+        let at = round.iter().position(|part| *part == self.part).map_or(0, |at| (at + 1) % round.len());
+        Self { part: round.get(at).cloned().unwrap_or(Part::Index(IndexName::Jobs)), cursor: 0 }
+    }
+}
+
+/// The findings of earlier turns.
+struct Known {
+    told: BTreeSet<(String, FindingSubject)>,
+    subjects: BTreeSet<FindingSubject>,
+}
+
+impl Known {
+    /// Reads stored findings. Entries that cannot be read count as never reported.
+    fn read(list: &str) -> Self {
+        let items = match serde_json::from_str(list) {
+            Ok(Value::Array(items)) => items,
+            _ => Vec::new(),
+        };
+        let told: BTreeSet<(String, FindingSubject)> = items.iter().filter_map(told).collect();
+        Self { subjects: told.iter().map(|(_, subject)| subject.clone()).collect(), told }
+    }
+
+    fn has_of_many_keys(&self) -> bool {
+        self.told.iter().any(|(rule, _)| ConsistencyRule::OF_MANY_KEYS.iter().any(|of_many| of_many.as_str() == rule))
+    }
+
+    fn has(&self, finding: &Inconsistency) -> bool {
+        self.told.contains(&(finding.rule.as_str().to_owned(), finding.subject.clone()))
+    }
+}
+
+fn told(item: &Value) -> Option<(String, FindingSubject)> {
+    let text = |word: &str| item.get(word).and_then(Value::as_str);
+    let subject = match (text("job"), text("run"), text("key")) {
+        (Some(name), _, _) => FindingSubject::Job(name.parse().ok()?),
+        (_, Some(run), _) => {
+            FindingSubject::Run(run.parse().ok()?, item.get("fence").and_then(Value::as_u64).and_then(Fence::new))
+        }
+        (_, _, Some(key)) => FindingSubject::Key(key.to_owned()),
+        _ => return None,
+    };
+    Some((text("rule")?.to_owned(), subject))
+}
+
+/// Returns a finding in its stored form.
+fn finding_json(finding: &Inconsistency) -> Value {
+    let mut item = match &finding.subject {
+        FindingSubject::Job(name) => json!({"job": name.as_str()}),
+        FindingSubject::Run(run, fence) => json!({"run": run.to_string(), "fence": fence.map(Fence::as_u64)}),
+        FindingSubject::Key(key) => json!({"key": key}),
+    };
+    item["rule"] = json!(finding.rule.as_str());
+    item["found"] = json!(finding.found);
+    item
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_passes_every_index_and_begins_again_also_from_a_place_nobody_knows() {
+        let lanes = ["default".parse().unwrap(), "other".parse().unwrap()];
+        let mut place = Place::parse("no such place", &lanes);
+        let mut words = BTreeSet::new();
+        for _ in 0..13 {
+            assert!(words.insert(place.text()));
+            place = Place::parse(&place.next(&lanes).text(), &lanes);
+        }
+        assert_eq!(place.text(), "jobs 0");
+    }
+
+    #[test]
+    fn a_finding_reads_back_as_it_was_told() {
+        let (run, fence) = ("a@5".parse::<RunId>().unwrap(), Fence::new(7));
+        let subject = FindingSubject::Run(run, fence);
+        let finding = Inconsistency {
+            rule: crate::domain::consistency::ConsistencyRule::NoLease,
+            subject,
+            found: String::new(),
+            wanted: "",
+            mend: crate::domain::consistency::Mend::Fix(""),
+        };
+        let known = Known::read(&Value::Array(vec![finding_json(&finding)]).to_string());
+        assert!(known.has(&finding));
+        assert!(!known.has(&Inconsistency { rule: crate::domain::consistency::ConsistencyRule::Nowhere, ..finding }));
+        assert!(Known::read("{\"spoilt\":").subjects.is_empty());
+    }
+}

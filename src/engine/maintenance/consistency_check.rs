@@ -1,0 +1,334 @@
+//! One pass of the consistency check: reads facts from the store, has `domain::books` judge them,
+//! and confirms the findings.
+//!
+//! Invariant: data that changed during the check is never reported. A finding counts only if facts
+//! read anew a moment later show it again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::config::SurfaceError;
+use crate::domain::consistency;
+use crate::domain::consistency::{
+    BadField, ConsistencyRule, FindingSubject, Inconsistency, KeyFacts, PlacedRun, PlannedRun, RecordFacts,
+};
+use crate::domain::job::unique_rule::UniqueKey;
+use crate::domain::name::names::{Fence, JobName, RunId};
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::dispatch::definition::{Definition, DefinitionError};
+use crate::engine::planning::{far_plans, passed_ranges};
+use crate::store::{JobRecord, JobToInspect, Store, StoreError};
+
+/// The time between the first look and its confirmation.
+const MOMENT: Duration = Duration::from_millis(300);
+/// The number of leases read to know which runs are leased.
+pub(crate) const LEASES: usize = 20_000;
+/// The number of jobs or runs checked in one step.
+pub(crate) const STEP: usize = 500;
+
+/// One pass of the consistency check.
+pub struct Books<'a> {
+    store: &'a Store,
+    now: UnixMillis,
+    lanes: BTreeSet<Lane>,
+    leased: BTreeMap<RunId, Vec<Fence>>,
+}
+
+impl<'a> Books<'a> {
+    /// Starts a pass. It covers every known lane, the lanes of hosts with boot runs, the lanes of
+    /// `more`, and the leases.
+    pub async fn open(store: &'a Store, more: &BTreeSet<Lane>) -> Result<Self, StoreError> {
+        let mut lanes = store.list_lanes().await?;
+        lanes.extend(more.iter().cloned());
+        lanes.extend(store.list_host_lanes().await?);
+        Ok(Self { store, now: store.now().await?, lanes, leased: store.read_leased(LEASES).await? })
+    }
+
+    /// Returns the lanes this pass looks into.
+    pub fn lanes(&self) -> Vec<Lane> {
+        self.lanes.iter().cloned().collect()
+    }
+
+    /// Adds lanes that this pass looks into from now on.
+    pub fn add_lanes(&mut self, more: impl IntoIterator<Item = Lane>) {
+        self.lanes.extend(more);
+    }
+
+    /// Returns the findings about these jobs. Adds unknown lanes of these jobs to the pass.
+    pub async fn look_at_jobs(&mut self, names: &[JobName]) -> Result<Vec<Inconsistency>, StoreError> {
+        let mut findings = Vec::new();
+        let mut records = Vec::with_capacity(names.len());
+        for (name, record) in names.iter().zip(self.store.read_jobs(names).await?) {
+            match record {
+                Ok(record) => records.push((name, record)),
+                Err(StoreError::Corrupt { found, .. }) => findings.push(consistency::unreadable_job(name, &found, None)),
+                Err(error) => findings.extend(self.of_key(error).await?),
+            }
+        }
+        self.add_lanes(records.iter().filter_map(|(_, record)| Some(record.as_ref()?.lane.clone())));
+        // Plans are read now, and examined closely once the keys of these jobs are known.
+        let definitions = records.iter().filter_map(|(_, record)| Definition::of(record.clone()?).ok());
+        let far = definitions.filter(|definition| far_plans::may_be_far(definition, self.now).is_some());
+        let plans: BTreeMap<JobName, Definition> = far.map(|definition| (definition.record.name.clone(), definition)).collect();
+        let to_inspect = records.iter().map(|(name, record)| {
+            let (plan, gated) = record.as_ref().map_or((PlannedRun::Nothing, None), |record| plan_of(record, self.now));
+            JobToInspect { name, record: record.as_ref(), plan, gated }
+        });
+        let to_inspect: Vec<JobToInspect<'_>> = to_inspect.collect();
+        let known: Vec<&JobRecord> = records.iter().filter_map(|(_, record)| record.as_ref()).collect();
+        let has_ledger = self.store.have_ledgers(known.iter().map(|record| &record.name)).await?;
+        for (record, _) in known.into_iter().zip(has_ledger).filter(|(_, has_ledger)| *has_ledger) {
+            findings.extend(self.told_twice(record).await?);
+        }
+        let lost: Vec<JobName> = records.iter().filter(|(_, record)| record.is_none()).map(|(name, _)| (*name).clone()).collect();
+        let mut listed = self.store.read_listed(&lost).await?;
+        for facts in self.store.inspect_jobs(&to_inspect, &self.lanes()).await? {
+            match facts {
+                Ok(Some(mut facts)) => {
+                    if facts.open > 0 && facts.pending.is_some() && matches!(facts.plan, PlannedRun::AfterEnd) {
+                        facts.open_unasked = self.open_unasked(&facts.name).await?;
+                    }
+                    if let Some(definition) = plans.get(&facts.name) {
+                        match far_plans::look_at_plan(self.store, definition, self.now).await {
+                            Ok(far) => facts.comes_first = far.map(|far| far.first),
+                            Err(error) => findings.extend(self.of_key(error).await?),
+                        }
+                    }
+                    facts.listed_by = listed.remove(&facts.name).unwrap_or_default();
+                    findings.extend(consistency::judge_job(&facts));
+                }
+                // The job changed meanwhile, so its earlier state is not judged.
+                Ok(None) => {}
+                Err(error) => findings.extend(self.of_key(error).await?),
+            }
+        }
+        Ok(findings)
+    }
+
+    /// Returns a finding if an occurrence of `job` is both in a record and in the ledger, or if the
+    /// ledger counts too many.
+    async fn told_twice(&self, job: &JobRecord) -> Result<Vec<Inconsistency>, StoreError> {
+        let (folded, recorded) = match passed_ranges::look_at_ledger(self.store, job).await {
+            Ok(found) => found,
+            Err(error) => return self.of_key(error).await,
+        };
+        let found = folded.told_twice(&job.name, &recorded).map(|(run, range, _)| {
+            let told = SkippedStretch { first: range.from, last: range.to, count: range.count };
+            consistency::told_twice(&run, told, range.state)
+        });
+        if found.is_some() {
+            return Ok(found.into_iter().collect());
+        }
+        let over = folded.told_over(&job.name, &recorded).map(|over| {
+            let range = SkippedStretch { first: over.range.from, last: over.range.to, count: over.range.count };
+            consistency::told_over(&job.name, range, over.range.state, (over.told, over.has))
+        });
+        Ok(over.into_iter().collect())
+    }
+
+    /// Returns the first open run of `job` that no operator asked to retry.
+    async fn open_unasked(&self, job: &JobName) -> Result<Option<RunId>, StoreError> {
+        let open = self.store.list_open(job).await?;
+        let records = self.store.read_runs(&open).await?.into_iter().filter_map(|record| record.ok().flatten());
+        Ok(records.into_iter().find(|record| record.retried_at.is_none()).map(|record| record.run))
+    }
+
+    /// Returns the findings about these runs. A run may come with the fence of the lease that names
+    /// it.
+    pub async fn look_at_runs(&mut self, runs: &[(RunId, Option<Fence>)]) -> Result<Vec<Inconsistency>, StoreError> {
+        let names: BTreeSet<JobName> = runs.iter().map(|(run, _)| run.job().clone()).collect();
+        let names: Vec<JobName> = names.into_iter().collect();
+        let jobs = self.store.read_jobs(&names).await?;
+        self.add_lanes(jobs.into_iter().filter_map(|job| job.ok().flatten()).map(|job| job.lane));
+        // A run found elsewhere may be leased under a fence that its record does not have.
+        let held = |run: &RunId, fence: Option<Fence>| fence.or_else(|| self.leased.get(run).and_then(|all| all.last().copied()));
+        let runs: BTreeSet<(RunId, Option<Fence>)> = runs.iter().map(|(run, fence)| (run.clone(), held(run, *fence))).collect();
+        let runs: Vec<_> = runs.into_iter().collect();
+        let (mut findings, mut skipped) = (Vec::new(), Vec::new());
+        let mut inspected = self.store.inspect_runs(&runs, &self.lanes()).await?;
+        self.look_at_waits(&mut inspected).await?;
+        for facts in inspected {
+            match facts {
+                Ok(facts) => {
+                    findings.extend(consistency::judge_run(&facts));
+                    if matches!(facts.record, RecordFacts::Known { state: RunState::Skipped, .. }) {
+                        skipped.push(facts.run);
+                    }
+                }
+                Err(error) => findings.extend(self.of_key(error).await?),
+            }
+        }
+        match passed_ranges::look_at_stretches(self.store, &skipped).await {
+            Ok(stretches) => findings.extend(stretches.iter().filter_map(consistency::judge_stretch)),
+            Err(error) => findings.extend(self.of_key(error).await?),
+        }
+        Ok(findings)
+    }
+
+    /// Sets `ready_by` for runs that wait longer than the rules of their jobs allow.
+    async fn look_at_waits(&self, runs: &mut [Result<PlacedRun, StoreError>]) -> Result<(), StoreError> {
+        let is_to_come = |facts: &&PlacedRun| {
+            let is_scheduled = matches!(facts.record, RecordFacts::Known { state: RunState::Scheduled, .. });
+            is_scheduled && !facts.is_pending && facts.ready.is_some_and(|ready| ready > self.now)
+        };
+        let to_come = runs.iter().filter_map(|facts| facts.as_ref().ok()).filter(is_to_come);
+        let to_come: Vec<(RunId, UnixMillis)> = to_come.filter_map(|facts| Some((facts.run.clone(), facts.ready?))).collect();
+        let by = far_plans::ready_instead_of(self.store, &to_come).await?;
+        for facts in runs.iter_mut().flatten() {
+            facts.ready_by = by.get(&facts.run).copied();
+        }
+        Ok(())
+    }
+
+    /// Returns the finding about the gate whose holders or waiters are under `key`. Returns `None`
+    /// for any other key.
+    pub async fn look_at_gate(&self, key: &str) -> Result<Option<Inconsistency>, StoreError> {
+        let Some(gate) = gate_of_key(self.store, key) else { return Ok(None) };
+        Ok(consistency::judge_gate(key, &self.store.inspect_gate(&gate).await?))
+    }
+
+    /// Returns the findings about the key that a wrong-type error names. Returns any other error.
+    async fn of_key(&self, error: StoreError) -> Result<Vec<Inconsistency>, StoreError> {
+        match error {
+            StoreError::WrongType { key, .. } => Ok(self.look_at_key(&key).await?),
+            error => Err(error),
+        }
+    }
+
+    /// Returns the findings about one key, its fields and its text.
+    async fn look_at_key(&self, name: &str) -> Result<Vec<Inconsistency>, StoreError> {
+        let Some(key) = self.store.look_at_key(name).await? else { return Ok(Vec::new()) };
+        let mut findings = consistency::judge_key(&key);
+        findings.extend(look_at_fields(self.store, &[&key]).await?);
+        findings.extend(look_at_texts(self.store, &[&key]).await?);
+        Ok(findings)
+    }
+
+    /// Returns the findings about these subjects.
+    pub async fn look_at(&mut self, subjects: &BTreeSet<FindingSubject>) -> Result<Vec<Inconsistency>, StoreError> {
+        let (mut jobs, mut runs, mut uniques, mut findings) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for subject in subjects {
+            match subject {
+                FindingSubject::Job(name) => jobs.push(name.clone()),
+                FindingSubject::Run(run, fence) => runs.push((run.clone(), *fence)),
+                FindingSubject::Key(key) => {
+                    findings.extend(self.look_at_key(key).await?);
+                    findings.extend(self.look_at_gate(key).await?);
+                    let prefix = self.store.key_named("");
+                    uniques.extend(key.strip_prefix(&prefix).and_then(unique_key));
+                }
+            }
+        }
+        // Checked in steps, so that no call to Redis takes long.
+        for some in jobs.chunks(STEP) {
+            findings.extend(self.look_at_jobs(some).await?);
+        }
+        for some in runs.chunks(STEP) {
+            findings.extend(self.look_at_runs(some).await?);
+        }
+        for some in uniques.chunks(STEP) {
+            findings.extend(self.look_at_uniques(some).await?);
+        }
+        Ok(findings)
+    }
+
+    /// Returns the findings about these unique keys.
+    pub async fn look_at_uniques(&self, keys: &[UniqueKey]) -> Result<Vec<Inconsistency>, StoreError> {
+        let facts = self.store.inspect_uniques(keys).await?;
+        Ok(facts.iter().filter_map(|facts| consistency::judge_unique(facts, self.now)).collect())
+    }
+}
+
+/// Returns the findings about hash fields, for the keys whose fields are checked.
+pub async fn look_at_fields(store: &Store, keys: &[&KeyFacts]) -> Result<Vec<Inconsistency>, StoreError> {
+    let judged = keys.iter().filter(|key| key.kind == "hash" && consistency::has_judged_fields(&key.rest));
+    let names: Vec<String> = judged.map(|key| key.name.clone()).collect();
+    let bad = read_bad_fields(store, &names).await?;
+    Ok(names.into_iter().zip(bad).filter_map(|(name, bad)| consistency::bad_fields(name, &bad)).collect())
+}
+
+/// Returns the findings about string values, for the keys whose text is checked.
+pub async fn look_at_texts(store: &Store, keys: &[&KeyFacts]) -> Result<Vec<Inconsistency>, StoreError> {
+    let judged = keys.iter().filter(|key| key.kind == "string" && consistency::has_judged_text(&key.rest));
+    let judged: Vec<&&KeyFacts> = judged.collect();
+    let names: Vec<String> = judged.iter().map(|key| key.name.clone()).collect();
+    let texts = store.read_texts(&names).await?;
+    let found =
+        judged.into_iter().zip(texts).filter_map(|(key, text)| consistency::judge_text(&key.rest, key.name.clone(), &text?));
+    Ok(found.collect())
+}
+
+/// Returns the unreadable fields of each of these keys. The keys are full key names.
+pub(crate) async fn read_bad_fields(store: &Store, keys: &[String]) -> Result<Vec<Vec<BadField>>, StoreError> {
+    let prefix = store.key_named("");
+    let judge = |(key, fields): (&String, Vec<(String, String)>)| {
+        let rest = key.strip_prefix(&prefix).unwrap_or_default();
+        let bad = fields.into_iter().filter_map(|(field, value)| {
+            let why = consistency::judge_field(rest, &field, &value)?;
+            Some(BadField { field, value, why })
+        });
+        bad.collect()
+    };
+    Ok(keys.iter().zip(store.read_fields(keys).await?).map(judge).collect())
+}
+
+/// Returns those `findings` that a second look, a moment later, finds again.
+pub async fn confirm(
+    store: &Store,
+    more: &BTreeSet<Lane>,
+    findings: Vec<Inconsistency>,
+) -> Result<Vec<Inconsistency>, StoreError> {
+    if findings.is_empty() {
+        return Ok(findings);
+    }
+    tokio::time::sleep(MOMENT).await;
+    let subjects: BTreeSet<FindingSubject> = findings.iter().map(|finding| finding.subject.clone()).collect();
+    let again = Books::open(store, more).await?.look_at(&subjects).await?;
+    let mut first: BTreeSet<(ConsistencyRule, FindingSubject)> =
+        findings.into_iter().map(|finding| (finding.rule, finding.subject)).collect();
+    Ok(again.into_iter().filter(|finding| first.remove(&(finding.rule, finding.subject.clone()))).collect())
+}
+
+/// Returns the unique key whose entry is the key `rest`, the escaped name of the key inside the
+/// namespace.
+pub(crate) fn unique_key(rest: &str) -> Option<UniqueKey> {
+    String::from_utf8(consistency::member_bytes(rest.strip_prefix("unique:")?)).ok()?.parse().ok()
+}
+
+/// Returns the gate whose holders or waiters are under `key`.
+pub(crate) fn gate_of_key(store: &Store, key: &str) -> Option<Gate> {
+    let prefix = store.key_named("");
+    let rest = key.strip_prefix(&prefix)?;
+    Gate::from_name(rest.strip_prefix("queued:").or_else(|| rest.strip_prefix("held:"))?)
+}
+
+/// Returns what the definition plans as the next run, and the entry under which the job is listed
+/// with its first gate.
+fn plan_of(record: &JobRecord, now: UnixMillis) -> (PlannedRun, Option<String>) {
+    let definition = match Definition::of(record.clone()) {
+        Ok(definition) => definition,
+        Err(error) => {
+            let advice = match &error {
+                DefinitionError::Surface(SurfaceError::Newer { .. }) => {
+                    Some("update schedd here; it is left alone until then, and nodes that can read it run it")
+                }
+                DefinitionError::Zone(_) => Some("install the zone data (tzdata) on this host; nodes that have it run the job"),
+                DefinitionError::Surface(SurfaceError::Corrupt { .. }) => None,
+            };
+            return (PlannedRun::Unreadable { why: error.to_string(), advice }, None);
+        }
+    };
+    let plan = match definition.spec.schedule {
+        Schedule::Manual => PlannedRun::Nothing,
+        Schedule::At(_) => PlannedRun::Once,
+        Schedule::Delay(_) if !definition.is_used_up() => PlannedRun::AfterEnd,
+        _ if definition.next_after(now).is_some() => PlannedRun::Recurring,
+        _ => PlannedRun::Nothing,
+    };
+    (plan, definition.spec.gated_entry(&record.name, &record.lane))
+}

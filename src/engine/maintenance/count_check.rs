@@ -1,0 +1,106 @@
+//! Checks that need many keys together: counters against the data they count, and outputs against
+//! their indexes.
+//!
+//! Invariant: each finding was found twice, the second time also among keys made since the first.
+
+use std::time::Duration;
+
+use crate::domain::consistency::{CountFacts, Inconsistency, KeyFacts, judge_counts, judge_outputs};
+use crate::store::{CounterPair, OutputFacts, Store, StoreError};
+
+/// The most looks while data changes, and the pause between looks.
+const LOOKS: usize = 6;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The result of these checks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Whole {
+    /// The findings.
+    pub(crate) findings: Vec<Inconsistency>,
+    /// The counters, as they were judged.
+    pub(crate) counts: CountFacts,
+    /// The outputs and their indexes, as they were judged.
+    pub(crate) outputs: OutputFacts,
+}
+
+/// The keys that are checked together, by their names within the namespace.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Names {
+    counted: CounterPair,
+    indexes: Vec<String>,
+}
+
+impl Names {
+    /// Returns such keys among `keys`.
+    pub(crate) fn among<'a>(keys: impl Iterator<Item = &'a KeyFacts>) -> Self {
+        let mut names = Self::default();
+        for key in keys {
+            let list = match (key.rest.split(':').next().unwrap_or_default(), key.kind.as_str()) {
+                ("waiting" | "queued", "zset") => &mut names.counted.waiting,
+                ("ledger", "zset") => &mut names.counted.ledgers,
+                ("output", "hash") => &mut names.counted.outputs,
+                ("outputs", "zset") => &mut names.indexes,
+                _ => continue,
+            };
+            list.push(key.rest.clone());
+        }
+        names
+    }
+
+    /// Returns all such keys of the namespace.
+    pub(crate) async fn read(store: &Store) -> Result<Self, StoreError> {
+        let mut keys = Vec::new();
+        for of in ["waiting:*", "queued:*", "ledger:*", "output*"] {
+            keys.extend(store.scan_keys(of).await?);
+        }
+        Ok(Self::among(keys.iter()))
+    }
+}
+
+/// Judges these keys. If anything is wrong, judges all present keys again: once if no data changes
+/// meanwhile, or else several times. A difference that is the same each time was not in transit.
+pub(crate) async fn judge(store: &Store, names: &Names) -> Result<Whole, StoreError> {
+    let mut found = look(store, names).await?;
+    for _ in 0..LOOKS {
+        if found.findings.is_empty() {
+            break;
+        }
+        let before = store.count_marks().await?;
+        let again = look(store, &Names::read(store).await?).await?;
+        let is_still = store.count_marks().await? == before;
+        found = again.if_also_in(store, &found, is_still);
+        if is_still {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(found)
+}
+
+impl Whole {
+    /// Returns the findings that were found before too. If data changed meanwhile, only differences
+    /// of the same size are kept.
+    fn if_also_in(mut self, store: &Store, before: &Self, is_still: bool) -> Self {
+        if !is_still {
+            let OutputFacts { missing, unlisted } = &mut self.outputs;
+            missing.retain(|entry| before.outputs.missing.contains(entry));
+            unlisted.retain(|output| before.outputs.unlisted.contains(output));
+            self.counts.forget_what_moved(&before.counts);
+            self.findings = judged(store, &self.counts, &self.outputs);
+        }
+        self.findings.retain(|finding| before.findings.iter().any(|other| other.is_same(finding)));
+        self
+    }
+}
+
+async fn look(store: &Store, names: &Names) -> Result<Whole, StoreError> {
+    let counts = store.count_facts(&names.counted).await?;
+    let outputs = store.compare_outputs(&names.counted.outputs, &names.indexes).await?;
+    Ok(Whole { findings: judged(store, &counts, &outputs), counts, outputs })
+}
+
+fn judged(store: &Store, counts: &CountFacts, outputs: &OutputFacts) -> Vec<Inconsistency> {
+    let mut findings = judge_counts(counts, |rest| store.key_named(rest));
+    findings.extend(judge_outputs(store.key_named("outputs"), outputs.missing.len(), outputs.unlisted.len()));
+    findings
+}

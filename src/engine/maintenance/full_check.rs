@@ -1,0 +1,285 @@
+//! The complete consistency check of `schedctl doctor`: every key, every job, every run, every
+//! counter.
+//!
+//! Invariant: it only reads, and reports only what was found twice. A key with a wrong type keeps
+//! only its own content from being judged. The report says so.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::consistency_check;
+use super::consistency_check::{Books, STEP, unique_key};
+use super::count_check;
+use super::repair;
+use crate::domain::consistency::{
+    ConsistencyRule, CountFacts, FindingSubject, Inconsistency, KeyFacts, KnownNames, Member, Mend, bad_entries, judge_key,
+    judge_member, known_key, unknown_lane,
+};
+use crate::domain::job::unique_rule::UniqueKey;
+use crate::domain::name::names::{Fence, JobName, RunId};
+use crate::domain::queue::lane::Lane;
+use crate::store::{OutputFacts, Quarantined, RipeEntry, Store, StoreError};
+
+/// The number of sets read in one call.
+const SETS: usize = 100;
+/// The most rounds of repairs. A repair may reveal a problem that was hidden before.
+const ROUNDS: usize = 4;
+
+/// The result of an examination.
+#[derive(Debug, Clone, Default)]
+pub struct Examination {
+    /// The findings.
+    pub findings: Vec<Inconsistency>,
+    /// The number of keys checked.
+    pub keys: usize,
+    /// The number of jobs checked.
+    pub jobs: usize,
+    /// The number of runs checked.
+    pub runs: usize,
+    /// The reason why not everything could be judged, if so.
+    pub partial: Option<String>,
+    entries: BTreeMap<String, Vec<RipeEntry>>,
+    counts: CountFacts,
+    outputs: OutputFacts,
+    lanes: BTreeSet<Lane>,
+}
+
+/// A finding that was repaired.
+#[derive(Debug, Clone)]
+pub struct Mended {
+    /// The finding.
+    pub finding: Inconsistency,
+    /// The steps of the repair, as text.
+    pub done: Vec<String>,
+}
+
+/// The jobs, runs and entries found in the names and members of keys.
+#[derive(Default)]
+struct Census {
+    jobs: BTreeSet<JobName>,
+    /// Runs that have a record or are members of an index. Records are included because they say in
+    /// which index their run belongs.
+    runs: BTreeSet<(RunId, Option<Fence>)>,
+    uniques: BTreeSet<UniqueKey>,
+    entries: BTreeMap<String, Vec<(RipeEntry, String)>>,
+}
+
+/// Checks all data of the namespace.
+pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
+    let keys = store.scan_keys("*").await?;
+    let mut exam = Examination { keys: keys.len(), ..Examination::default() };
+    let mut found: Vec<Inconsistency> = keys.iter().flat_map(judge_key).collect();
+    let good = |key: &&KeyFacts| known_key(&key.rest) == known_type(&key.kind);
+    let good: Vec<&KeyFacts> = keys.iter().filter(good).collect();
+    exam.lanes = good
+        .iter()
+        .filter_map(|key| {
+            let lane = key.rest.strip_prefix("due:").or_else(|| key.rest.strip_prefix("running:"));
+            lane?.parse().ok()
+        })
+        .collect();
+    match exam.judge_all(store, &good, &mut found).await {
+        Ok(()) => {}
+        Err(StoreError::WrongType { key, .. }) => {
+            exam.partial = Some(format!("the data cannot be checked until the key {key} is repaired"));
+        }
+        Err(error) => return Err(error),
+    }
+    let (own, rest): (Vec<Inconsistency>, Vec<Inconsistency>) = found.into_iter().partition(is_of_whole);
+    exam.findings = own;
+    match consistency_check::confirm(store, &exam.lanes, rest.clone()).await {
+        Ok(found) => exam.findings.extend(found),
+        // If the data cannot be judged, only findings about keys are kept, without confirmation.
+        Err(StoreError::WrongType { .. }) => {
+            exam.findings.extend(rest.into_iter().filter(|finding| matches!(finding.subject, FindingSubject::Key(_))));
+        }
+        Err(error) => return Err(error),
+    }
+    exam.findings.sort_by(|a, b| (&a.subject, a.rule).cmp(&(&b.subject, b.rule)));
+    exam.findings.dedup_by(|a, b| a.is_same(b));
+    Ok(exam)
+}
+
+fn known_type(kind: &str) -> KnownNames {
+    match kind {
+        "zset" => KnownNames::Type("zset"),
+        "hash" => KnownNames::Type("hash"),
+        "string" => KnownNames::Type("string"),
+        _ => KnownNames::No,
+    }
+}
+
+/// Returns true for findings that only a second reading of all data could confirm. That second
+/// reading has already been made.
+fn is_of_whole(finding: &Inconsistency) -> bool {
+    ConsistencyRule::OF_MANY_KEYS.contains(&finding.rule)
+        || matches!(finding.rule, ConsistencyRule::Entry | ConsistencyRule::LaneUnknown)
+}
+
+impl Examination {
+    async fn judge_all(&mut self, store: &Store, keys: &[&KeyFacts], found: &mut Vec<Inconsistency>) -> Result<(), StoreError> {
+        let census = take_census(store, keys).await?;
+        for (rest, bad) in &census.entries {
+            // Read again: an entry that is gone by now was only in transit.
+            let still = still_there(store, rest, bad).await?;
+            let Some((first, why)) = still.first() else { continue };
+            found.push(bad_entries(store.key_named(rest), still.len(), &format!("{:?}: {why}", first.member)));
+            self.entries.insert(rest.clone(), still.into_iter().map(|(entry, _)| entry).collect());
+        }
+        found.extend(consistency_check::look_at_fields(store, keys).await?);
+        found.extend(consistency_check::look_at_texts(store, keys).await?);
+        (self.jobs, self.runs) = (census.jobs.len(), census.runs.len());
+        // Lanes are read after the keys, because a lane is registered before anything is due in it.
+        let known = store.list_lanes().await?;
+        let unknown = self.lanes.iter().filter(|lane| !lane.is_plain() && !known.contains(lane));
+        found.extend(unknown.map(|lane| unknown_lane(store.key_named(&format!("due:{lane}")))));
+        let mut books = Books::open(store, &self.lanes).await?;
+        let jobs: Vec<JobName> = census.jobs.into_iter().collect();
+        for some in jobs.chunks(STEP) {
+            found.extend(books.look_at_jobs(some).await?);
+        }
+        let runs: Vec<(RunId, Option<Fence>)> = census.runs.into_iter().collect();
+        for some in runs.chunks(STEP) {
+            found.extend(books.look_at_runs(some).await?);
+        }
+        let uniques: Vec<UniqueKey> = census.uniques.into_iter().collect();
+        for some in uniques.chunks(STEP) {
+            found.extend(books.look_at_uniques(some).await?);
+        }
+        for key in keys.iter().filter(|key| key.rest.starts_with("queued:") || key.rest.starts_with("held:")) {
+            found.extend(books.look_at_gate(&key.name).await?);
+        }
+        let whole = count_check::judge(store, &count_check::Names::among(keys.iter().copied())).await?;
+        found.extend(whole.findings);
+        (self.counts, self.outputs) = (whole.counts, whole.outputs);
+        Ok(())
+    }
+
+    /// Repairs what is safe and examines again, until nothing more can be repaired. Returns the
+    /// repairs and the last examination.
+    pub async fn mend(mut self, store: &Store) -> Result<(Vec<Mended>, Self), StoreError> {
+        let mut mended: Vec<Mended> = Vec::new();
+        for _ in 0..ROUNDS {
+            let before = mended.len();
+            // Keys first, because their content decides about the rest.
+            let fixable = self.findings.iter().filter(|finding| matches!(finding.mend, Mend::Fix(_)));
+            let (keys, rest): (Vec<&Inconsistency>, Vec<&Inconsistency>) =
+                fixable.partition(|finding| matches!(finding.subject, FindingSubject::Key(_)));
+            for finding in keys {
+                let done = self.mend_key(store, finding).await?;
+                if !done.is_empty() {
+                    mended.push(Mended { finding: finding.clone(), done });
+                }
+            }
+            for (at, done) in repair::mend(store, &self.lanes, &rest).await? {
+                mended.extend(rest.get(at).map(|finding| Mended { finding: (*finding).clone(), done }));
+            }
+            if mended.len() == before {
+                break;
+            }
+            self = examine(store).await?;
+        }
+        Ok((mended, self))
+    }
+
+    async fn mend_key(&self, store: &Store, finding: &Inconsistency) -> Result<Vec<String>, StoreError> {
+        let done = match (finding.rule, &finding.subject) {
+            (ConsistencyRule::Count | ConsistencyRule::Fence, FindingSubject::Key(key)) => {
+                let prefix = store.key_named("");
+                repair::mend_counts(store, &self.counts.in_key(key.strip_prefix(&prefix).unwrap_or_default())).await
+            }
+            (ConsistencyRule::OutputWrong, _) => {
+                let OutputFacts { missing, unlisted } = &self.outputs;
+                store.mend_outputs(&self.outputs).await?;
+                Ok(vec![format!("{} entries taken out, {} outputs put in", missing.len(), unlisted.len())])
+            }
+            (ConsistencyRule::Entry, FindingSubject::Key(key)) => self.mend_entries(store, key).await,
+            (_, FindingSubject::Key(key)) => repair::mend_key(store, key, finding).await,
+            _ => Ok(Vec::new()),
+        };
+        match done {
+            // The next examination reports it as a finding of its own.
+            Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => Ok(Vec::new()),
+            done => done,
+        }
+    }
+
+    async fn mend_entries(&self, store: &Store, key: &str) -> Result<Vec<String>, StoreError> {
+        let prefix = store.key_named("");
+        let rest = key.strip_prefix(&prefix).unwrap_or_default();
+        let (mut kept, mut dropped) = (0, Vec::new());
+        for entry in self.entries.get(rest).into_iter().flatten() {
+            match store.quarantine_entry(rest, entry, "it does not belong there").await? {
+                Quarantined::Kept => kept += 1,
+                Quarantined::Dropped => {
+                    dropped.push(format!("removed, because quarantine is full: {:?} at {}", entry.member, entry.score));
+                }
+                Quarantined::Gone => {}
+            }
+        }
+        let kept = (kept > 0).then(|| format!("{kept} moved to quarantine"));
+        Ok(kept.into_iter().chain(dropped).collect())
+    }
+}
+
+/// Collects all jobs and runs from the names and members of keys, and the entries that are neither.
+async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreError> {
+    let mut census = Census::default();
+    let mut sets: Vec<(String, u64)> = Vec::new();
+    for key in keys {
+        let (family, name) = key.rest.split_once(':').unwrap_or((&key.rest, ""));
+        match family {
+            "job" | "open" | "manual" | "waiting" | "spread" => census.jobs.extend(name.parse().ok()),
+            "unique" => census.uniques.extend(unique_key(&key.rest)),
+            "run" => census.runs.extend(name.parse().ok().map(|run| (run, None))),
+            _ => {}
+        }
+        if key.kind == "zset" {
+            sets.push((key.rest.clone(), 0));
+        }
+    }
+    while !sets.is_empty() {
+        let some: Vec<(String, u64)> = sets.split_off(sets.len().saturating_sub(SETS));
+        let pages = store.scan_sets(&some).await?;
+        for ((rest, _), (entries, next)) in some.into_iter().zip(pages) {
+            for entry in entries {
+                match judge_member(&rest, &entry.member, &entry.score) {
+                    Ok(Member::Run(run, fence)) => {
+                        census.runs.insert((run, fence));
+                    }
+                    Ok(Member::Job(name)) => {
+                        census.jobs.insert(name);
+                    }
+                    Ok(Member::Unique(key)) => {
+                        census.uniques.insert(key);
+                    }
+                    Ok(Member::Other) => {}
+                    Err(why) => census.entries.entry(rest.clone()).or_default().push((entry, why)),
+                }
+            }
+            if next != 0 {
+                sets.push((rest, next));
+            }
+        }
+    }
+    census.jobs.extend(store.list_listed().await?);
+    census.runs.extend(store.list_stops().await?.iter().filter_map(|run| run.parse().ok()).map(|run| (run, None)));
+    Ok(census)
+}
+
+/// Returns the entries that are still in their set.
+async fn still_there(store: &Store, rest: &str, bad: &[(RipeEntry, String)]) -> Result<Vec<(RipeEntry, String)>, StoreError> {
+    let (mut there, mut cursor) = (BTreeSet::new(), 0);
+    loop {
+        let pages = store.scan_sets(&[(rest.to_owned(), cursor)]).await?;
+        let Some((entries, next)) = pages.into_iter().next() else { break };
+        there.extend(entries.into_iter().map(|entry| (entry.member, entry.score)));
+        cursor = next;
+        if cursor == 0 {
+            break;
+        }
+    }
+    let mut still: Vec<(RipeEntry, String)> =
+        bad.iter().filter(|(entry, _)| there.contains(&(entry.member.clone(), entry.score.clone()))).cloned().collect();
+    still.dedup_by(|(a, _), (b, _)| a == b);
+    Ok(still)
+}

@@ -1,0 +1,252 @@
+//! The janitor: removes what exceeds its age or bound, in bounded steps. It covers history, output,
+//! ended jobs, gone nodes and unique keys. It also continues backfills whose last run no node
+//! followed up.
+//!
+//! Invariant: each job is trimmed to its own bounds before the bounds of all jobs apply. So a job
+//! with a flood of runs pushes out its own records and none of other jobs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::debug;
+
+use crate::domain::name::names::JobName;
+use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::node_context::{Keeping, NodeContext};
+use crate::engine::planning::backfill_plan;
+use crate::engine::planning::job_operations;
+use crate::engine::status::redis_clock::HELD;
+use crate::keeper::BootInstant;
+use crate::store::{NodeEvents, SourceKind, Store, StoreError};
+
+const EVERY: Duration = Duration::from_secs(30);
+const DEAD_A_JOB: usize = 1_000;
+const DEAD_IN_ALL: usize = 10_000;
+/// The number of runs, and of dead letters, kept of the notices of one job and kind. So notices do
+/// not push job runs out of the bounds of all jobs.
+const NOTICES_A_JOB: usize = 100;
+/// The number of jobs with a backfill examined in a round.
+const BACKFILLS: usize = 1_000;
+const NODE_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The time for which an unused lane is known. It is longer than any run of the lane may take, and
+/// than any node is away.
+const LANE_AGE: Duration = Duration::from_secs(90 * 24 * 3600);
+/// The number of jobs from the file of one gone node examined in a round.
+const LISTED: usize = 1_000;
+const ENDED_JOBS: usize = 10_000;
+const ENDED_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The most steps of one kind in one round. The rest waits for the next round.
+const STEPS: usize = 100;
+/// The most steps for one job in one round. It is large enough to trim all runs that the bound of
+/// all jobs could keep of one job. So runs of other jobs are never dropped in their place.
+const STEPS_A_JOB: usize = 1_000;
+
+/// Tidies up, for ever.
+pub(crate) async fn run(shared: Arc<NodeContext>) {
+    recall(&shared).await;
+    // The time up to which ends of runs have been examined.
+    let mut seen = UnixMillis::EPOCH;
+    loop {
+        // Spread, so that many nodes do not tidy up the same data at the same moment.
+        let pause = EVERY.mul_f64(0.75 + fastrand::f64() / 2.0);
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = shared.tidy_now.notified() => {}
+        }
+        match round(&shared, &mut seen).await {
+            Ok(0) => {}
+            Ok(forgotten) => debug!(forgotten, "Tidied up."),
+            Err(error) => shared.weather.failed(&error, "old records are not removed"),
+        }
+    }
+}
+
+/// Learns from node events whether Redis' clock was stepped recently, or ran on for long while no
+/// node watched. If so, ages of records are computed for a while from the time before.
+async fn recall(shared: &NodeContext) {
+    let noted = async {
+        let now = shared.store.now().await?;
+        Ok::<_, StoreError>((now, BootInstant::now(), shared.store.read_events(now).await?))
+    };
+    let (now, instant, nodes) = match noted.await {
+        Ok(noted) => noted,
+        Err(error) => {
+            debug!("Node events about Redis' clock cannot be read: {error}.");
+            return;
+        }
+    };
+    if let Some(before) = time_before(&nodes, now) {
+        shared.redis_clock.hold(before, instant);
+    }
+}
+
+/// Returns the time before Redis' clock showed `now`, if `now` cannot be trusted yet. Two events of
+/// the last hour cause that:
+/// - a node saw the clock jump ahead,
+/// - or a node came back after it, and every other node, was away for longer than an hour.
+fn time_before(nodes: &[NodeEvents], now: UnixMillis) -> Option<UnixMillis> {
+    let is_of_late = |at: UnixMillis| now.since(at) < HELD && at.since(now) < HELD;
+    let was_there = |node: &NodeEvents| {
+        node.last_seen.is_some_and(is_of_late) && node.started_at.is_some_and(|started| started <= now && !is_of_late(started))
+    };
+    let is_watched = nodes.iter().any(was_there);
+    let ahead = |event: &NodeEvent| match event.what {
+        NodeEventKind::ClockStepped { by_ms } => u64::try_from(by_ms).ok().map(Duration::from_millis),
+        NodeEventKind::Started { seen_before: Some(seen) } if !is_watched => {
+            Some(event.from.since(seen)).filter(|away| *away >= HELD)
+        }
+        _ => None,
+    };
+    let of_late = nodes.iter().flat_map(|node| &node.events).filter(|event| is_of_late(event.from));
+    of_late.filter_map(ahead).max().map(|ahead| now.saturating_sub(ahead))
+}
+
+async fn round(shared: &NodeContext, seen: &mut UnixMillis) -> Result<usize, StoreError> {
+    let store = &shared.store;
+    let (now, keeping) = (store.now().await?, shared.keeping());
+    // A clock that has just jumped removes nothing.
+    let aged = shared.redis_clock.for_ages(now);
+    let mut total = 0;
+    if shared.redis_clock.is_steady() {
+        // A job with an end in the future would outlive all jobs that end from now on. It is pulled
+        // in only once it is sure which time is right.
+        let jobs = store.list_ended_after(now).await?;
+        if !jobs.is_empty() {
+            total += store.pull_in(&jobs).await?;
+        }
+    }
+    let mut overfull = shared.take_overfull();
+    for _ in 0..STEPS_A_JOB {
+        let (jobs, next) = store.list_overfull(*seen, |job| bounds_of(job, keeping.history.keep_per_job)).await?;
+        overfull.extend(jobs);
+        match next {
+            Some(next) if next > *seen => *seen = next,
+            _ => break,
+        }
+    }
+    for job in &overfull {
+        total += trim_job(shared, job, aged, &keeping).await?;
+    }
+    // Continues backfills whose last run ended without this node, or on a node that died then.
+    for job in store.list_backfills(BACKFILLS).await? {
+        if let Err(error) = backfill_plan::advance(store, &job).await {
+            if error.is_passing() && !matches!(error, StoreError::OutOfMemory { .. }) {
+                return Err(error);
+            }
+            shared.weather.failed(&error, &format!("the backfill of {job} waits"));
+        }
+    }
+    total += forget_gone_nodes(store, aged).await?;
+    total += match store.forget_lanes(aged.saturating_sub(LANE_AGE)).await {
+        // The check of that key reports it. The rest is tidied up all the same.
+        Err(StoreError::WrongType { .. }) => 0,
+        forgotten => forgotten?,
+    };
+    let before = aged.saturating_sub(keeping.history.max_age);
+    for _ in 0..STEPS {
+        let forgotten = store.forget_runs(None, before, keeping.history.keep).await?
+            + store.forget_dead(None, before, DEAD_IN_ALL).await?
+            + store.forget_outputs(None, aged.saturating_sub(keeping.output.max_age), keeping.output.keep_bytes).await?
+            + store.forget_jobs(aged.saturating_sub(ENDED_AGE), ENDED_JOBS).await?;
+        total += forgotten;
+        if forgotten == 0 {
+            break;
+        }
+    }
+    for _ in 0..STEPS {
+        let keys = store.list_uniques(now).await?;
+        if keys.is_empty() {
+            break;
+        }
+        total += store.forget_uniques(&keys).await?;
+    }
+    Ok(total)
+}
+
+/// Returns the number of runs, and of dead letters, kept of a job.
+pub(crate) fn bounds_of(job: &JobName, keep_per_job: usize) -> (usize, usize) {
+    if job.is_hidden() { (keep_per_job.min(NOTICES_A_JOB), NOTICES_A_JOB) } else { (keep_per_job, DEAD_A_JOB) }
+}
+
+/// Forgets nodes that are gone for long. A node stays known while only its file lists a live job,
+/// because no file has dropped that job. Jobs that another file lists, or that ended, are taken off
+/// its list.
+async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, StoreError> {
+    let before = now.saturating_sub(NODE_AGE);
+    let gone = store.list_gone_nodes(before).await?;
+    for node in &gone {
+        let listed: Vec<JobName> = store.read_source(&node.into()).await?.into_keys().take(LISTED).collect();
+        for (name, record) in listed.iter().zip(store.read_jobs(&listed).await?) {
+            let Ok(record) = record else { continue };
+            let is_needless = record.is_none_or(|job| {
+                !job.is_live() || job.kind != SourceKind::File || job.listed_by.keys().any(|other| other != node.as_str())
+            });
+            if is_needless && let Err(error) = job_operations::unlist_job(store, name, node.as_str()).await {
+                debug!(node = %node, job = %name, "A node that is gone still lists a job: {error}.");
+            }
+        }
+    }
+    store.forget_nodes(&gone, before).await
+}
+
+/// Trims one job to its own bounds. A key of the wrong type is logged, and other jobs are trimmed
+/// all the same.
+async fn trim_job(shared: &NodeContext, job: &JobName, now: UnixMillis, keeping: &Keeping) -> Result<usize, StoreError> {
+    let store = &shared.store;
+    let (ended_before, written_before) =
+        (now.saturating_sub(keeping.history.max_age), now.saturating_sub(keeping.output.max_age));
+    let (most, most_dead) = bounds_of(job, keeping.history.keep_per_job);
+    let step = async || -> Result<usize, StoreError> {
+        Ok(store.forget_runs(Some(job), ended_before, most).await?
+            + store.forget_dead(Some(job), ended_before, most_dead).await?
+            + store.forget_outputs(Some(job), written_before, keeping.output.keep_bytes_per_job).await?)
+    };
+    let mut total = 0;
+    for _ in 0..STEPS_A_JOB {
+        match step().await {
+            Ok(0) => break,
+            Ok(forgotten) => total += forgotten,
+            Err(error) if error.is_passing() => return Err(error),
+            Err(error) => {
+                shared.weather.failed(&error, &format!("old runs of {job} are not removed"));
+                break;
+            }
+        }
+    }
+    Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_starting_node_trusts_no_time_that_jumped_within_the_hour_or_unseen() {
+        let at = |minutes: i64| UnixMillis::new(1_790_000_000_000 + minutes * 60_000).unwrap();
+        let day = 24 * 60;
+        let node = |started: i64, events: Vec<(i64, NodeEventKind)>| NodeEvents {
+            node: "n1".parse().unwrap(),
+            last_seen: Some(at(0)),
+            started_at: Some(at(started)),
+            events: events.into_iter().map(|(from, what)| NodeEvent { what, from: at(from), to: None }).collect(),
+            is_cut: false,
+        };
+        let step = |minutes: i64| NodeEventKind::ClockStepped { by_ms: minutes * 60_000 };
+        let back = |seen: i64| NodeEventKind::Started { seen_before: Some(at(seen)) };
+        assert_eq!(time_before(&[node(-1, vec![(-1, back(-2))])], at(0)), None, "a restart");
+        assert_eq!(time_before(&[node(-1, vec![(-1, back(-day))])], at(0)), Some(at(1 - day)), "it was away for a day");
+        let other = node(-2 * day, Vec::new());
+        assert_eq!(time_before(&[node(-1, vec![(-1, back(-day))]), other.clone()], at(0)), None, "another was there");
+        assert_eq!(time_before(&[node(-1, vec![(-30, step(day))]), other.clone()], at(0)), Some(at(-day)));
+        assert_eq!(time_before(&[node(-1, vec![(-day, step(day)), (-2, step(-day))]), other], at(0)), None, "long ago, or back");
+    }
+
+    #[test]
+    fn of_notices_less_is_kept_than_of_what_people_wanted_done() {
+        let job: JobName = "backup".parse().unwrap();
+        let told = JobName::of_notice(&job, crate::domain::job::notice::NoticeKind::Failure);
+        assert_eq!((bounds_of(&job, 500), bounds_of(&told, 500)), ((500, 1_000), (100, 100)));
+        assert_eq!(bounds_of(&told, 7), (7, 100));
+    }
+}

@@ -1,0 +1,292 @@
+//! The ledger of a job, read to learn about occurrences whose records were trimmed.
+//!
+//! Invariant: no occurrence is counted twice. Both ends of a range are certain. An occurrence
+//! between the ends belongs to the range only if two conditions hold:
+//! - The schedule of that instant has the occurrence.
+//! - The range and other known occurrences between its ends together account for all that the
+//!   schedules had there.
+//!
+//! Schedules are taken one after the other (`eras`). Where a schedule is no longer known, the range
+//! covers each instant between its ends.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use crate::domain::explain::PastSchedule;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::lateness;
+use crate::domain::schedule::lateness::{Rest, SkippedStretch};
+use crate::domain::schedule::nested_ranges;
+use crate::domain::schedule::nested_ranges::Ends;
+use crate::domain::schedule::schedule_version::{ScheduleVersion, ScheduleVersions};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::dispatch::definition;
+use crate::engine::dispatch::definition::Definition;
+use crate::store::{InLedger, JobRecord, KeptEra, KeptStretch, Ledger, LedgerRange, LedgerTells, Store, StoreError};
+
+/// The bound of occurrences for counting one range. A range with more is not counted, and is
+/// assumed complete.
+const COUNTED: u64 = 10_000;
+/// Upper bound of occurrences counted per job. Short ranges are counted first; the rest are assumed
+/// correct.
+const COUNTED_IN_ALL: u64 = 100_000;
+
+/// The ledger of a job, and the schedules it had.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Folded {
+    ledger: Ledger,
+    eras: ScheduleVersions,
+}
+
+/// The occurrences of a job that have a record, and the skipped ranges in some of those records.
+#[derive(Clone, Copy)]
+pub(crate) struct Recorded<'a> {
+    pub(crate) dues: &'a BTreeSet<UnixMillis>,
+    pub(crate) stretches: &'a [KeptStretch],
+}
+
+/// A range that counts more occurrences than there were.
+#[derive(Debug, Clone)]
+pub(crate) struct ToldOver {
+    /// The first occurrence of the range, which is certain.
+    pub(crate) run: RunId,
+    pub(crate) range: LedgerRange,
+    /// The rest of the range with one occurrence less.
+    pub(crate) left: Option<SkippedStretch>,
+    /// The number of occurrences recorded between its ends, and the number the schedule has there.
+    pub(crate) told: u64,
+    pub(crate) has: u64,
+}
+
+impl Folded {
+    /// Reads the ledger of a job and its schedules. A ledger of the wrong type counts as empty.
+    pub(crate) async fn read(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<Self, StoreError> {
+        let ledger = or_nothing(store.read_ledger(name).await)?;
+        if ledger.ranges.is_empty() {
+            return Ok(Self { ledger, ..Self::default() });
+        }
+        Ok(Self { ledger, eras: read_eras(store, name, job).await? })
+    }
+
+    /// Returns the first and the last instant of all ranges.
+    pub(crate) fn bounds(&self) -> Option<(UnixMillis, UnixMillis)> {
+        let ranges = &self.ledger.ranges;
+        Some((ranges.iter().map(|range| range.from).min()?, ranges.iter().map(|range| range.to).max()?))
+    }
+
+    /// Returns what the ledger says about `run`, which has no record.
+    pub(crate) fn tells_of(&self, run: &RunId, recorded: Recorded<'_>) -> Option<InLedger> {
+        let range = self.ledger.fate_at(run.due())?;
+        let tells = match range.state {
+            RunState::Skipped => match self.without(range, run, recorded) {
+                Rest::All => LedgerTells::Nothing,
+                Rest::Some(left) => LedgerTells::Skipped(Some(left)),
+                Rest::Nothing => LedgerTells::Skipped(None),
+            },
+            _ if self.holds(range, run, recorded) => LedgerTells::End,
+            _ => LedgerTells::Nothing,
+        };
+        Some(InLedger { range: range.clone(), tells })
+    }
+
+    /// Returns true if a range within `stretch` covers the occurrence `at`.
+    pub(crate) fn tells_within(&self, at: UnixMillis, stretch: SkippedStretch) -> bool {
+        let mut ranges = self.ledger.ranges.iter();
+        ranges.any(|range| stretch.first <= range.from && range.from <= at && at <= range.to && range.to <= stretch.last)
+    }
+
+    /// Returns the first occurrence of `job` that has a record and is certainly in the ledger too.
+    /// Returns also its range, and the rest of the range without it.
+    pub(crate) fn told_twice(
+        &self,
+        job: &JobName,
+        dues: &BTreeSet<UnixMillis>,
+    ) -> Option<(RunId, LedgerRange, Option<SkippedStretch>)> {
+        let (first, last) = self.bounds()?;
+        let held: Vec<UnixMillis> = dues.range(first..=last).copied().collect();
+        let narrowest = nested_ranges::narrowest_at(&self.ends(), held.iter().copied());
+        let told: Vec<(UnixMillis, usize)> =
+            held.into_iter().zip(narrowest).filter_map(|(due, place)| Some((due, place?))).collect();
+        let ranges = &self.ledger.ranges;
+        let at_end = told.iter().find(|(due, place)| ranges[*place].ends_at(*due));
+        let (due, place) = at_end.or_else(|| self.first_over(&told, dues))?;
+        let (run, range) = (RunId::regular(job.clone(), *due), &ranges[*place]);
+        match self.left_of(range, &run, Recorded { dues, stretches: &[] }) {
+            Rest::All => None,
+            Rest::Some(left) => Some((run, range.clone(), Some(left))),
+            Rest::Nothing => Some((run, range.clone(), None)),
+        }
+    }
+
+    /// Returns the first recorded occurrence in a range whose total exceeds what the schedules
+    /// allow. The caller has already ruled out records at the ends of ranges, so the totals are
+    /// exact.
+    fn first_over<'t>(&self, told: &'t [(UnixMillis, usize)], dues: &BTreeSet<UnixMillis>) -> Option<&'t (UnixMillis, usize)> {
+        let (mut over, mut counted) = (HashMap::new(), 0_u64);
+        let mut is_over = |place: usize| {
+            *over.entry(place).or_insert_with(|| {
+                let range = &self.ledger.ranges[place];
+                let told = self.told_in(range, Recorded { dues, stretches: &[] });
+                counted = counted.saturating_add(told);
+                counted <= COUNTED_IN_ALL && self.eras.tell(range.from, range.to) && self.is_full(range, told, 1)
+            })
+        };
+        told.iter().find(|(due, place)| self.eras.has(*due) && is_over(*place))
+    }
+
+    /// Returns the narrowest range that counts more occurrences than the schedules had there. The
+    /// count includes narrower ranges and records within it. Some occurrence was counted twice, and
+    /// the range gives up one, because narrower ranges are certain.
+    pub(crate) fn told_over(&self, job: &JobName, dues: &BTreeSet<UnixMillis>) -> Option<ToldOver> {
+        let (ranges, ends) = (&self.ledger.ranges, self.ends());
+        // An end that is no occurrence of a schedule does not count against the schedules.
+        let odd = |range: &LedgerRange| {
+            u64::from(!self.eras.has(range.from)) + u64::from(range.from < range.to && !self.eras.has(range.to))
+        };
+        let counts: Vec<u64> = ranges.iter().map(|range| range.count.saturating_sub(odd(range))).collect();
+        let in_ledger = nested_ranges::sums_within(&ends, &counts);
+        let named = nested_ranges::narrowest_at(&ends, ends.iter().map(|(from, _)| *from));
+        let is_judged = |place: &usize| {
+            let range = &ranges[*place];
+            named[*place] == Some(*place)
+                && (range.from < range.to || range.count > 1)
+                && self.eras.tell(range.from, range.to)
+                && self.eras.has(range.to)
+        };
+        let mut judged: Vec<usize> = (0..ranges.len()).filter(is_judged).collect();
+        judged.sort_by_key(|place| ranges[*place].to.since(ranges[*place].from));
+        let mut counted = 0_u64;
+        for place in judged {
+            let range = &ranges[place];
+            let records = dues.range(range.from..=range.to).filter(|due| self.eras.has(**due)).count();
+            let told = in_ledger[place].saturating_add(u64::try_from(records).unwrap_or(u64::MAX));
+            counted = counted.saturating_add(told);
+            if told > COUNTED || counted > COUNTED_IN_ALL {
+                continue;
+            }
+            let has = self.eras.count_up_to(range.from, range.to, most(told));
+            if told > has {
+                let left = SkippedStretch { first: range.from, last: range.to, count: range.count.saturating_sub(1) };
+                let run = RunId::regular(job.clone(), range.from);
+                return Some(ToldOver { run, range: range.clone(), left: Some(left).filter(|left| left.count > 0), told, has });
+            }
+        }
+        None
+    }
+
+    fn ends(&self) -> Vec<Ends> {
+        self.ledger.ranges.iter().map(|range| (range.from, range.to)).collect()
+    }
+
+    /// Applies an answer of `tells_of` to this copy of the ledger.
+    pub(crate) fn note(&mut self, told: &InLedger) {
+        if let LedgerTells::Skipped(left) = told.tells {
+            self.shrink(&told.range, left);
+        }
+    }
+
+    /// Reduces a range to `left`, or removes it.
+    pub(crate) fn shrink(&mut self, range: &LedgerRange, left: Option<SkippedStretch>) {
+        let ranges = &mut self.ledger.ranges;
+        let Some(place) = ranges.iter().position(|other| other == range) else { return };
+        match (left, ranges.get_mut(place)) {
+            (Some(left), Some(range)) => (range.from, range.to, range.count) = (left.first, left.last, left.count),
+            _ => drop(ranges.remove(place)),
+        }
+    }
+
+    fn without(&self, range: &LedgerRange, run: &RunId, recorded: Recorded<'_>) -> Rest {
+        if self.holds(range, run, recorded) { self.left_of(range, run, recorded) } else { Rest::All }
+    }
+
+    /// Returns true if `range` covers `run`.
+    fn holds(&self, range: &LedgerRange, run: &RunId, recorded: Recorded<'_>) -> bool {
+        if range.ends_at(run.due()) || !self.eras.tell(range.from, range.to) {
+            return true;
+        }
+        self.eras.has(run.due()) && self.is_full(range, self.told_in(range, recorded), 0)
+    }
+
+    /// Returns the number of occurrences recorded between the ends of `range`.
+    fn told_in(&self, range: &LedgerRange, recorded: Recorded<'_>) -> u64 {
+        let is_within = |from: UnixMillis, to: UnixMillis| range.from <= from && to <= range.to;
+        let ranges = self.ledger.ranges.iter().filter(|other| is_within(other.from, other.to));
+        let in_ledger: u64 = ranges.map(|other| other.count).fold(0, u64::saturating_add);
+        let records = recorded.dues.range(range.from..=range.to).count();
+        let stretches = recorded.stretches.iter().map(|kept| kept.stretch).filter(|one| is_within(one.first, one.last));
+        let behind_them = stretches.map(|stretch| stretch.count.saturating_sub(1)).fold(0, u64::saturating_add);
+        in_ledger.saturating_add(behind_them).saturating_add(u64::try_from(records).unwrap_or(u64::MAX))
+    }
+
+    /// Returns true if `told` occurrences are all between the ends of `range`, and at least
+    /// `beyond` more.
+    fn is_full(&self, range: &LedgerRange, told: u64, beyond: u64) -> bool {
+        // The first occurrence always counts as one: an older schedule may have owed it.
+        let behind = range.from.saturating_add(Duration::from_millis(1));
+        let has = || self.eras.count_up_to(behind, range.to, most(told));
+        if told > COUNTED { beyond == 0 } else { told > has().saturating_add(beyond) }
+    }
+
+    /// Returns the rest of `range` without `run`, which it covers.
+    fn left_of(&self, range: &LedgerRange, run: &RunId, recorded: Recorded<'_>) -> Rest {
+        // The run was the last occurrence of the range. If the schedule is unknown, it may lie
+        // anywhere in the range.
+        if range.count < 2 {
+            return Rest::Nothing;
+        }
+        let stretch = SkippedStretch { first: range.from, last: range.to, count: range.count };
+        let is_told = |at: UnixMillis| recorded.dues.contains(&at) || self.ledger.fate_at(at).is_some_and(|other| other != range);
+        let known = Some(&self.eras).filter(|eras| eras.tell(range.from, range.to));
+        match lateness::taken_out(known, stretch, run.due(), is_told) {
+            // Unlike the count of a skipped range, this count is a sum, and each occurrence lowers
+            // it by one.
+            Rest::Some(left) => Rest::Some(SkippedStretch { count: range.count.saturating_sub(1), ..left }),
+            rest => rest,
+        }
+    }
+}
+
+/// Returns the occurrences the job had, as far as they are known. A schedule that cannot be used
+/// here counts as unknown.
+async fn read_eras(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<ScheduleVersions, StoreError> {
+    Ok(eras_of(&past_schedules(store, name).await?, job))
+}
+
+/// Returns the earlier schedules of a job, oldest first, as far as they are stored. A schedule that
+/// cannot be used here has no definition.
+pub(crate) async fn past_schedules(store: &Store, name: &JobName) -> Result<Vec<PastSchedule>, StoreError> {
+    let past = |kept: KeptEra| PastSchedule {
+        from: kept.from,
+        until: kept.until,
+        definition: kept.counted_by.and_then(|by| definition::kept_schedule(name, &by).ok()),
+    };
+    Ok(or_nothing(store.read_eras(name).await)?.into_iter().map(past).collect())
+}
+
+/// Returns the occurrences of the earlier schedules and of the present schedule.
+pub(crate) fn eras_of(past: &[PastSchedule], job: Option<&JobRecord>) -> ScheduleVersions {
+    let timetable_of = |one: &PastSchedule| one.definition.as_ref().map(|(_, timetable)| timetable.clone());
+    let mut eras: Vec<ScheduleVersion> =
+        past.iter().map(|one| ScheduleVersion::new(timetable_of(one), one.from, one.until)).collect();
+    if let Some(job) = job {
+        // A one-shot may have ended before its occurrence, which was recorded all the same.
+        let until = job.ended_at.filter(|_| !job.is_once).unwrap_or(UnixMillis::LAST);
+        let timetable = Definition::of(job.clone()).ok().map(|definition| definition.timetable);
+        eras.push(ScheduleVersion::new(timetable, job.since, until));
+    }
+    ScheduleVersions::new(eras)
+}
+
+/// Returns the bound for counting: one more than `told`, enough to know whether there are fewer.
+fn most(told: u64) -> u32 {
+    u32::try_from(told).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+/// Returns an empty value for a key of the wrong type.
+fn or_nothing<T: Default>(read: Result<T, StoreError>) -> Result<T, StoreError> {
+    match read {
+        Err(error) if !error.is_passing() => Ok(T::default()),
+        read => read,
+    }
+}

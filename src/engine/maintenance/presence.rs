@@ -1,0 +1,314 @@
+//! Announces this node, under a name that no other live node has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::{debug, info, warn};
+
+use crate::domain::name::names::{NodeName, QueueName};
+use crate::domain::queue::lane_serving::Serving;
+use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::node::EngineSettings;
+use crate::engine::node_context::NodeContext;
+use crate::keeper::BootInstant;
+use crate::store::{BeatReply, EventNote, NameClaim, NodeBeat, NodeFacts, QueueRecord, Store, StoreError};
+
+const EVERY: Duration = Duration::from_secs(5);
+/// The interval at which a node reports the lanes it uses.
+const KEEP_EVERY: Duration = Duration::from_secs(3600);
+/// The time after which an unseen node counts as gone.
+pub use crate::domain::explain::GONE_AFTER;
+/// The highest number tried behind the host's own name: `host-2` to `host-99`.
+const NAMES_TRIED: u32 = 99;
+
+/// The facts about the host of this process.
+#[derive(Debug, Clone)]
+pub struct HostFacts {
+    /// The name of the host.
+    pub host: String,
+    /// The id of its present boot (`/proc/sys/kernel/random/boot_id`).
+    pub boot_id: String,
+    /// Returns true if a process with that id is alive on this host. This distinguishes a killed
+    /// predecessor from a live process.
+    pub is_alive: fn(u32) -> bool,
+    /// Returns the time by the host's clock. It is reported beside Redis' time, and no decision
+    /// uses it.
+    pub clock: fn() -> UnixMillis,
+    /// Returns the load average of one minute, or `None` if it is not known.
+    pub load: fn() -> Option<f64>,
+    /// Returns the memory free for this process, in bytes, or `None` if it is not known.
+    pub free_memory: fn() -> Option<u64>,
+}
+
+/// The reason why a node got no name.
+#[derive(Debug, thiserror::Error)]
+pub enum PresenceError {
+    /// Another node has the requested name.
+    #[error("node name {name} is in use by schedd pid {pid} on host {host}; give another --node")]
+    Taken {
+        /// The name.
+        name: NodeName,
+        /// The process id of the holder.
+        pid: u32,
+        /// The host of the holder.
+        host: String,
+    },
+    /// An error of the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The origin of the name: requested, or derived from the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
+    /// Exactly this name.
+    Asked,
+    /// This name, or this name with a number appended.
+    FromHost,
+}
+
+/// Takes a name for this node: the given name, or for [`Naming::FromHost`] the next free variant. A
+/// predecessor of the same name gives way if it is known to be dead, or was not seen for
+/// [`GONE_AFTER`]. Returns also the start time of the node, to which its later events belong.
+pub async fn announce(
+    store: &Store,
+    wanted: &NodeName,
+    naming: Naming,
+    incarnation: &str,
+    host: &HostFacts,
+    serving: &Serving,
+) -> Result<(NodeName, UnixMillis), PresenceError> {
+    let started_at = store.now().await?;
+    let facts = NodeFacts {
+        state: "running",
+        started_at,
+        config_error: String::new(),
+        host: host.host.clone(),
+        pid: std::process::id(),
+        boot_id: host.boot_id.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+        running: 0,
+        clock_offset_ms: None,
+        serving: serving.clone(),
+        held: None,
+        limits: None,
+        limits_why: String::new(),
+        most_files: None,
+        has_cgroups: None,
+        users: String::new(),
+        users_why: String::new(),
+        own_user: String::new(),
+    };
+    let mut name = wanted.clone();
+    let mut number = 1;
+    loop {
+        let seen_before = store.last_seen(&name).await?;
+        match try_name(store, &name, incarnation, &facts, host).await? {
+            Try::Ours => {
+                let event = NodeEvent { what: NodeEventKind::Started { seen_before }, from: started_at, to: None };
+                if let Err(error) = store.note_events(&name, &[EventNote { event, replaces: None }]).await {
+                    debug!("The start of this node is not recorded: {error}.");
+                }
+                return Ok((name, started_at));
+            }
+            Try::Alive { pid, host } if naming == Naming::Asked || number > NAMES_TRIED => {
+                return Err(PresenceError::Taken { name, pid, host });
+            }
+            Try::Alive { .. } => {
+                number += 1;
+                name = numbered(wanted, number);
+            }
+        }
+    }
+}
+
+enum Try {
+    Ours,
+    Alive { pid: u32, host: String },
+}
+
+async fn try_name(
+    store: &Store,
+    name: &NodeName,
+    incarnation: &str,
+    facts: &NodeFacts,
+    host: &HostFacts,
+) -> Result<Try, StoreError> {
+    let mut claim = NameClaim::Ask;
+    let mut first_seen_ago = None;
+    // The instant since when the holder looks seen in the future, by a Redis clock that was ahead
+    // then. A live holder is seen anew within a moment.
+    let mut seen_later: Option<BootInstant> = None;
+    loop {
+        let beat = NodeBeat { node: name, incarnation, gone_after: GONE_AFTER, claim, facts };
+        match store.beat_node(&beat).await? {
+            BeatReply::Present { .. } => return Ok(Try::Ours),
+            BeatReply::Taken { pid, boot_id, host: holder, seen_ago, .. } => {
+                if boot_id == host.boot_id {
+                    // The first process of a container has the same process id at each start.
+                    if pid != std::process::id() && (host.is_alive)(pid) {
+                        return Ok(Try::Alive { pid, host: holder });
+                    }
+                    claim = NameClaim::Take;
+                } else if holder == host.host {
+                    // The holder ran on this host before its last boot.
+                    claim = NameClaim::Take;
+                } else {
+                    seen_later = seen_later.filter(|_| seen_ago.is_zero()).or_else(|| Some(BootInstant::now()));
+                    let later_for = seen_later.map_or(Duration::ZERO, |since| BootInstant::now().since(since));
+                    match first_seen_ago {
+                        // The holder was seen again during the wait, so it lives.
+                        Some(before) if seen_ago < before => return Ok(Try::Alive { pid, host: holder }),
+                        _ if seen_ago >= GONE_AFTER || later_for >= GONE_AFTER => claim = NameClaim::Take,
+                        _ => {
+                            if first_seen_ago.is_none() {
+                                info!(node = %name, host = holder, "A node of this name was seen on another host a moment ago; waiting to see whether it lives.");
+                            }
+                            first_seen_ago = Some(seen_ago);
+                            tokio::time::sleep(Duration::from_secs(1)).await;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn numbered(name: &NodeName, number: u32) -> NodeName {
+    let suffix = format!("-{number}");
+    let base: String = name.as_str().chars().take(crate::domain::name::names::MAX_NAME_LEN - suffix.len()).collect();
+    NodeName::from_host_name(&format!("{base}{suffix}"))
+}
+
+/// Returns what this node reports of itself now.
+fn facts(shared: &NodeContext, clock_offset_ms: Option<i64>) -> NodeFacts {
+    let EngineSettings { host, started_at, .. } = &shared.settings;
+    NodeFacts {
+        state: shared.phase().word(),
+        started_at: *started_at,
+        config_error: shared.config_error(),
+        host: host.host.clone(),
+        pid: std::process::id(),
+        boot_id: host.boot_id.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+        running: shared.holdings.all().len(),
+        clock_offset_ms,
+        serving: shared.slots.serving(),
+        held: shared.flow.held().map(|held| (held.why, held.since)),
+        limits: Some(shared.executors.limits()),
+        limits_why: shared.settings.no_cgroups.clone().unwrap_or_default(),
+        most_files: shared.executors.most_files(),
+        has_cgroups: Some(shared.executors.has_cgroups()),
+        users: shared.executors.may_run_as().words().unwrap_or_default(),
+        users_why: shared.executors.may_run_as().nobody().unwrap_or_default(),
+        own_user: shared.executors.own_user().to_owned(),
+    }
+}
+
+/// Updates what this node knows of queues and lanes. Registers lanes in use that Redis does not
+/// list, so that no run waits in a lane unknown to all nodes.
+async fn learn(shared: &NodeContext) -> Result<(), StoreError> {
+    let store = &shared.store;
+    shared.slots.set_known(known_queues(store).await?);
+    for queue in shared.slots.undeclared() {
+        if shared.said.is_news(&format!("undeclared {queue}")) {
+            warn!(queue = %queue, "This node is to serve a queue that no file declares; declare it as [queues.{queue}].");
+        }
+    }
+    let mut lanes = store.read_lanes().await?;
+    let unknown = shared.slots.in_use_beside(&lanes);
+    store.note_lanes(&unknown).await?;
+    lanes.extend(unknown);
+    shared.slots.set_lanes(lanes);
+    Ok(())
+}
+
+/// Reports the lanes this node found in use, so that they are not forgotten.
+async fn keep_lanes(shared: &NodeContext) -> Result<(), StoreError> {
+    shared.store.note_lanes(&shared.slots.in_use_beside(&BTreeSet::new())).await
+}
+
+/// Learns the queues and lanes, and reports now and then which lanes are in use.
+async fn look_around(shared: &NodeContext, kept: &mut BootInstant) {
+    match learn(shared).await {
+        Err(error) if error.is_passing() => debug!("Queues and lanes cannot be read: {error}."),
+        learnt => {
+            if let Err(error) = learnt {
+                shared.weather.failed(&error, "queues and lanes cannot be read");
+            }
+            shared.slots.note_learnt();
+        }
+    }
+    if BootInstant::now().since(*kept) >= KEEP_EVERY && keep_lanes(shared).await.is_ok() {
+        *kept = BootInstant::now();
+    }
+}
+
+/// Returns how far a clock is ahead of Redis' clock, ms. The clock read `before` and `after` a
+/// call, and Redis' read `now` in between. A slow answer alone gives 0.
+fn ahead_of(before: UnixMillis, now: UnixMillis, after: UnixMillis) -> i64 {
+    let (before, now, after) = (before.as_i64(), now.as_i64(), after.as_i64());
+    if now < before { before - now } else { (after - now).min(0) }
+}
+
+/// Returns the settings of every queue that was ever declared.
+async fn known_queues(store: &Store) -> Result<BTreeMap<QueueName, QueueRecord>, StoreError> {
+    let names: Vec<QueueName> = store.read_queues().await?.into_keys().collect();
+    let records = store.read_queue_settings(&names).await?;
+    Ok(names.into_iter().zip(records).collect())
+}
+
+/// Reports this node for ever, and at once when there is something new.
+pub(crate) async fn run(shared: Arc<NodeContext>) {
+    let settings = &shared.settings;
+    let (mut clock_offset_ms, mut kept) = (None, BootInstant::now());
+    loop {
+        let beat_facts = facts(&shared, clock_offset_ms);
+        let beat = NodeBeat {
+            node: &settings.node,
+            incarnation: &settings.incarnation,
+            gone_after: GONE_AFTER,
+            claim: NameClaim::Ask,
+            facts: &beat_facts,
+        };
+        let before = (settings.host.clock)();
+        let answer = shared.store.beat_node(&beat).await;
+        let is_answered = answer.is_ok();
+        match answer {
+            Ok(BeatReply::Present { now }) => {
+                let is_first = clock_offset_ms.is_none();
+                clock_offset_ms = Some(ahead_of(before, now, (settings.host.clock)()));
+                if is_first {
+                    shared.beat_now.notify_one();
+                }
+            }
+            Ok(BeatReply::Taken { host, pid, .. }) if shared.said.is_news("node name") => {
+                warn!(node = %settings.node, host, pid, "Another node has taken this node's name; give each its own --node.");
+            }
+            Ok(BeatReply::Taken { .. }) => {}
+            Err(error) => shared.weather.failed(&error, "this node does not report that it is alive"),
+        }
+        if is_answered {
+            look_around(&shared, &mut kept).await;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(EVERY) => {}
+            () = shared.beat_now.notified() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_off_only_by_what_a_slow_answer_does_not_explain() {
+        let at = |ms: i64| UnixMillis::new(1_790_000_000_000 + ms).unwrap();
+        assert_eq!(ahead_of(at(5_000), at(0), at(5_010)), 5_000);
+        assert_eq!(ahead_of(at(0), at(5_000), at(10)), -4_990);
+        assert_eq!(ahead_of(at(0), at(700), at(1_000)), 0);
+    }
+}

@@ -1,0 +1,303 @@
+//! Recovers runs whose node stopped renewing their lease.
+//!
+//! Invariant: a lease is taken over only after this node saw it unchanged for its whole length, by
+//! its own clock. So a step of Redis' clock, or of any wall clock, never ends a lease early. The
+//! script compares the watched lease with the present one.
+//!
+//! Time in which this node was suspended does not count, because Redis and the holder may have been
+//! suspended too. A lease that this node itself could not keep is taken back at once when no
+//! process of its run is alive.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::json;
+use tracing::{error, info, warn};
+
+use crate::domain::job::job_spec::Delivery;
+use crate::domain::name::names::{Fence, RunId};
+use crate::domain::run::run_state::RunState;
+use crate::engine::dispatch::definition::Definition;
+use crate::engine::node::EngineSettings;
+use crate::engine::node_context::NodeContext;
+use crate::engine::recovery::journal::{EndedRun, JournalLine};
+use crate::keeper::{BootInstant, EndedMark};
+use crate::store::{
+    Claim, ExpiredLease, FinishReply, Quarantined, RecoverReply, Recovery, RipeEntry, RunRecord, StoreError, Verdict,
+};
+
+const EVERY: Duration = Duration::from_secs(1);
+/// The most leases examined in one pass, those that end first.
+const PAGE: usize = 1_000;
+/// The number of recoveries in a row after which a run fails: the run itself may be what kills its
+/// nodes.
+const POISON: u32 = 3;
+
+/// The time after its start in which a node looks for the end mark of its predecessor's keeper.
+const PREDECESSOR_EXPECTED: Duration = Duration::from_secs(60);
+/// The time in which it looks often: a keeper kills its jobs at once.
+const PREDECESSOR_LIKELY: Duration = Duration::from_secs(3);
+const LOOK_FOR_PREDECESSOR: Duration = Duration::from_millis(100);
+
+struct Watched {
+    end: String,
+    since: BootInstant,
+}
+
+/// Watches leases, for ever.
+pub(crate) async fn run(shared: Arc<NodeContext>) {
+    let mut watched: HashMap<(RunId, Fence), Watched> = HashMap::new();
+    let started = BootInstant::now();
+    let mut taken_back = None;
+    loop {
+        // The keeper of a predecessor that was just killed may still be at work.
+        if BootInstant::now().since(started) < PREDECESSOR_EXPECTED
+            && let Some(mark) = predecessor(&shared.settings).filter(|mark| Some(mark) != taken_back.as_ref())
+        {
+            match take_back(&shared, &mark.incarnation).await {
+                Ok(()) => taken_back = Some(mark),
+                Err(error) => shared.weather.failed(&error, "runs of this node's predecessor are not taken back"),
+            }
+        }
+        // At most a quarter of a lease, or a short lease would be taken back late. The first looks
+        // are frequent, because a predecessor's keeper finishes within moments.
+        let is_new = BootInstant::now().since(started) < PREDECESSOR_LIKELY;
+        let pause = if is_new { LOOK_FOR_PREDECESSOR } else { EVERY }.min(shared.settings.lease / 4);
+        tokio::time::sleep(pause).await;
+        let mine = shared.holdings.all().len() as u64;
+        let has_reason = shared.leases_seen.load(Ordering::Relaxed) > mine || !watched.is_empty();
+        if !has_reason && shared.holdings.all_given_up().is_empty() {
+            continue;
+        }
+        if let Err(error) = pass(&shared, &mut watched).await {
+            shared.weather.failed(&error, "expired leases are not taken back");
+        }
+    }
+}
+
+/// Returns the end mark that a predecessor of this node left in this boot of its host.
+fn predecessor(settings: &EngineSettings) -> Option<EndedMark> {
+    let mark = EndedMark::read(settings.ended_mark.as_deref()?)?;
+    let is_its = mark.node == settings.node.as_str() && mark.boot_id == settings.host.boot_id;
+    (is_its && mark.incarnation != settings.incarnation).then_some(mark)
+}
+
+/// Takes back at once all runs of this node's predecessor, because its keeper recorded that none of
+/// its jobs is alive.
+async fn take_back(shared: &NodeContext, incarnation: &str) -> Result<(), StoreError> {
+    for lease in shared.store.list_leases(PAGE).await?.into_iter().flatten() {
+        let Ok(Some(record)) = shared.store.read_run(&lease.run).await else { continue };
+        let is_its = record.node.as_deref() == Some(shared.settings.node.as_str())
+            && record.incarnation.as_deref() == Some(incarnation)
+            && record.fence == Some(lease.fence);
+        if is_its {
+            recover_alone(shared, &lease, Duration::MAX).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn pass(shared: &NodeContext, watched: &mut HashMap<(RunId, Fence), Watched>) -> Result<(), StoreError> {
+    let seen_at = BootInstant::now();
+    let leases = shared.store.list_leases(PAGE).await?;
+    let now = shared.store.now().await?;
+    let given_up = shared.holdings.all_given_up();
+    let awake_since = shared.pulse.awake_since();
+    let mut still: HashMap<(RunId, Fence), Watched> = HashMap::new();
+    for lease in leases {
+        let lease = match lease {
+            Ok(lease) => lease,
+            Err((member, score)) => {
+                let entry = RipeEntry { member, score };
+                match shared.store.quarantine_lease(&entry, "it is no lease").await {
+                    Ok(Quarantined::Gone) => {}
+                    Ok(Quarantined::Kept) => error!(entry = ?entry.member, "An entry that is no lease was moved to quarantine."),
+                    Ok(Quarantined::Dropped) => {
+                        let (entry, score) = (&entry.member, &entry.score);
+                        error!(entry = ?entry, score, "Quarantine is full; an entry that is no lease was removed and is recorded only here.");
+                    }
+                    Err(error) if error.is_passing() => return Err(error),
+                    Err(error) => shared.weather.failed(&error, "entries that are no leases stay where they are"),
+                }
+                continue;
+            }
+        };
+        let key = (lease.run.clone(), lease.fence);
+        if shared.holdings.all().contains_key(&key) || release_abandoned(shared, &lease.run).await? {
+            continue;
+        }
+        let since = match watched.remove(&key) {
+            Some(known) if known.end == lease.end => known.since,
+            _ => seen_at,
+        };
+        let unchanged = if given_up.contains(&key) { Duration::MAX } else { BootInstant::now().since(since.max(awake_since)) };
+        #[cfg(feature = "mutants")]
+        let unchanged = crate::store::server::mutants::watched(&lease, unchanged);
+        let has_ended = lease.end.parse::<i64>().is_ok_and(|end| end < now.as_i64());
+        // If Redis' clock was set back, the end may lie far ahead. Twice the lease length is proof
+        // enough.
+        let own = shared.settings.lease;
+        if unchanged >= own && (has_ended || unchanged >= own * 2) && recover_alone(shared, &lease, unchanged).await? {
+            continue;
+        }
+        still.insert(key, Watched { end: lease.end, since });
+    }
+    shared.holdings.forget_given_up(given_up.iter().filter(|lease| !still.contains_key(lease)));
+    *watched = still;
+    Ok(())
+}
+
+/// Gives back all runs won by claims whose answer never came, with retries. Call it after this node
+/// has stopped claiming.
+pub(crate) async fn release_all_abandoned(shared: &NodeContext) {
+    for run in shared.abandoned.runs() {
+        while let Err(error) = release_abandoned(shared, &run).await {
+            shared.weather.failed(&error, "runs that never started are not handed back");
+            tokio::time::sleep(shared.settings.tick).await;
+        }
+    }
+}
+
+/// Gives a run back if a given-up claim leased it to this node, because it never started. Returns
+/// true if it was given back.
+async fn release_abandoned(shared: &NodeContext, run: &RunId) -> Result<bool, StoreError> {
+    if !shared.abandoned.knows(run) {
+        return Ok(false);
+    }
+    let record = match shared.store.read_run(run).await {
+        Err(error) if error.is_passing() => return Err(error),
+        // Recovery judges a record that cannot be read.
+        read => read.unwrap_or_default(),
+    };
+    let is_ours = |record: &RunRecord| record.incarnation.as_ref() == Some(&shared.settings.incarnation);
+    let Some(record) = record.filter(|record| is_ours(record) && shared.abandoned.won(record)) else { return Ok(false) };
+    let job = match shared.store.read_job(run.job()).await {
+        Err(error) if error.is_passing() => return Err(error),
+        read => read.unwrap_or_default(),
+    };
+    let Some(claim) = Claim::unanswered(&record, job.as_ref().map_or(&record.lane, |job| &job.lane)) else { return Ok(false) };
+    match shared.store.finish_run(&claim, &Verdict::Release, "not started", &[], "").await {
+        Ok(FinishReply::Lost) => Ok(false),
+        Ok(_) => {
+            warn!(run = %run, fence = %claim.fence, "Handed back: the answer to its claim never came, so it was not started.");
+            Ok(true)
+        }
+        Err(error) if error.is_passing() => Err(error),
+        Err(error) => {
+            shared.weather.failed(&error, &format!("a run of {} that never started is not handed back", run.job()));
+            Ok(false)
+        }
+    }
+}
+
+/// Takes one run back. If its keys have a wrong type, the error is logged and the run tried again,
+/// and other runs go on.
+async fn recover_alone(shared: &NodeContext, lease: &ExpiredLease, unchanged: Duration) -> Result<bool, StoreError> {
+    match recover(shared, lease, unchanged).await {
+        Err(error) if !error.is_passing() => {
+            shared.weather.failed(&error, &format!("an expired lease of {} is not taken back", lease.run.job()));
+            Ok(false)
+        }
+        other => other,
+    }
+}
+
+/// Takes one run back. Returns false if its lease is longer than the time watched.
+async fn recover(shared: &NodeContext, lease: &ExpiredLease, unchanged: Duration) -> Result<bool, StoreError> {
+    let record = match shared.store.read_run(&lease.run).await {
+        Ok(record) => record,
+        Err(error) if error.is_passing() => return Err(error),
+        Err(error) => {
+            shared.weather.failed(&error, &format!("the record of {} is treated as missing", lease.run));
+            None
+        }
+    };
+    let Some(record) = record else {
+        let entry = RipeEntry { member: format!("{}#{}", lease.run, lease.fence), score: lease.end.clone() };
+        match shared.store.quarantine_lease(&entry, "its run has no record").await? {
+            Quarantined::Gone => {}
+            Quarantined::Kept => error!(run = %lease.run, "A lease without a run was moved to quarantine."),
+            Quarantined::Dropped => {
+                error!(run = %lease.run, fence = %lease.fence, "Quarantine is full; a lease without a run was taken out.");
+            }
+        }
+        return Ok(true);
+    };
+    // Judged by the lease length its owner used, which may be longer than ours.
+    if record.lease.is_some_and(|length| unchanged < length) {
+        return Ok(false);
+    }
+    let job = match shared.store.read_job(lease.run.job()).await {
+        Err(error) if error.is_passing() => return Err(error),
+        other => other.ok().flatten(),
+    };
+    let job_lane = job.as_ref().map_or_else(|| record.lane.clone(), |job| job.lane.clone());
+    let delivery = job.and_then(|job| Definition::of(job).ok()).map(|definition| definition.spec.delivery);
+    #[cfg(feature = "mutants")]
+    let delivery = crate::store::server::mutants::reaped_as(delivery);
+    let (verdict, reason) = decide(&record, delivery);
+    let recovery =
+        Recovery { verdict, reason, past: past(&record), lane: record.lane.clone(), job_lane, places: record.places.clone() };
+    let node = record.node.as_deref().unwrap_or("?");
+    match shared.store.recover_run(lease, &recovery).await? {
+        RecoverReply::Recovered => {
+            warn!(run = %lease.run, fence = %lease.fence, node, "Its node stopped renewing the lease; the run is due again.");
+        }
+        RecoverReply::Ended => {
+            note_end(shared, lease, &record, &recovery);
+            warn!(run = %lease.run, fence = %lease.fence, node, "Ended: {}.", recovery.reason);
+        }
+        RecoverReply::Alive => info!(run = %lease.run, "The lease was renewed after all."),
+        RecoverReply::Gone => {}
+    }
+    Ok(true)
+}
+
+/// Notes the end in the journal. A run that was to be tried again and yet ended was cancelled by an
+/// operator.
+fn note_end(shared: &NodeContext, lease: &ExpiredLease, record: &RunRecord, recovery: &Recovery) {
+    let (state, reason) = match recovery.verdict {
+        Some(state) => (state, recovery.reason.clone()),
+        None => (RunState::Cancelled, String::new()),
+    };
+    shared.watch.journal().note([JournalLine::Ended(EndedRun {
+        run: lease.run.to_string(),
+        queue: record.lane.as_str().to_owned(),
+        state: state.as_str().to_owned(),
+        reason,
+        ended_at: shared.watch.journal().with(|memory| memory.whole_at),
+        fence: lease.fence.as_u64(),
+        facts: vec![("attempt".to_owned(), record.attempt.to_string())],
+    })]);
+}
+
+/// Returns the end of a run whose node is gone, with its reason. `None` means that the run is tried
+/// again.
+fn decide(record: &RunRecord, delivery: Option<Delivery>) -> (Option<RunState>, String) {
+    match delivery {
+        Some(Delivery::AtMostOnce) => (Some(RunState::Lost), "its node was lost while it ran".to_owned()),
+        Some(Delivery::AtLeastOnce) if record.recoveries >= POISON => {
+            (Some(RunState::Failed), format!("poison: its node was lost {} times in a row", record.recoveries + 1))
+        }
+        Some(Delivery::AtLeastOnce) => (None, "its node was lost".to_owned()),
+        // It is unknown whether a second start is allowed, so there is none.
+        None => (Some(RunState::Lost), "its node was lost, and its job's definition cannot be read".to_owned()),
+    }
+}
+
+fn past(record: &RunRecord) -> String {
+    json!({
+        "attempt": record.attempt,
+        "state": "lost",
+        "fence": record.fence.map(Fence::as_u64),
+        "node": record.node,
+        "started_at_ms": record.started_at.map(crate::domain::time::unix_millis::UnixMillis::as_i64),
+        "exit_code": null,
+        "signal": null,
+        "http_status": null,
+        "error": "its node stopped renewing the lease",
+    })
+    .to_string()
+}

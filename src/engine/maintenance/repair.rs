@@ -1,0 +1,404 @@
+//! The repairs of `doctor --fix`. For each finding one script repairs its subject, and that script
+//! alone guards the change.
+//!
+//! Invariant: facts shared by many findings are read once for each page of findings. So the cost of
+//! repairs grows with the pages, not with the square of the findings.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::consistency_check::{Books, LEASES, gate_of_key, read_bad_fields, unique_key};
+use crate::domain::consistency::{ConsistencyRule, CountFacts, FindingSubject, Inconsistency, Mend, judge_stretch, shown};
+use crate::domain::name::names::{Fence, JobName, RunId};
+use crate::domain::queue::lane::Lane;
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::dispatch::definition::Definition;
+use crate::engine::planning::far_plans;
+use crate::engine::planning::far_plans::Far;
+use crate::engine::planning::passed_ranges;
+use crate::store::{
+    JobMending, MendReply, Quarantined, RemoveOrder, RemoveReply, RipeEntry, RunMending, RunRecord, SetAside, SourceKind,
+    StopRunning, Store, StoreError, Successor,
+};
+
+/// The rounds after which a job is left alone, because it changes faster than it can be read.
+const ROUNDS: usize = 8;
+/// The number of jobs or runs repaired in one go.
+const PAGE: usize = 100;
+
+/// The repairs by the index of their finding. A finding without a repair has no entry.
+pub type RepairOutcome = BTreeMap<usize, Vec<String>>;
+
+/// A job to repair.
+struct BadJob<'a> {
+    name: &'a JobName,
+    /// The index of its first finding.
+    at: usize,
+    /// The time before which nothing of the job is planted.
+    not_before: UnixMillis,
+    /// True if the planned run of the job comes too late.
+    is_far: bool,
+}
+
+/// A run to repair.
+struct BadRun<'a> {
+    run: &'a RunId,
+    found_under: Option<Fence>,
+    /// The index of its first finding.
+    at: usize,
+    rules: BTreeSet<ConsistencyRule>,
+}
+
+/// Repairs the jobs and runs of the findings where that is safe. The repair of a subject is listed
+/// at its first finding.
+pub async fn mend(store: &Store, more: &BTreeSet<Lane>, findings: &[&Inconsistency]) -> Result<RepairOutcome, StoreError> {
+    let mut done = RepairOutcome::new();
+    let mut jobs: BTreeMap<&JobName, BadJob<'_>> = BTreeMap::new();
+    let mut runs: BTreeMap<(&RunId, Option<Fence>), BadRun<'_>> = BTreeMap::new();
+    for (at, finding) in findings.iter().enumerate().filter(|(_, finding)| matches!(finding.mend, Mend::Fix(_))) {
+        match &finding.subject {
+            FindingSubject::Key(_) => {}
+            FindingSubject::Job(name) if finding.rule == ConsistencyRule::Listed => {
+                note(&mut done, at, passing(unlist(store, name).await)?);
+            }
+            FindingSubject::Job(name) if finding.rule == ConsistencyRule::LedgerWrong => {
+                note(&mut done, at, passing(mend_ledger(store, name).await)?);
+            }
+            FindingSubject::Job(name) => {
+                let new = BadJob { name, at, not_before: UnixMillis::EPOCH, is_far: false };
+                jobs.entry(name).or_insert(new).is_far |= finding.rule == ConsistencyRule::PlannedFar;
+            }
+            FindingSubject::Run(run, _) if finding.rule == ConsistencyRule::StretchWrong => {
+                note(&mut done, at, passing(mend_stretch(store, run).await)?);
+            }
+            FindingSubject::Run(run, found_under) => {
+                let new = BadRun { run, found_under: *found_under, at, rules: BTreeSet::new() };
+                runs.entry((run, *found_under)).or_insert(new).rules.insert(finding.rule);
+            }
+        }
+    }
+    let mut jobs: Vec<BadJob<'_>> = jobs.into_values().collect();
+    // Runs that wait wrongly go first. Otherwise the repair of an open run could let such a run
+    // start as the next.
+    let (waiting, others): (Vec<_>, Vec<_>) =
+        runs.into_values().partition(|bad| bad.rules.contains(&ConsistencyRule::WaitingWrong));
+    for page in waiting.chunks(PAGE) {
+        mend_runs(store, more, page, &mut done).await?;
+    }
+    for page in jobs.chunks_mut(PAGE) {
+        mend_jobs(store, more, page, &mut done).await?;
+    }
+    for page in others.chunks(PAGE) {
+        mend_runs(store, more, page, &mut done).await?;
+    }
+    Ok(done)
+}
+
+fn note(done: &mut RepairOutcome, at: usize, words: Vec<String>) {
+    if !words.is_empty() {
+        done.entry(at).or_default().extend(words);
+    }
+}
+
+/// Returns no repair for an error that is a finding of its own, so that other subjects are still
+/// repaired.
+fn passing(done: Result<Vec<String>, StoreError>) -> Result<Vec<String>, StoreError> {
+    match done {
+        Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => Ok(Vec::new()),
+        done => done,
+    }
+}
+
+/// Corrects wrong counters.
+pub async fn mend_counts(store: &Store, facts: &CountFacts) -> Result<Vec<String>, StoreError> {
+    store.mend_counts(facts).await.map(words)
+}
+
+fn words(reply: MendReply) -> Vec<String> {
+    match reply {
+        MendReply::Mended(done) => done,
+        MendReply::Sound | MendReply::Stale | MendReply::Occupied => Vec::new(),
+    }
+}
+
+/// Repairs a key that has a finding.
+pub async fn mend_key(store: &Store, key: &str, finding: &Inconsistency) -> Result<Vec<String>, StoreError> {
+    if finding.rule == ConsistencyRule::Field {
+        return drop_fields(store, key).await;
+    }
+    if finding.rule == ConsistencyRule::UniqueWrong {
+        return mend_unique(store, key).await;
+    }
+    if finding.rule == ConsistencyRule::Expires {
+        return Ok(if store.persist_key(key).await? { vec!["its expiry was removed".to_owned()] } else { Vec::new() });
+    }
+    if finding.rule == ConsistencyRule::GateWrong {
+        let Some(gate) = gate_of_key(store, key) else { return Ok(Vec::new()) };
+        let facts = store.inspect_gate(&gate).await?;
+        let runs: Vec<RunId> = facts.strays.into_iter().chain(facts.aside).chain(facts.queued).collect();
+        let left = store.mend_gate(&gate, &runs).await?;
+        return Ok(vec![format!("{left} taken out, and the gate of {} looked at", gate.words())]);
+    }
+    if finding.rule == ConsistencyRule::LaneUnknown {
+        let Some(lane) = key.strip_prefix(&store.key_named("due:")).and_then(|lane| lane.parse().ok()) else {
+            return Ok(Vec::new());
+        };
+        store.note_lanes([&lane]).await?;
+        return Ok(vec!["written down".to_owned()]);
+    }
+    let prefix = store.key_named("");
+    let rest = key.strip_prefix(&prefix).unwrap_or_default();
+    let job = rest.strip_prefix("job:");
+    Ok(match store.quarantine_key(rest, &finding.found, job).await? {
+        SetAside::Kept(aside) => vec![format!("moved to {aside}")],
+        SetAside::Full => vec!["left in place, because quarantine is full".to_owned()],
+        SetAside::Gone => Vec::new(),
+    })
+}
+
+async fn mend_unique(store: &Store, key: &str) -> Result<Vec<String>, StoreError> {
+    let prefix = store.key_named("");
+    let Some(key) = key.strip_prefix(&prefix).and_then(unique_key) else { return Ok(Vec::new()) };
+    let gone = store.forget_uniques(std::slice::from_ref(&key)).await?;
+    Ok(vec![if gone > 0 { "released".to_owned() } else { "put into the index".to_owned() }])
+}
+
+/// Removes unreadable fields of a hash, and returns their old content. The component that writes a
+/// field writes it anew.
+async fn drop_fields(store: &Store, key: &str) -> Result<Vec<String>, StoreError> {
+    let bad = read_bad_fields(store, &[key.to_owned()]).await?.pop().unwrap_or_default();
+    let seen: Vec<(String, String)> = bad.into_iter().map(|bad| (bad.field, bad.value)).collect();
+    let dropped = store.drop_fields(key, &seen).await?;
+    if !dropped.is_empty() && key.starts_with(&store.key_named("group:")) {
+        // A node declares its section again when it finds that the declaration is missing.
+        let fields = store.read_fields(&[key.to_owned()]).await?.pop().unwrap_or_default();
+        let said: Vec<_> = fields.into_iter().filter(|(field, _)| field.starts_with("src:")).collect();
+        store.drop_fields(key, &said).await?;
+    }
+    Ok(dropped.into_iter().map(|(field, value)| format!("{} taken out, which was {}", shown(&field), shown(&value))).collect())
+}
+
+/// Takes a job without a record off the lists of files. These files then define it again.
+async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError> {
+    let mut done = Vec::new();
+    for source in store.read_listed(std::slice::from_ref(name)).await?.remove(name).unwrap_or_default() {
+        let order = RemoveOrder {
+            name: name.clone(),
+            kind: SourceKind::File,
+            source: source.to_string(),
+            // A job that exists again stays listed.
+            read: None,
+            pending: None,
+            running: StopRunning::No,
+            reason: "removed".to_owned(),
+            passed: (None, None),
+            unique: None,
+            gates: Vec::new(),
+        };
+        if store.remove_job(&order).await? == RemoveReply::Unknown {
+            done.push(format!("taken off the list of {source}"));
+        }
+    }
+    Ok(done)
+}
+
+/// Reduces a skipped range to the occurrences that have no end of their own.
+async fn mend_stretch(store: &Store, run: &RunId) -> Result<Vec<String>, StoreError> {
+    let facts = passed_ranges::look_at_stretches(store, std::slice::from_ref(run)).await?;
+    let Some(facts) = facts.first().filter(|facts| judge_stretch(facts).is_some()) else { return Ok(Vec::new()) };
+    let is_mended = store.mend_stretch(run, facts.told, facts.possible).await?;
+    Ok(is_mended.then(|| format!("it counts {} now", facts.possible.count)).into_iter().collect())
+}
+
+/// Corrects the ledger of a job as far as that is certain: each occurrence without a record counts
+/// once, and no other counts.
+async fn mend_ledger(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError> {
+    let Some(job) = store.read_job(name).await? else { return Ok(Vec::new()) };
+    let (mut folded, recorded) = passed_ranges::look_at_ledger(store, &job).await?;
+    let mut taken_out = 0_u32;
+    while let Some((run, range, left)) = folded.told_twice(name, &recorded) {
+        if !store.mend_range(&run, &range, left).await? {
+            break;
+        }
+        folded.shrink(&range, left);
+        taken_out += 1;
+    }
+    while let Some(over) = folded.told_over(name, &recorded) {
+        if !store.mend_range(&over.run, &over.range, over.left).await? {
+            break;
+        }
+        folded.shrink(&over.range, over.left);
+        taken_out += 1;
+    }
+    Ok((taken_out > 0).then(|| format!("its ledger counts {taken_out} less now")).into_iter().collect())
+}
+
+async fn mend_jobs(
+    store: &Store,
+    more: &BTreeSet<Lane>,
+    page: &mut [BadJob<'_>],
+    done: &mut RepairOutcome,
+) -> Result<(), StoreError> {
+    let mut left: Vec<&mut BadJob<'_>> = page.iter_mut().collect();
+    for _ in 0..ROUNDS {
+        if left.is_empty() {
+            break;
+        }
+        let mut books = Books::open(store, more).await?;
+        let names: Vec<JobName> = left.iter().map(|job| job.name.clone()).collect();
+        let now = store.now().await?;
+        let mut mendings = Vec::with_capacity(names.len());
+        let mut readable = Vec::with_capacity(names.len());
+        for (job, record) in left.into_iter().zip(store.read_jobs(&names).await?) {
+            let record = match record {
+                Ok(record) => record,
+                Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            books.add_lanes(record.iter().map(|record| record.lane.clone()));
+            let name = job.name.clone();
+            mendings.push(
+                match record.as_ref().filter(|record| record.is_live()).and_then(|record| Definition::of(record.clone()).ok()) {
+                    Some(definition) => {
+                        let from = now.max(job.not_before);
+                        let far = if job.is_far {
+                            passing_plan(far_plans::look_at_plan(store, &definition, from).await)?
+                        } else {
+                            None
+                        };
+                        let (planted, pending_ready) = next_of(&definition, from);
+                        let anchor = far.as_ref().map(|far| far.definition.record.anchor);
+                        let planted = far.map(|far| far.definition.planned(far.first)).or(planted);
+                        let gated = definition.spec.gated_entry(&name, &definition.record.lane);
+                        JobMending { name, record, planted, pending_ready, gated, anchor }
+                    }
+                    None => JobMending { name, record, planted: None, pending_ready: None, gated: None, anchor: None },
+                },
+            );
+            readable.push(job);
+        }
+        left = Vec::new();
+        let replies = store.mend_jobs(&mendings, &books.lanes()).await?;
+        for ((job, mending), reply) in readable.into_iter().zip(mendings).zip(replies) {
+            if mending.anchor.is_some() && matches!(reply, Ok(MendReply::Mended(_))) {
+                passing(far_plans::cut_stretches(store, job.name, now).await.map(|()| Vec::new()))?;
+            }
+            match reply {
+                Ok(MendReply::Stale) => left.push(job),
+                Ok(MendReply::Occupied) => {
+                    job.not_before = mending.planted.map_or(job.not_before, |planted| planted.run.due());
+                    left.push(job);
+                }
+                reply => note(done, job.at, passing(reply.map(words))?),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Leaves the plan of a job alone if its keys cannot be read.
+fn passing_plan(look: Result<Option<Far>, StoreError>) -> Result<Option<Far>, StoreError> {
+    match look {
+        Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => Ok(None),
+        look => look,
+    }
+}
+
+/// Returns the run to plant if a live job has none planned, and the ready time of its planned run.
+fn next_of(definition: &Definition, from: UnixMillis) -> (Option<Successor>, Option<UnixMillis>) {
+    if definition.record.paused_at.is_some() {
+        return (None, None);
+    }
+    let due = match definition.spec.schedule {
+        Schedule::At(at) => Some(at).filter(|_| definition.record.pending.is_none()),
+        _ => definition.planted_after(from),
+    };
+    let pending_ready = definition.record.pending.as_ref().map(|pending| definition.planned(pending.due()).ready);
+    (due.map(|due| definition.planned(due)), pending_ready)
+}
+
+async fn mend_runs(
+    store: &Store,
+    more: &BTreeSet<Lane>,
+    page: &[BadRun<'_>],
+    done: &mut RepairOutcome,
+) -> Result<(), StoreError> {
+    let jobs: BTreeSet<JobName> = page.iter().map(|bad| bad.run.job().clone()).collect();
+    let jobs: Vec<JobName> = jobs.into_iter().collect();
+    let mut lane_of = BTreeMap::new();
+    for (name, job) in jobs.iter().zip(store.read_jobs(&jobs).await?) {
+        match job {
+            Ok(job) => lane_of.extend(job.map(|job| (name, job.lane))),
+            Err(error) if error.is_passing() => return Err(error),
+            Err(_) => {}
+        }
+    }
+    let mut books = Books::open(store, more).await?;
+    books.add_lanes(lane_of.values().cloned());
+    let lanes = books.lanes();
+    let ids: Vec<RunId> = page.iter().map(|bad| bad.run.clone()).collect();
+    let records = store.read_runs(&ids).await?;
+    quarantine_due(store, &lanes, page, done).await?;
+    let bare = page.iter().zip(&records).filter(|(_, record)| matches!(record, Ok(None))).map(|(bad, _)| bad);
+    quarantine_leases(store, bare, done).await?;
+    let far = page.iter().filter(|bad| bad.rules.contains(&ConsistencyRule::ReadyFar)).map(|bad| (bad.run.clone(), None));
+    let due = store.inspect_runs(&far.collect::<Vec<_>>(), &lanes).await?.into_iter().filter_map(Result::ok);
+    let far: Vec<(RunId, UnixMillis)> = due.filter_map(|facts| Some((facts.run, facts.ready?))).collect();
+    let ready = far_plans::ready_instead_of(store, &far).await?;
+    let mending = |(bad, record): (&BadRun<'_>, Result<Option<RunRecord>, StoreError>)| {
+        // A run that belongs to a host stays in the lane of that host.
+        let of_host = record.ok().flatten().map(|record| record.lane).filter(Lane::is_of_host);
+        let lane = of_host.or_else(|| lane_of.get(bad.run.job()).cloned()).unwrap_or_else(Lane::default_lane);
+        RunMending { run: bad.run.clone(), lane, found_under: bad.found_under, ready: ready.get(bad.run).copied() }
+    };
+    let mendings: Vec<RunMending> = page.iter().zip(records).map(mending).collect();
+    for (bad, reply) in page.iter().zip(store.mend_runs(&mendings, &lanes).await?) {
+        note(done, bad.at, passing(reply.map(words))?);
+    }
+    Ok(())
+}
+
+/// Moves due entries of unknown jobs to quarantine.
+async fn quarantine_due(store: &Store, lanes: &[Lane], page: &[BadRun<'_>], done: &mut RepairOutcome) -> Result<(), StoreError> {
+    let unknown: Vec<&BadRun<'_>> = page.iter().filter(|bad| bad.rules.contains(&ConsistencyRule::DueUnknown)).collect();
+    let runs: Vec<&RunId> = unknown.iter().map(|bad| bad.run).collect();
+    for lane in lanes {
+        for (bad, ready) in unknown.iter().zip(store.due_scores(lane, &runs).await?) {
+            let Some(ready) = ready else { continue };
+            let entry = RipeEntry { member: bad.run.to_string(), score: ready };
+            if store.quarantine_run(lane, &entry, "its job is not known").await? == Quarantined::Kept {
+                note(done, bad.at, vec![format!("moved from queue {lane} to quarantine")]);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Moves ended leases of runs without a record to quarantine.
+async fn quarantine_leases<'a>(
+    store: &Store,
+    bare: impl Iterator<Item = &'a BadRun<'a>>,
+    done: &mut RepairOutcome,
+) -> Result<(), StoreError> {
+    let stray = bare.filter(|bad| bad.rules.contains(&ConsistencyRule::StrayLease));
+    let stray: BTreeMap<(&RunId, Fence), usize> = stray.filter_map(|bad| Some(((bad.run, bad.found_under?), bad.at))).collect();
+    if stray.is_empty() {
+        return Ok(());
+    }
+    let now = as_score(store.now().await?);
+    for lease in store.list_leases(LEASES).await?.into_iter().flatten() {
+        let Some(at) = stray.get(&(&lease.run, lease.fence)) else { continue };
+        if lease.end.parse::<f64>().is_ok_and(|end| end < now) {
+            let entry = RipeEntry { member: format!("{}#{}", lease.run, lease.fence), score: lease.end };
+            if store.quarantine_lease(&entry, "its run has no record").await? == Quarantined::Kept {
+                note(done, *at, vec!["its lease moved to quarantine".to_owned()]);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "instants are far below 2^53")]
+fn as_score(at: UnixMillis) -> f64 {
+    at.as_i64() as f64
+}

@@ -1,0 +1,90 @@
+//! Checks the deadlines of runs: whether they started and ended in time. It also covers runs that
+//! no node takes.
+//!
+//! Invariant: any node may check at any time, and several nodes at once. The script reads the run
+//! anew, and notifies once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::{debug, warn};
+
+use crate::engine::node_context::NodeContext;
+use crate::store::{DeadlineReply, StoreError};
+
+/// The interval between checks.
+const EVERY: Duration = Duration::from_secs(1);
+/// The number of rounds between two looks at due runs that were not claimed.
+const OVERDUE_EVERY: u32 = 5;
+/// The time for which a run may be due before it is examined. Most runs are claimed at once.
+const DUE_FOR: Duration = Duration::from_secs(1);
+const BATCH: usize = 200;
+/// The number of pages of overdue runs examined in a round.
+const PAGES: usize = 20;
+
+/// Checks deadlines, for ever.
+pub(crate) async fn run(shared: Arc<NodeContext>) {
+    let mut rounds = 0_u32;
+    loop {
+        if let Err(error) = round(&shared, rounds.is_multiple_of(OVERDUE_EVERY)).await {
+            shared.weather.failed(&error, "late runs are not reported");
+        }
+        rounds = rounds.wrapping_add(1);
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+async fn round(shared: &NodeContext, with_overdue: bool) -> Result<(), StoreError> {
+    let store = &shared.store;
+    if with_overdue {
+        let before = store.now().await?.saturating_sub(DUE_FOR);
+        for page in 0..PAGES {
+            let (runs, is_last) = store.list_overdue(before, page * BATCH, BATCH).await?;
+            for run in &runs {
+                unless_spoilt(store.watch_run(run).await)?;
+            }
+            if is_last {
+                break;
+            }
+        }
+    }
+    let mut left = 0;
+    loop {
+        let deadlines = store.list_deadlines(left, BATCH).await?;
+        if deadlines.is_empty() {
+            return Ok(());
+        }
+        let now = store.now().await?;
+        for deadline in deadlines {
+            // Bad data is a finding of `schedctl doctor`, and keeps no other deadline from being
+            // checked.
+            let Some(deadline) = deadline else {
+                left += 1;
+                continue;
+            };
+            if deadline.at > now {
+                return Ok(());
+            }
+            match unless_spoilt(store.judge_deadline(&deadline).await)? {
+                Some(DeadlineReply::Told) => {
+                    warn!(job = %deadline.run.job(), run = %deadline.run, "The run has not {} in time.", deadline.kind.past());
+                }
+                Some(DeadlineReply::Met | DeadlineReply::Gone) => {}
+                // An edit of its job has moved the deadline.
+                Some(DeadlineReply::Early) | None => left += 1,
+            }
+        }
+    }
+}
+
+/// Returns the answer, or `None` if the data has a wrong type or is corrupt.
+fn unless_spoilt<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match answer {
+        Err(error) if error.is_passing() => Err(error),
+        Err(error) => {
+            debug!("{error}; whether its run is late is not known.");
+            Ok(None)
+        }
+        Ok(reply) => Ok(Some(reply)),
+    }
+}

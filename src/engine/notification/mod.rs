@@ -1,0 +1,6 @@
+//! Notices and deadlines: who is told, with which payload, and when.
+
+pub(crate) mod deadline_watch;
+pub(crate) mod notice_cleanup;
+pub(crate) mod notice_payload;
+pub(crate) mod notice_planter;

@@ -1,0 +1,22 @@
+//! The hidden jobs of a removed job, which deliver its notices. They still deliver what is left,
+//! and are then forgotten.
+//!
+//! Invariant: a hidden job stays while it has a notice to deliver, or a failed notice that may be
+//! retried. A node that is cut off half-way leaves a hidden job behind as any ended job. The
+//! janitor forgets such jobs by their age.
+
+use crate::domain::job::notice::NoticeKind;
+use crate::domain::name::names::JobName;
+use crate::store::{Store, StoreError};
+
+/// Forgets the idle hidden jobs of `told` if that job was removed. A job that finished keeps its
+/// hidden jobs as long as it is kept itself.
+pub(crate) async fn forget_if_removed(store: &Store, told: &JobName) -> Result<(), StoreError> {
+    let is_removed = store.read_job(told).await?.is_none_or(|job| !job.is_live() && job.ended.as_deref() != Some("finished"));
+    if is_removed { forget_of_removed(store, told).await } else { Ok(()) }
+}
+
+/// Forgets the hidden jobs of `removed` that have no notice left to deliver.
+pub(crate) async fn forget_of_removed(store: &Store, removed: &JobName) -> Result<(), StoreError> {
+    store.forget_idle_jobs(&NoticeKind::ALL.map(|kind| JobName::of_notice(removed, kind))).await
+}

@@ -1,0 +1,313 @@
+//! The payload of a notice: variables for a process, or a JSON body for a request without a body of
+//! its own.
+//!
+//! Each attempt follows the present definition of its job (`on_failure` and what it inherits). So a
+//! corrected definition also serves notices that wait, and notices retried by hand.
+//!
+//! Invariant: a notice describes its run as of the end of the run, however late the notice is
+//! delivered. The output it includes is bounded, and is text whatever the job printed.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{Instrument, debug, warn};
+
+use crate::domain::explain::causes;
+use crate::domain::job::job_spec::{Action, JobSpec};
+use crate::domain::job::notice::{Deadline, NoticeKind, is_of_rest, notice_job};
+use crate::domain::job::ping::Ping;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::queue::gate::Gate;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::wording::{shown, span};
+use crate::domain::time::zone::Zone;
+use crate::engine::dispatch::definition::Definition;
+use crate::engine::explanation::{Ask, gather};
+use crate::executor::{Attempt, Executors, NoticeFacts};
+use crate::store::{About, JobRecord, Store, StoreError};
+
+/// The most output of a run included in a notice, taken from its end, in bytes.
+const OUTPUT: usize = 8 * 1024;
+
+/// Adds the payload to the attempt of a notice. Returns only passing errors.
+pub(crate) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), StoreError> {
+    let Some((job, kind)) = attempt.run.job().told_of() else { return Ok(()) };
+    do_as_said_now(store, attempt, &job, kind).await?;
+    let about = unless_spoilt(&attempt.run, store.read_about(&attempt.run).await)?;
+    // A notice about many runs describes no single run.
+    let subject = about.text("run").filter(|_| !about.text("stamp").is_some_and(is_of_rest));
+    let subject: Option<RunId> = subject.and_then(|run| run.parse().ok());
+    let number = about.number("attempt").and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
+    let printed = match &subject {
+        Some(subject) => unless_spoilt(&attempt.run, store.read_output_tail(subject, number, OUTPUT).await)?,
+        None => Vec::new(),
+    };
+    if let (NoticeKind::Ping, Some(subject)) = (kind, &subject) {
+        let ended = match about.text("state") {
+            Some("succeeded") => Ping::Success,
+            Some("cancelled") => Ping::Cancelled,
+            _ => Ping::Failure(about.number("exit_code")),
+        };
+        attempt.tidings =
+            NoticeFacts { body: readable(&printed), ping: Some((subject.clone(), ended)), ..NoticeFacts::default() };
+        return Ok(());
+    }
+    let known = match &subject {
+        Some(subject) if kind == NoticeKind::Late => unless_spoilt(&attempt.run, why_late(store, subject).await)?,
+        _ => None,
+    };
+    let (zone, causes) = known.unwrap_or_else(|| (Zone::of_host(), Vec::new()));
+    let told =
+        PayloadSource { kind, job, about: &about, subject: subject.as_ref(), number, output: readable(&printed), zone, causes };
+    let body = match attempt.action {
+        Action::Http(_) => told.body(&attempt.run).to_string(),
+        Action::Command(_) | Action::Shell(_) => String::new(),
+    };
+    attempt.tidings = NoticeFacts { variables: told.variables().into_iter().collect(), body, ping: None };
+    Ok(())
+}
+
+/// Has the attempt follow the present definition of the job it is about. If that job is gone,
+/// cannot be read or has no such notice any more, the attempt is made as planted.
+async fn do_as_said_now(store: &Store, attempt: &mut Attempt, job: &JobName, kind: NoticeKind) -> Result<(), StoreError> {
+    let record = unless_spoilt(&attempt.run, store.read_job(job).await)?;
+    let Some(hidden) = said_now(record, kind) else { return Ok(()) };
+    attempt.action = hidden.action;
+    attempt.env = hidden.env;
+    attempt.env_files = hidden.env_files;
+    attempt.webhook_secrets = hidden.webhook_secrets;
+    attempt.cwd = hidden.cwd;
+    attempt.process = hidden.process;
+    Ok(())
+}
+
+/// Returns the present definition of the hidden job of `kind` for the job `told`. Returns `None` if
+/// `told` is gone, cannot be read or has no such notice any more. Then the planted definition
+/// holds.
+pub fn said_now(told: Option<JobRecord>, kind: NoticeKind) -> Option<JobSpec> {
+    let told = Definition::of(told?).ok()?;
+    notice_job(&told.spec, kind)
+}
+
+/// Returns the zone of a run's job, and why the run did not start in time, as `schedctl explain`
+/// shows it now. Returns `None` if the job is gone.
+async fn why_late(store: &Store, run: &RunId) -> Result<Option<(Zone, Vec<String>)>, StoreError> {
+    let facts = Box::pin(gather(store, run.job(), &Ask::Run(run.clone()))).await?;
+    Ok(facts.map(|facts| (facts.zone.clone(), causes(&facts).iter().map(|cause| cause.text.clone()).collect())))
+}
+
+/// Returns the data read, or empty data if it has the wrong type or is corrupt. A notice with less
+/// is better than no notice.
+fn unless_spoilt<T: Default>(notice: &RunId, read: Result<T, StoreError>) -> Result<T, StoreError> {
+    match read {
+        Err(error) if !error.is_passing() => {
+            warn!(run = %notice, "{error}; the notice is sent without it.");
+            Ok(T::default())
+        }
+        read => read,
+    }
+}
+
+/// Sends the start ping of an attempt in the background. Dropping the returned handle aborts the
+/// ping, because a ping after the end would report a running job. It delays nothing, and is not
+/// repeated.
+pub(crate) fn ping_start(executors: &Executors, spec: &JobSpec, run: &RunId) -> Option<AbortOnDropHandle<()>> {
+    let (base, run, executors) = (spec.ping_url.clone()?, run.clone(), executors.clone());
+    let ping = async move {
+        if let Err(error) = executors.ping(&base, &run, Ping::Start).await {
+            debug!("The start was not pinged: {error}.");
+        }
+    };
+    Some(AbortOnDropHandle::new(tokio::spawn(ping.in_current_span())))
+}
+
+/// Returns a phrase for what a run waits for.
+fn waits_for(what: &str) -> String {
+    match what {
+        "overlap" => "an open run of its job".to_owned(),
+        gate => Gate::from_name(&gate.replacen(' ', ":", 1)).map_or_else(|| gate.to_owned(), |gate| gate.words()),
+    }
+}
+
+struct PayloadSource<'a> {
+    kind: NoticeKind,
+    job: JobName,
+    about: &'a About,
+    subject: Option<&'a RunId>,
+    number: u32,
+    output: String,
+    zone: Zone,
+    /// The sentences that say why a late run is late.
+    causes: Vec<String>,
+}
+
+impl PayloadSource<'_> {
+    fn instant(&self, field: &str) -> Option<UnixMillis> {
+        self.about.number(field).and_then(UnixMillis::new)
+    }
+
+    fn due(&self) -> Option<UnixMillis> {
+        self.subject.map(RunId::due)
+    }
+
+    fn duration_ms(&self) -> Option<u64> {
+        let took = self.instant("finished_at")?.since(self.instant("started_at")?);
+        u64::try_from(took.as_millis()).ok()
+    }
+
+    /// Returns how long after its due time a late run began. If it did not begin, the time counts
+    /// to when the delay was found.
+    fn late(&self) -> Option<Duration> {
+        let is_finish = self.about.text("stamp") == Some(Deadline::Finish.as_str());
+        // A claim handed back before any execution was no start.
+        let is_planned = self.state() == Some("scheduled");
+        let began = if is_finish || is_planned { None } else { self.instant("started_at") };
+        let at = began.or_else(|| self.instant("at")).filter(|_| self.kind == NoticeKind::Late)?;
+        Some(at.since(self.due()?))
+    }
+
+    /// Returns the state of the run. A late run without a record is planned.
+    fn state(&self) -> Option<&str> {
+        let planned = (self.kind == NoticeKind::Late && self.subject.is_some()).then_some("scheduled");
+        self.about.text("state").or(planned)
+    }
+
+    /// Returns the text that says why the run ended so, or why it is late.
+    fn reason(&self) -> Option<String> {
+        let ended = self.ended_by();
+        if self.causes.is_empty() {
+            // Once the run has started, its earlier wait is no reason any more.
+            let waits = self.about.text("waiting_for").filter(|_| self.state() == Some("scheduled"));
+            return ended.or_else(|| Some(format!("it waits for {}", waits_for(waits?))));
+        }
+        Some(ended.into_iter().map(|ended| format!("{ended}. ")).chain([self.causes.join(" ")]).collect())
+    }
+
+    /// Returns the open run behind which the run was skipped.
+    fn behind(&self) -> Option<&str> {
+        self.about.text("behind").filter(|_| self.about.text("state") == Some("skipped"))
+    }
+
+    fn ended_by(&self) -> Option<String> {
+        if let Some(open) = self.behind() {
+            return Some(format!("the run {open} was still open"));
+        }
+        let text = |field| self.about.text(field).map(str::to_owned);
+        let coded = |word: &str, field| self.about.number(field).map(|code| format!("{word} {code}"));
+        let said = text("reason").or_else(|| text("error"));
+        said.or_else(|| coded("signal", "signal"))
+            .or_else(|| coded("exit code", "exit_code"))
+            .or_else(|| coded("status", "http_status"))
+    }
+
+    /// Returns the whole notice as one sentence.
+    fn sentence(&self) -> String {
+        if self.about.text("stamp").is_some_and(is_of_rest) {
+            let (count, job) = (self.about.suppressed, &self.job);
+            let one = |word: &str, words: &str| if count == 1 { word.to_owned() } else { words.to_owned() };
+            let what = match self.kind {
+                NoticeKind::Failure => one("failure", "failures"),
+                NoticeKind::Recovered => one("recovery", "recoveries"),
+                NoticeKind::Success => one("success", "successes"),
+                NoticeKind::Late | NoticeKind::Ping => one("late run", "late runs"),
+            };
+            let were = if count == 1 { "was" } else { "were" };
+            return format!("{count} more {what} of {job} {were} not reported one by one");
+        }
+        let run = self.subject.map_or_else(|| "a run".to_owned(), ToString::to_string);
+        let state = self.state().unwrap_or("unknown").replace('_', " ");
+        let why = self.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
+        match self.kind {
+            NoticeKind::Recovered => format!("{run} succeeded, after a failure"),
+            NoticeKind::Late => self.late_sentence(&run, &state, &why),
+            NoticeKind::Failure | NoticeKind::Success | NoticeKind::Ping => format!("{run} {state}{why}"),
+        }
+    }
+
+    fn late_sentence(&self, run: &str, state: &str, why: &str) -> String {
+        let due = self.due().map_or_else(String::new, |due| format!(" was due on {} and", shown(due, &self.zone)));
+        let after = self.late().map(span).unwrap_or_default();
+        let what = match state {
+            _ if self.about.text("stamp") == Some(Deadline::Finish.as_str()) => {
+                format!("has not ended in time, {after} after that; it is {state}")
+            }
+            "running" => format!("started {after} late"),
+            "scheduled" => format!("has not started in time, {after} after that"),
+            "skipped" if self.behind().is_some() => format!("has not started in time, {after} after that; it was skipped"),
+            ended => format!("was {ended}, {after} after that"),
+        };
+        format!("{run}{due} {what}{why}")
+    }
+
+    fn variables(&self) -> Vec<(String, String)> {
+        let number = |field| self.about.number(field).map_or_else(String::new, |number| number.to_string());
+        let facts = [
+            ("KIND", self.kind.as_str().to_owned()),
+            ("JOB", self.job.to_string()),
+            ("RUN", self.subject.map_or_else(String::new, ToString::to_string)),
+            ("STATE", self.state().unwrap_or_default().to_owned()),
+            ("REASON", self.reason().unwrap_or_default()),
+            ("DUE", self.due().map_or_else(String::new, |due| due.to_string())),
+            ("LATE_MS", self.late().map_or_else(String::new, |late| late.as_millis().to_string())),
+            ("ATTEMPTS", self.number.to_string()),
+            ("EXIT_CODE", number("exit_code")),
+            ("HTTP_STATUS", number("http_status")),
+            ("DURATION_MS", self.duration_ms().map_or_else(String::new, |took| took.to_string())),
+            ("NODE", self.about.text("node").unwrap_or_default().to_owned()),
+            ("SUPPRESSED", self.about.suppressed.to_string()),
+            ("TEXT", self.sentence()),
+            ("OUTPUT", self.output.clone()),
+            // Filled in by the executor, which knows what could not be provided.
+            ("WITHOUT", String::new()),
+        ];
+        // No variable can contain a NUL.
+        facts.into_iter().map(|(name, value)| (format!("SCHEDD_ABOUT_{name}"), value.replace('\0', "\u{fffd}"))).collect()
+    }
+
+    fn body(&self, run: &RunId) -> Value {
+        let instant = |field| self.instant(field).map(|at| at.to_string());
+        json!({
+            "kind": self.kind.as_str(),
+            "text": self.sentence(),
+            "notice": run.to_string(),
+            "job": self.job.as_str(),
+            "run_id": self.subject.map(ToString::to_string),
+            "state": self.state(),
+            "reason": self.reason(),
+            "due": self.due().map(|due| due.to_string()),
+            "late_ms": self.late().and_then(|late| u64::try_from(late.as_millis()).ok()),
+            "started_at": instant("started_at"),
+            "finished_at": instant("finished_at"),
+            "duration_ms": self.duration_ms(),
+            "attempts": self.number,
+            "exit_code": self.about.number("exit_code"),
+            "signal": self.about.number("signal"),
+            "http_status": self.about.number("http_status"),
+            "node": self.about.text("node"),
+            "skipped": self.about.number("skipped_count"),
+            "suppressed": self.about.suppressed,
+            "output": self.output,
+            "without": Value::Null,
+        })
+    }
+}
+
+/// Returns bytes as text. If the beginning is cut within a letter, the rest of that letter is
+/// dropped.
+fn readable(bytes: &[u8]) -> String {
+    let halves = bytes.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
+    String::from_utf8_lossy(bytes.get(halves..).unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::readable;
+
+    #[test]
+    fn what_is_cut_within_a_letter_begins_with_the_next() {
+        assert_eq!(readable(&"äb".as_bytes()[1..]), "b");
+        assert_eq!(readable(b"a\xff"), "a\u{fffd}");
+        assert_eq!(readable(b""), "");
+    }
+}

@@ -1,0 +1,132 @@
+//! Plants the notices of runs.
+//!
+//! Invariant: any node may do so at any time, and several nodes at once, because the script plants
+//! each notice once. A notice whose job cannot be read here is left to other nodes. It delays no
+//! other notice, however many such notices there are, because the teller looks past them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::{debug, warn};
+
+use crate::config;
+use crate::domain::job::notice::{NoticeKind, notice_job};
+use crate::domain::name::names::JobName;
+use crate::engine::dispatch::definition::Definition;
+use crate::engine::node_context::NodeContext;
+use crate::store::{JobRecord, NoticeOrder, NoticeRecord, NoticeReply, StoreError};
+
+/// The interval between looks for notices. A lost nudge costs no more than that.
+const EVERY: Duration = Duration::from_secs(1);
+/// The number of notices examined in one go.
+const BATCH: usize = 200;
+/// The number of notices planted in one go.
+const STEP: usize = 50;
+
+/// Plants notices, for ever.
+pub(crate) async fn run(shared: Arc<NodeContext>) {
+    loop {
+        let left = round(&shared).await.unwrap_or_else(|error| {
+            shared.weather.failed(&error, "notices are not sent");
+            0
+        });
+        if left >= BATCH {
+            // A look past so many notices, repeated at each nudge, would keep a node busy.
+            tokio::time::sleep(EVERY).await;
+        } else {
+            tokio::select! {
+                () = tokio::time::sleep(EVERY) => {}
+                () = shared.tell_now.notified() => {}
+            }
+        }
+    }
+}
+
+/// Handles all waiting notices. Returns how many were left.
+async fn round(shared: &NodeContext) -> Result<usize, StoreError> {
+    let mut left = 0;
+    loop {
+        let (notices, entries) = shared.store.list_notices(left, BATCH).await?;
+        left += entries - tell(shared, &notices).await?;
+        if entries < BATCH {
+            return Ok(left);
+        }
+    }
+}
+
+/// Handles these notices. Returns how many were handled.
+async fn tell(shared: &NodeContext, notices: &[NoticeRecord]) -> Result<usize, StoreError> {
+    let names: BTreeSet<JobName> = notices.iter().map(|notice| notice.about.job().clone()).collect();
+    // Each node uses another order, so that not all nodes plant the same notices. Notices of one
+    // job keep their order.
+    let mut names: Vec<JobName> = names.into_iter().collect();
+    fastrand::shuffle(&mut names);
+    let records = if names.is_empty() { Vec::new() } else { shared.store.read_jobs(&names).await? };
+    let (mut orders, mut chosen) = (BTreeMap::new(), Vec::new());
+    for (name, record) in names.iter().zip(records) {
+        let of_job = || notices.iter().filter(|notice| notice.about.job() == name);
+        match read_job(record) {
+            Ok(told) => {
+                for notice in of_job() {
+                    orders.entry((name, notice.kind)).or_insert_with(|| order_of(told.as_ref(), notice.kind));
+                    chosen.push(notice);
+                }
+            }
+            Err(why) => leave(shared, name, &why),
+        }
+    }
+    let pairs: Vec<(&NoticeRecord, &NoticeOrder)> =
+        chosen.into_iter().filter_map(|notice| Some((notice, orders.get(&(notice.about.job(), notice.kind))?))).collect();
+    let mut done = 0;
+    for step in pairs.chunks(STEP) {
+        for ((notice, _), reply) in step.iter().zip(shared.store.plant_notices(step).await?) {
+            match reply {
+                Ok(NoticeReply::Waits) => {}
+                Ok(reply) => {
+                    note(shared, notice, reply);
+                    done += 1;
+                }
+                Err(error) if error.is_passing() => return Err(error),
+                Err(error) => leave(shared, notice.about.job(), &error.to_string()),
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// Returns the job that a notice is about, or `None` if the job is gone.
+fn read_job(record: Result<Option<JobRecord>, StoreError>) -> Result<Option<Definition>, String> {
+    let Some(record) = record.map_err(|error| error.to_string())? else { return Ok(None) };
+    Definition::of(record).map(Some).map_err(|error| error.to_string())
+}
+
+fn order_of(told: Option<&Definition>, kind: NoticeKind) -> NoticeOrder {
+    let hidden = told.and_then(|told| notice_job(&told.spec, kind));
+    let definition = hidden.map(|hidden| {
+        let text = config::to_surface(&hidden);
+        let hash = config::hash(&text);
+        (text, hash)
+    });
+    NoticeOrder { definition, tz: told.map_or_else(String::new, |told| told.timetable.zone().name().as_str().to_owned()) }
+}
+
+fn note(shared: &NodeContext, notice: &NoticeRecord, reply: NoticeReply) {
+    match reply {
+        NoticeReply::Planted => debug!(run = %notice.run, about = %notice.about, "A notice is due."),
+        NoticeReply::Suppressed => too_many(shared, notice.about.job(), notice.kind),
+        NoticeReply::Waits | NoticeReply::Told | NoticeReply::Dropped | NoticeReply::Gone => {}
+    }
+}
+
+fn too_many(shared: &NodeContext, job: &JobName, kind: NoticeKind) {
+    if shared.said.is_news(&format!("suppressed {job} {kind}")) {
+        warn!(job = %job, "Too many {kind} notices wait; further ones are only counted.");
+    }
+}
+
+fn leave(shared: &NodeContext, job: &JobName, why: &str) {
+    if shared.said.is_news(&format!("notice of {job}")) {
+        warn!(job = %job, "{why}; this node sends no notices about its runs.");
+    }
+}

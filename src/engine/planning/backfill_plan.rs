@@ -1,0 +1,111 @@
+//! Backfill: selects past occurrences that an operator asks for, and plants their runs one after
+//! the other.
+//!
+//! Invariant: a backfill never moves the schedule, and two backfill runs of a job are never planned
+//! or open at once. The id of a backfill run is derived from its occurrence, so asking twice makes
+//! one run of each.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::job_operations::OperationError;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::queue::lane::Lane;
+use crate::domain::run::run_state::RunState;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::dispatch::definition::Definition;
+use crate::store::{PlantReply, Store, StoreError};
+
+/// The most ended backfill runs passed over in one call.
+const ROUNDS: usize = 1_000;
+/// The number of occurrences looked up in one call.
+const PAGE: usize = 200;
+/// The most occurrences examined for one request.
+const LOOKED_AT: usize = 100_000;
+/// The most backfill runs a job may have waiting.
+const WAITING: usize = 10_000;
+
+/// A past window of time.
+#[derive(Debug, Clone, Copy)]
+pub struct BackfillWindow {
+    /// The first instant of the window.
+    pub from: UnixMillis,
+    /// The first instant after the window.
+    pub to: UnixMillis,
+}
+
+/// The occurrences of a window that a backfill would run.
+#[derive(Debug, Clone, Default)]
+pub struct BackfillPlan {
+    /// The backfill runs to plant, oldest due first.
+    pub runs: Vec<RunId>,
+    /// The number of occurrences left out because history or the ledger says that they succeeded.
+    pub succeeded: u64,
+    /// The number of occurrences left out because they have a backfill run already.
+    pub repeated: u64,
+    /// The number of occurrences left out because their own run is planned or has not ended.
+    pub owed: u64,
+    /// The first occurrence that was not examined, because enough were found before it.
+    pub cut_at: Option<UnixMillis>,
+}
+
+/// Returns the occurrences of `window` to run, at most `most`, by the present schedule.
+pub async fn plan(
+    store: &Store,
+    definition: &Definition,
+    window: BackfillWindow,
+    most: usize,
+) -> Result<BackfillPlan, OperationError> {
+    let job = &definition.record.name;
+    let ledger = store.read_ledger(job).await?;
+    let timetable = &definition.timetable;
+    let first = timetable.next_after(window.from.saturating_sub(Duration::from_millis(1)));
+    let all = std::iter::successors(first, |at| timetable.next_after(*at)).take_while(|at| *at < window.to);
+    let mut all = all.peekable();
+    let waiting: BTreeSet<RunId> = store.list_backfill(job, WAITING).await?.into_iter().collect();
+    let (mut plan, mut looked_at) = (BackfillPlan::default(), 0);
+    while plan.runs.len() < most && looked_at < LOOKED_AT {
+        let dues: Vec<UnixMillis> = all.by_ref().take(PAGE.min(most - plan.runs.len())).collect();
+        if dues.is_empty() {
+            break;
+        }
+        looked_at += dues.len();
+        let ids: Vec<RunId> =
+            dues.iter().flat_map(|due| [RunId::regular(job.clone(), *due), RunId::backfill(job.clone(), *due)]).collect();
+        let records = store.read_runs(&ids).await?;
+        for (pair, runs) in ids.chunks_exact(2).zip(records.chunks_exact(2)) {
+            let due = pair[0].due();
+            // A record that cannot be read counts as an open run, so that it is not overwritten.
+            let state = |at: usize| match &runs[at] {
+                Ok(record) => record.as_ref().map(|record| record.state),
+                Err(_) => Some(RunState::Running),
+            };
+            let is_to_come = definition.record.pending.as_ref().is_some_and(|pending| due >= pending.due());
+            let told = state(0).or_else(|| ledger.fate_at(due).map(|range| range.state));
+            if state(1).is_some() || waiting.contains(&pair[1]) {
+                plan.repeated += 1;
+            } else if told == Some(RunState::Succeeded) {
+                plan.succeeded += 1;
+            } else if is_to_come || told.is_some_and(|state| !state.is_final()) {
+                plan.owed += 1;
+            } else {
+                plan.runs.push(pair[1].clone());
+            }
+        }
+    }
+    plan.cut_at = all.peek().copied();
+    Ok(plan)
+}
+
+/// Plants the next backfill run of a job, unless a backfill run of it is planned or open.
+pub async fn advance(store: &Store, job: &JobName) -> Result<(), StoreError> {
+    for _ in 0..ROUNDS {
+        let Some(first) = store.list_backfill(job, 1).await?.into_iter().next() else { return Ok(()) };
+        let lane = store.read_job(job).await?.map_or_else(Lane::default_lane, |job| job.lane);
+        match store.plant_backfill(&first, &lane).await? {
+            PlantReply::Over | PlantReply::Stale => {}
+            PlantReply::Planted | PlantReply::Busy | PlantReply::Empty => return Ok(()),
+        }
+    }
+    Ok(())
+}

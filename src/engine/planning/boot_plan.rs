@@ -1,0 +1,78 @@
+//! Plants the runs of `@reboot` jobs when the first schedd since a boot of this host starts.
+//!
+//! As with cron, a job added later waits for the next boot: neither a restart of the daemon nor an
+//! edit starts it. The run is planted in the host's own queue (`@HOST`), which only nodes of this
+//! host poll. It returns there for retries and recovery. This node must carry the labels a job
+//! requires.
+//!
+//! A boot is noted when all its runs are planted. Until then a repeated start goes on, and the
+//! script plants each run once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::info;
+
+use super::planting;
+use super::reconciler::WantedJob;
+use crate::domain::name::names::{Label, RunId};
+use crate::domain::queue::lane::Lane;
+use crate::engine::dispatch::definition::Definition;
+use crate::engine::node_context::NodeContext;
+use crate::store::{RebootReply, StoreError};
+
+/// The most jobs read in one call.
+const BATCH: usize = 200;
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// Plants the runs of this boot once, after this node's file has been applied to Redis.
+pub(crate) async fn run(shared: Arc<NodeContext>, wish: Arc<WantedJob>) {
+    if wish.is_told() {
+        shared.file_taken.notified().await;
+    }
+    while let Err(error) = plant(&shared).await {
+        shared.weather.failed(&error, "jobs with @reboot are not planted");
+        tokio::time::sleep(TRY_AGAIN).await;
+    }
+}
+
+async fn plant(shared: &NodeContext) -> Result<(), StoreError> {
+    let (store, boot_id) = (&shared.store, &shared.settings.host.boot_id);
+    let host = Lane::of_host(&shared.settings.host.host);
+    let labels = shared.slots.serving().labels;
+    let boot_id = &boot_word(boot_id, &labels);
+    if store.is_boot_noted(&host, boot_id).await? {
+        return Ok(());
+    }
+    let mut offset = 0;
+    loop {
+        let names = store.list_jobs(offset, BATCH).await?;
+        let now = store.now().await?;
+        for record in store.read_jobs(&names).await? {
+            let Ok(Some(record)) = record else { continue };
+            let Some(Ok(definition)) = (!record.is_once).then(|| Definition::of(record)) else { continue };
+            let spec = &definition.spec;
+            if !spec.schedule.is_at_boot() || !definition.timetable.lets(now) || !spec.requires.is_subset(&labels) {
+                continue;
+            }
+            let lane = spec.lane_in(host.queue().clone());
+            let token = planting::token();
+            let Ok(run) = RunId::boot(definition.record.name.clone(), now, token.get(..8).unwrap_or_default()) else { continue };
+            if store.plant_reboot(&run, &lane, &shared.settings.host.boot_id).await? == RebootReply::Planted {
+                info!(run = %run, "Planted for @reboot.");
+            }
+        }
+        if names.len() < BATCH {
+            break;
+        }
+        offset += BATCH;
+    }
+    store.note_boot(&host, boot_id, store.now().await?).await
+}
+
+/// Returns the id under which a boot is noted: the boot id with the labels of this node. Another
+/// node of this host with other labels has other jobs to plant.
+fn boot_word(boot_id: &str, labels: &BTreeSet<Label>) -> String {
+    labels.iter().fold(boot_id.to_owned(), |word, label| format!("{word}+{label}"))
+}

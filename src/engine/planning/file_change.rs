@@ -1,0 +1,342 @@
+//! Applies a jobs file from outside a node: computes what the file would change, and changes it.
+//!
+//! Invariant: afterwards the live jobs are as the file says, except names that command-line jobs
+//! own. Jobs of the same source that left the file are removed only on request. Jobs of other
+//! sources are never removed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::job_operations;
+use super::job_operations::OperationError;
+use super::planting;
+use super::planting::{Applied, PlantingError, Request};
+use crate::config;
+use crate::config::{Config, KeyChange};
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::name::job_source::SourceName;
+use crate::domain::name::names::JobName;
+use crate::domain::queue::queue_rules::QueueSettings;
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+use crate::store::{Existing, JobRecord, QueueRecord, RemoveReply, Section, SectionText, SourceKind, Store, StoreError};
+
+/// The most jobs read or written in one call.
+const BATCH: usize = 200;
+
+/// The content of a jobs file, as far as it is stored in Redis.
+#[derive(Debug, Clone)]
+pub struct LastChange<'a> {
+    /// The name of the file as a source.
+    pub source: &'a SourceName,
+    /// The jobs of the file.
+    pub jobs: &'a BTreeMap<JobName, JobSpec>,
+    /// The queues and groups of the file.
+    pub sections: BTreeMap<Section, SectionText>,
+}
+
+/// The state of a job of the file, or of a job of the same source that left the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApplyState {
+    /// The live job is as the file says.
+    Same,
+    /// No job of this name is live.
+    New,
+    /// The live job differs from the file in these keys.
+    Changed(Vec<KeyChange>),
+    /// Another file (if known) changed these keys after this node last changed its own file. The
+    /// newer change wins, so this node leaves the job alone. Reloading an unchanged file of a node
+    /// therefore changes nothing.
+    Overruled(Vec<KeyChange>, Option<SourceName>),
+    /// The name belongs to a job of the command line.
+    Held,
+    /// The job ran at its last time, or that time has passed. Nothing is planted.
+    Over,
+    /// The job is no longer in the file, which listed it before.
+    Gone,
+}
+
+/// A job and its state.
+#[derive(Debug, Clone)]
+pub struct JobStanding {
+    /// The name of the job.
+    pub name: JobName,
+    /// The state of the job.
+    pub standing: ApplyState,
+    /// The other files that list the job.
+    pub others: Vec<SourceName>,
+    /// True if Redis knows that this source lists the job with this definition.
+    is_listed: bool,
+}
+
+/// A queue or group whose live settings differ from the file.
+#[derive(Debug, Clone)]
+pub struct SectionStanding {
+    /// The queue or group.
+    pub section: Section,
+    /// The state of the section: new, changed or gone.
+    pub standing: ApplyState,
+}
+
+/// The comparison of a file with the live jobs, queues and groups.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    /// Each job of the file, then the jobs that are gone from it.
+    pub jobs: Vec<JobStanding>,
+    /// The queues and groups that differ.
+    pub sections: Vec<SectionStanding>,
+    /// The sections that this source has not declared yet with this text.
+    unsaid: BTreeSet<Section>,
+}
+
+impl Comparison {
+    /// Returns true if applying the file would change what runs. Jobs and sections that left the
+    /// file count only if `prune` removes them.
+    pub fn differs(&self, prune: Prune) -> bool {
+        let counts = |standing: &ApplyState, others: &[SourceName]| match standing {
+            ApplyState::New | ApplyState::Changed(_) | ApplyState::Held => true,
+            ApplyState::Gone => prune == Prune::Yes && others.is_empty(),
+            ApplyState::Same | ApplyState::Overruled(..) | ApplyState::Over => false,
+        };
+        self.jobs.iter().any(|job| counts(&job.standing, &job.others))
+            || self.sections.iter().any(|section| counts(&section.standing, &[]))
+    }
+}
+
+/// The choice whether jobs that left the file are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prune {
+    /// Jobs that left the file are removed.
+    Yes,
+    /// Jobs that left the file stay.
+    No,
+}
+
+/// The result for one job.
+#[derive(Debug, Clone)]
+pub struct AppliedChange {
+    /// The name of the job.
+    pub name: JobName,
+    /// The change that was made.
+    pub deed: PlannedChange,
+}
+
+/// The change made to one job.
+#[derive(Debug, Clone)]
+pub enum PlannedChange {
+    /// The job was added. Holds its next time.
+    Added(Option<UnixMillis>),
+    /// The job was changed. Holds its next time, if that moved.
+    Changed(Option<UnixMillis>),
+    /// The job was removed.
+    Removed,
+    /// This source lists the job no longer, but another file still does.
+    LeftToOthers,
+    /// Nothing was changed, because the job already was as the file says.
+    Nothing,
+    /// The job was left out, because its name belongs to a job of the command line.
+    Held,
+    /// The time of the job is past. A job that was live under its name does not go on.
+    Past(UnixMillis),
+    /// The change failed, with this reason.
+    Failed(String),
+}
+
+/// Returns the queues and groups of a file in their stored form.
+pub fn sections_of(config: &Config) -> BTreeMap<Section, SectionText> {
+    let queues = config.queues.iter().map(|(name, queue)| (Section::Queue(name.clone()), SectionText::Queue(queue.clone())));
+    let groups = config.groups.iter().map(|(name, group)| (Section::Group(name.clone()), SectionText::Group(group.clone())));
+    queues.chain(groups).collect()
+}
+
+/// Compares a file with the live jobs, queues and groups.
+pub async fn compare(store: &Store, said: &LastChange<'_>) -> Result<Comparison, StoreError> {
+    let now = store.now().await?;
+    let listed = store.read_source(said.source).await?;
+    let gone: Vec<JobName> = listed.keys().filter(|name| !said.jobs.contains_key(*name)).cloned().collect();
+    let names: Vec<JobName> = said.jobs.keys().chain(&gone).cloned().collect();
+    let mut jobs = Vec::with_capacity(names.len());
+    for batch in names.chunks(BATCH) {
+        for (name, record) in batch.iter().zip(store.read_jobs(batch).await?) {
+            let record = record?;
+            let standing = match (said.jobs.get(name), &record) {
+                (Some(spec), record) => standing_of(spec, record.as_ref(), now),
+                (None, Some(job)) if job.is_live() => ApplyState::Gone,
+                // The job is not live: only the list of this source still names it.
+                (None, _) => ApplyState::Over,
+            };
+            let own = said.jobs.get(name).map(|spec| config::hash(&config::to_surface(spec)));
+            let is_listed = own.is_some() && listed.get(name) == own.as_ref();
+            let standing = match standing {
+                ApplyState::Changed(keys) if is_listed && !said.source.is_applied() => {
+                    let by = record.as_ref().and_then(|job| job.source.parse().ok());
+                    ApplyState::Overruled(keys, by.filter(|by| by != said.source))
+                }
+                ApplyState::Same if said.source.is_applied() => record.as_ref().map_or(ApplyState::Same, same_or_spoilt),
+                standing => standing,
+            };
+            let others = record.map(|job| others_of(&job, said.source)).unwrap_or_default();
+            jobs.push(JobStanding { name: name.clone(), standing, others, is_listed });
+        }
+    }
+    let (sections, unsaid) = compare_sections(store, said).await?;
+    Ok(Comparison { jobs, sections, unsaid })
+}
+
+fn others_of(job: &JobRecord, source: &SourceName) -> Vec<SourceName> {
+    job.listed_by.keys().filter(|other| *other != source.as_str()).filter_map(|other| other.parse().ok()).collect()
+}
+
+fn standing_of(spec: &JobSpec, record: Option<&JobRecord>, now: UnixMillis) -> ApplyState {
+    let definition = config::to_surface(spec);
+    match record {
+        Some(job) if job.is_live() && job.kind == SourceKind::Api => ApplyState::Held,
+        Some(job) if job.is_live() && (job.hash == config::hash(&definition) || means(job, &definition)) => ApplyState::Same,
+        Some(job) if job.is_live() => ApplyState::Changed(config::differences(&job.definition, &definition)),
+        Some(job) if job.ended.as_deref() == Some("finished") && job.hash == config::hash(&definition) => ApplyState::Over,
+        _ if matches!(spec.schedule, Schedule::At(at) if at <= now) => ApplyState::Over,
+        _ => ApplyState::New,
+    }
+}
+
+/// Returns true if the stored definition, written by an older schedd, means the same as
+/// `definition`. Older versions stored process rules of an HTTP request, which have no effect.
+fn means(job: &JobRecord, definition: &str) -> bool {
+    job.definition != definition
+        && config::from_surface(&job.definition).is_ok_and(|spec| config::to_surface(&spec) == definition)
+}
+
+/// Returns `Changed` if the stored definition can no longer be read, so that it is written anew.
+/// Its hash still matches then.
+fn same_or_spoilt(job: &JobRecord) -> ApplyState {
+    match config::from_surface(&job.definition) {
+        Ok(_) => ApplyState::Same,
+        Err(_) => ApplyState::Changed(Vec::new()),
+    }
+}
+
+/// Returns the sections that differ, and the sections this source has not declared yet.
+async fn compare_sections(store: &Store, said: &LastChange<'_>) -> Result<(Vec<SectionStanding>, BTreeSet<Section>), StoreError> {
+    let declared = store.read_declared(said.source).await?;
+    let (queues, groups) = (store.read_queues().await?, store.read_groups().await?);
+    let (mut differing, mut unsaid) = (Vec::new(), BTreeSet::new());
+    for (section, text) in &said.sections {
+        // An unchanged declaration of this source holds, even if the section was set by hand since.
+        if declared.get(section) == Some(&text.hash()) {
+            continue;
+        }
+        unsaid.insert(section.clone());
+        if !store.would_declare(said.source, section, text).await? {
+            continue;
+        }
+        let live = match section {
+            Section::Queue(queue) if queues.contains_key(queue) => {
+                store.read_queue_settings(std::slice::from_ref(queue)).await?.pop().map(of_record)
+            }
+            Section::Queue(_) => None,
+            Section::Group(group) => groups.get(group).cloned().map(SectionText::Group),
+        };
+        let standing = match live {
+            None => ApplyState::New,
+            Some(live) => ApplyState::Changed(config::differences(&keys_of(&live), &keys_of(text))),
+        };
+        if standing != ApplyState::Changed(Vec::new()) {
+            differing.push(SectionStanding { section: section.clone(), standing });
+        }
+    }
+    let gone = declared.into_keys().filter(|section| !said.sections.contains_key(section));
+    differing.extend(gone.map(|section| SectionStanding { section, standing: ApplyState::Gone }));
+    Ok((differing, unsaid))
+}
+
+/// Returns the live settings of a queue. A pause set by hand is left out, because no file resumes
+/// it.
+fn of_record(record: QueueRecord) -> SectionText {
+    let is_by_hand = record.paused.is_some_and(|(_, by)| !by.starts_with("file of "));
+    SectionText::Queue(QueueSettings { is_paused: record.settings.is_paused && !is_by_hand, ..record.settings })
+}
+
+/// Returns the keys of a section as one line of JSON.
+fn keys_of(text: &SectionText) -> String {
+    let keys = match text {
+        SectionText::Queue(queue) => config::queue_keys(queue),
+        SectionText::Group(group) => config::group_keys(group),
+    };
+    serde_json::Value::Object(keys).to_string()
+}
+
+/// Makes the live jobs, queues and groups as the file says. A failure of one job does not keep
+/// other jobs from being applied.
+pub async fn apply(
+    store: &Store,
+    host_zone: &Zone,
+    said: &LastChange<'_>,
+    comparison: &Comparison,
+    prune: Prune,
+) -> Result<Vec<AppliedChange>, StoreError> {
+    for section in &comparison.unsaid {
+        store.declare_section(said.source, section, said.sections.get(section)).await?;
+    }
+    let mut done = Vec::new();
+    let wanted = |job: &&JobStanding| match job.standing {
+        ApplyState::New | ApplyState::Changed(_) | ApplyState::Held => true,
+        ApplyState::Same => !job.is_listed,
+        ApplyState::Overruled(..) | ApplyState::Over | ApplyState::Gone => false,
+    };
+    let requests: Vec<Request> = comparison.jobs.iter().filter(wanted).filter_map(|job| request(job, said)).collect();
+    for batch in requests.chunks(BATCH) {
+        for (request, answer) in batch.iter().zip(planting::apply(store, host_zone, batch).await?) {
+            let name = request.name.clone();
+            let deed = match answer {
+                Ok(Applied::Created(next)) => PlannedChange::Added(next),
+                Ok(Applied::Updated(next)) => PlannedChange::Changed(next),
+                Ok(Applied::Unchanged | Applied::Exists | Applied::Newer(_) | Applied::Taken(_) | Applied::Moved(..)) => {
+                    PlannedChange::Nothing
+                }
+                Ok(Applied::Held(_)) => PlannedChange::Held,
+                Ok(Applied::Past(at) | Applied::Done(at)) => match unlist(store, said, &name).await? {
+                    PlannedChange::Failed(why) => PlannedChange::Failed(why),
+                    _ => PlannedChange::Past(at),
+                },
+                Err(PlantingError::Store(error)) if error.is_passing() => return Err(error),
+                Err(error) => PlannedChange::Failed(error.to_string()),
+            };
+            done.push(AppliedChange { name, deed });
+        }
+    }
+    let is_needless = |job: &&JobStanding| match job.standing {
+        ApplyState::Gone => prune == Prune::Yes,
+        ApplyState::Over => !said.jobs.contains_key(&job.name),
+        _ => false,
+    };
+    for job in comparison.jobs.iter().filter(is_needless) {
+        done.push(AppliedChange { name: job.name.clone(), deed: unlist(store, said, &job.name).await? });
+    }
+    // Sections go last, so that no job is left in a queue that no source declares.
+    for gone in comparison.sections.iter().filter(|section| section.standing == ApplyState::Gone && prune == Prune::Yes) {
+        store.declare_section(said.source, &gone.section, None).await?;
+    }
+    Ok(done)
+}
+
+fn request(job: &JobStanding, said: &LastChange<'_>) -> Option<Request> {
+    Some(Request {
+        name: job.name.clone(),
+        spec: said.jobs.get(&job.name)?.clone(),
+        start_in: None,
+        kind: SourceKind::File,
+        source: said.source.as_str().to_owned(),
+        existing: Existing::Edit,
+        seen: None,
+    })
+}
+
+async fn unlist(store: &Store, said: &LastChange<'_>, name: &JobName) -> Result<PlannedChange, StoreError> {
+    match job_operations::unlist_job(store, name, said.source.as_str()).await {
+        Ok(RemoveReply::Removed(_)) => Ok(PlannedChange::Removed),
+        Ok(RemoveReply::Listed) => Ok(PlannedChange::LeftToOthers),
+        Ok(_) => Ok(PlannedChange::Nothing),
+        Err(OperationError::Store(error)) if error.is_passing() => Err(error),
+        Err(error) => Ok(PlannedChange::Failed(error.to_string())),
+    }
+}

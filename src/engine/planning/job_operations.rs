@@ -1,0 +1,288 @@
+//! Operations that an operator requests on a run or job and that need computed dates: cancel,
+//! pause, resume, run by hand.
+//!
+//! Each operation reads, computes, and calls the script that guards the change. A stale reply means
+//! to read again.
+
+use super::backfill_plan;
+use super::passed_ranges::unrecorded;
+use crate::domain::name::names::{IdError, JobName, RunId, RunKind};
+use crate::domain::queue::gate::gates_of;
+use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::lateness;
+use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::dispatch::definition::{Definition, DefinitionError};
+use crate::engine::notification::notice_cleanup;
+use crate::store::{
+    CancelOrder, CancelReply, JobRecord, ManualReply, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, SourceKind,
+    StopRunning, Store, StoreError,
+};
+
+const ROUNDS: usize = 8;
+/// The most open runs that the removal of a job itself asks to stop.
+const STOPPED_AT_ONCE: u32 = 1_000;
+/// The most runs, from each list of a removed job, that end with it.
+pub(crate) const ENDED_AT_ONCE: usize = 1_000;
+
+/// The reason why an operation failed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum OperationError {
+    /// An error of the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The stored definition of the job cannot be used.
+    #[error("job {name}: stored definition cannot be used: {why}")]
+    Definition {
+        /// The name of the job.
+        name: JobName,
+        /// The reason.
+        why: DefinitionError,
+    },
+    /// The job changed at every round.
+    #[error("job {0} keeps changing: another client edits it at the same time; try again")]
+    Contended(JobName),
+    /// An id could not be made.
+    #[error(transparent)]
+    Id(#[from] IdError),
+}
+
+pub(crate) fn understand(record: JobRecord) -> Result<Definition, OperationError> {
+    let name = record.name.clone();
+    Definition::of(record).map_err(|why| OperationError::Definition { name, why })
+}
+
+/// Cancels one run. Its job goes on.
+pub async fn cancel_run(store: &Store, run: &RunId, reason: &str) -> Result<CancelReply, OperationError> {
+    let mut not_before = UnixMillis::EPOCH;
+    for _ in 0..ROUNDS {
+        let job = store.read_job(run.job()).await?;
+        let record = store.read_run(run).await?;
+        let is_pending = job.as_ref().is_some_and(|job| job.pending.as_ref() == Some(run));
+        let successor = match &job {
+            Some(job) if is_pending => {
+                let definition = understand(job.clone())?;
+                definition.next_after(run.due().max(not_before)).map(|due| definition.planned(due))
+            }
+            _ => None,
+        };
+        let lane = match (&record, &job) {
+            (Some(record), _) => record.lane.clone(),
+            (None, Some(job)) => job.lane.clone(),
+            (None, None) => return Ok(CancelReply::Unknown),
+        };
+        let order = CancelOrder {
+            run: run.clone(),
+            lane,
+            job: job.map(|job| (job.rev, job.lane)),
+            successor: successor.clone(),
+            reason: reason.to_owned(),
+        };
+        match store.cancel_run(&order).await? {
+            CancelReply::Stale => {}
+            CancelReply::Occupied => not_before = successor.map_or(not_before, |next| next.run.due()),
+            CancelReply::Cancelled if run.job().is_hidden() => {
+                if let Some((told, _)) = run.job().told_of() {
+                    notice_cleanup::forget_if_removed(store, &told).await?;
+                }
+                return Ok(CancelReply::Cancelled);
+            }
+            CancelReply::Cancelled if run.kind() == RunKind::Backfill => {
+                backfill_plan::advance(store, run.job()).await?;
+                return Ok(CancelReply::Cancelled);
+            }
+            reply => return Ok(reply),
+        }
+    }
+    Err(OperationError::Contended(run.job().clone()))
+}
+
+/// Removes a job of the command line.
+pub async fn cancel_job(
+    store: &Store,
+    name: &JobName,
+    running: StopRunning,
+    reason: &str,
+) -> Result<RemoveReply, OperationError> {
+    remove(store, name, SourceKind::Api, "", running, reason).await
+}
+
+/// Takes a job off the list of a file that no longer has it. Removes the job if no other file lists
+/// it.
+pub async fn unlist_job(store: &Store, name: &JobName, source: &str) -> Result<RemoveReply, OperationError> {
+    remove(store, name, SourceKind::File, source, StopRunning::No, "removed").await
+}
+
+async fn remove(
+    store: &Store,
+    name: &JobName,
+    kind: SourceKind,
+    source: &str,
+    running: StopRunning,
+    reason: &str,
+) -> Result<RemoveReply, OperationError> {
+    for _ in 0..ROUNDS {
+        let job = store.read_job(name).await?;
+        // A one-shot is cancelled with its open run. The open run of a recurring job is stopped
+        // only on request.
+        let running =
+            if kind == SourceKind::Api && job.as_ref().is_some_and(|job| job.is_once) { StopRunning::Yes } else { running };
+        let definition = job.clone().and_then(|job| Definition::of(job).ok());
+        let passed = match &definition {
+            Some(definition) => passed_behind(store, definition).await?,
+            None => (None, None),
+        };
+        let order = RemoveOrder {
+            name: name.clone(),
+            kind,
+            source: source.to_owned(),
+            read: job.as_ref().map(|job| (job.rev.clone(), job.lane.clone())),
+            pending: job.as_ref().and_then(|job| job.pending.clone().or_else(|| job.held.clone())),
+            running,
+            reason: reason.to_owned(),
+            // If the definition cannot be read, its waiters end when their turn comes.
+            gates: definition.map_or_else(Vec::new, |definition| gates_of(name, &definition.spec, true)),
+            passed,
+            unique: job.as_ref().and_then(|job| job.unique.clone()),
+        };
+        match store.remove_job(&order).await? {
+            RemoveReply::Stale => {}
+            RemoveReply::Removed(stopped) => {
+                let more = if stopped >= STOPPED_AT_ONCE { stop_all(store, name, reason).await? } else { 0 };
+                end_unbegun(store, name, reason).await?;
+                notice_cleanup::forget_of_removed(store, name).await?;
+                return Ok(RemoveReply::Removed(stopped.max(more)));
+            }
+            reply => return Ok(reply),
+        }
+    }
+    Err(OperationError::Contended(name.clone()))
+}
+
+/// Returns the unrecorded occurrences behind the planned run of a job, or behind the run kept by a
+/// pause. Also returns the time at which one more will have passed.
+async fn passed_behind(
+    store: &Store,
+    definition: &Definition,
+) -> Result<(Option<SkippedStretch>, Option<UnixMillis>), StoreError> {
+    let (passed, next) = definition.passed_behind(store.now().await?);
+    let Some(stretch) = passed else { return Ok((None, next)) };
+    Ok((unrecorded(store, definition, stretch).await?, next))
+}
+
+/// Stops all open runs of a removed job. This is for a job with more open runs than its removal
+/// asks to stop. Returns the number stopped.
+async fn stop_all(store: &Store, name: &JobName, reason: &str) -> Result<u32, OperationError> {
+    let (mut after, mut stopped) = (UnixMillis::EPOCH, 0);
+    loop {
+        let runs = store.list_open_after(name, after).await?;
+        let Some(last) = runs.last() else { return Ok(stopped) };
+        after = last.due();
+        for run in runs {
+            let reply = cancel_run(store, &run, reason).await?;
+            stopped += u32::from(matches!(reply, CancelReply::Requested | CancelReply::Cancelled));
+        }
+    }
+}
+
+/// Ends runs of a removed job that never began, the first of each list. So a later job of this name
+/// does not wait behind them. Claims end the rest.
+async fn end_unbegun(store: &Store, name: &JobName, reason: &str) -> Result<(), OperationError> {
+    let runs = store.list_places(name, ENDED_AT_ONCE).await?;
+    let records = store.read_runs(&runs).await?.into_iter().filter_map(|record| record.ok().flatten());
+    for record in records.filter(|record| record.state == RunState::Scheduled && record.fence.is_none()) {
+        cancel_run(store, &record.run, reason).await?;
+    }
+    Ok(())
+}
+
+/// Pauses a job.
+pub async fn pause(store: &Store, name: &JobName) -> Result<PauseReply, OperationError> {
+    for _ in 0..ROUNDS {
+        let Some(job) = store.read_job(name).await? else { return Ok(PauseReply::Unknown) };
+        let open = if job.is_once { store.list_open_after(name, UnixMillis::EPOCH).await?.into_iter().next() } else { None };
+        let open = match open {
+            Some(run) => store.read_run(&run).await?,
+            None => None,
+        };
+        let gates = Definition::of(job.clone()).map_or_else(|_| Vec::new(), |definition| gates_of(name, &definition.spec, true));
+        match store.pause_job(&job, open.as_ref(), &gates).await? {
+            PauseReply::Stale => {}
+            reply => return Ok(reply),
+        }
+    }
+    Err(OperationError::Contended(name.clone()))
+}
+
+/// Resumes a paused job. The occurrences that passed meanwhile become one skipped record. A
+/// one-shot that came due meanwhile runs.
+pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Option<UnixMillis>), OperationError> {
+    let mut not_before = UnixMillis::EPOCH;
+    for _ in 0..ROUNDS {
+        let now = store.now().await?;
+        let Some(job) = store.read_job(name).await? else { return Ok((ResumeReply::Unknown, None)) };
+        let definition = understand(job)?;
+        let (job, now) = (&definition.record, definition.judged_at(now));
+        let (skipped, next) = match (&definition.spec.schedule, &job.held) {
+            (Schedule::At(_), held) => (None, held.as_ref().map(RunId::due)),
+            (_, Some(held)) => {
+                let passed = lateness::paused_stretch(&definition.timetable, held.due(), job.since, now);
+                let skipped = match passed {
+                    Some((last, count)) => {
+                        unrecorded(store, &definition, SkippedStretch { first: held.due(), last, count }).await?
+                    }
+                    None => None,
+                };
+                let next = if held.due() > now.max(not_before) {
+                    Some(held.due())
+                } else {
+                    definition.timetable.planted_after(now.max(not_before))
+                };
+                (skipped, next)
+            }
+            (_, None) => (None, definition.timetable.planted_after(now.max(not_before))),
+        };
+        let order = ResumeOrder {
+            name: name.clone(),
+            rev: job.rev.clone(),
+            lane: job.lane.clone(),
+            held: job.held.clone(),
+            skipped,
+            planted: next.filter(|_| !definition.is_used_up()).map(|due| definition.planned(due)),
+        };
+        match store.resume_job(&order).await? {
+            ResumeReply::Stale => {}
+            ResumeReply::Occupied => not_before = next.unwrap_or(not_before),
+            reply => return Ok((reply, next)),
+        }
+    }
+    Err(OperationError::Contended(name.clone()))
+}
+
+/// Plants a manual run, due now. Returns `None` if there is no such job.
+pub async fn run_by_hand(store: &Store, name: &JobName) -> Result<Option<RunId>, OperationError> {
+    plant(store, RunId::manual(name.clone(), store.now().await?, &random_word())?).await
+}
+
+/// Plants a run that repeats the work of `run`: it has the same due time and is ready now. Returns
+/// `None` if the job is gone.
+pub async fn rerun(store: &Store, run: &RunId) -> Result<Option<RunId>, OperationError> {
+    plant(store, RunId::rerun(run.job().clone(), run.due(), &random_word())?).await
+}
+
+fn random_word() -> String {
+    std::iter::repeat_with(|| fastrand::alphanumeric().to_ascii_lowercase()).take(6).collect()
+}
+
+async fn plant(store: &Store, run: RunId) -> Result<Option<RunId>, OperationError> {
+    for _ in 0..ROUNDS {
+        let Some(job) = store.read_job(run.job()).await?.filter(JobRecord::is_live) else { return Ok(None) };
+        match store.plant_manual(&run, &job.lane).await? {
+            ManualReply::Planted => return Ok(Some(run)),
+            ManualReply::Unknown => return Ok(None),
+            ManualReply::Stale => {}
+        }
+    }
+    Err(OperationError::Contended(run.job().clone()))
+}

@@ -1,0 +1,14 @@
+//! Jobs and their planned runs: edits, files, backfills, boots, zones and clocks.
+
+pub mod backfill_plan;
+pub(crate) mod boot_plan;
+pub(crate) mod far_plans;
+pub mod file_change;
+pub mod job_operations;
+pub mod passed_ranges;
+pub mod planting;
+pub(crate) mod reconciler;
+pub(crate) mod replan;
+pub mod retry_order;
+pub(crate) mod unique_add;
+pub(crate) mod zone_change;

@@ -1,0 +1,165 @@
+//! Skipped ranges of past occurrences, each recorded in one run, and the runs within them that have
+//! an end of their own. A run restored from a journal is an example.
+//!
+//! Invariant: an occurrence with a recorded run is never counted as skipped too. Code that records
+//! a range leaves such runs out, and code that restores a run takes it out of the range.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::domain::consistency::StretchFacts;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::schedule::lateness;
+use crate::domain::schedule::lateness::{Rest, SkippedStretch};
+use crate::domain::schedule::schedule_form::Timetable;
+use crate::domain::schedule::schedule_version::ScheduleVersions;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::dispatch::definition;
+use crate::engine::dispatch::definition::Definition;
+use crate::engine::maintenance::ledger_view::{Folded, Recorded};
+use crate::store::{InLedger, JobRecord, KeptStretch, LedgerTells, Store, StoreError, TakenFrom};
+
+/// Returns the part of `stretch` that is not recorded, or `None` if all of it is.
+pub(crate) async fn unrecorded(
+    store: &Store,
+    definition: &Definition,
+    stretch: SkippedStretch,
+) -> Result<Option<SkippedStretch>, StoreError> {
+    let known = store.recorded_within(&definition.record.name, stretch.first, stretch.last).await?;
+    Ok(lateness::without(&definition.timetable, definition.since(), stretch, &known))
+}
+
+/// Returns the part of a range, from `run` to before the first occurrence that has a record. The
+/// occurrences after that record form a range of their own. `next` is planted afterwards, but
+/// nothing up to `taken`. Only occurrences after `since` count behind `run`.
+pub async fn up_to_recorded(
+    store: &Store,
+    definition: &Definition,
+    run: &RunId,
+    (last, count, next): (UnixMillis, u64, Option<UnixMillis>),
+    (taken, since): (UnixMillis, UnixMillis),
+) -> Result<(UnixMillis, u64, Option<UnixMillis>), StoreError> {
+    if count < 2 {
+        return Ok((last, count, next));
+    }
+    let moment = Duration::from_millis(1);
+    let behind = run.due().max(since).saturating_add(moment);
+    let known = store.recorded_within(run.job(), behind, last).await?;
+    let Some(known) = known.first().copied() else { return Ok((last, count, next)) };
+    let before = known.saturating_sub(moment);
+    let next = definition.next_after(known.max(taken));
+    let table = &definition.timetable;
+    Ok((table.latest_in(behind, before).unwrap_or(run.due()), 1 + table.count_in(behind, before), next))
+}
+
+/// Returns the ranges recorded in these runs, each with the largest range possible: its occurrences
+/// without those that have records. Leaves out runs that record only themselves, more than are
+/// counted exactly, or no definition.
+pub(crate) async fn look_at_stretches(store: &Store, runs: &[RunId]) -> Result<Vec<StretchFacts>, StoreError> {
+    let exact = 2..=u64::from(Timetable::COUNTED);
+    let mut of_job: BTreeMap<&JobName, Vec<(&RunId, KeptStretch)>> = BTreeMap::new();
+    for (run, kept) in runs.iter().zip(store.read_stretches(runs).await?) {
+        if let Some(kept) = kept.filter(|kept| kept.counted_by.is_some() && exact.contains(&kept.stretch.count)) {
+            of_job.entry(run.job()).or_default().push((run, kept));
+        }
+    }
+    let mut facts = Vec::new();
+    for (job, stretches) in of_job {
+        let Some((first, last)) = bounds(stretches.iter().map(|(_, kept)| kept)) else { continue };
+        let recorded = store.recorded_within(job, first, last).await?;
+        for (run, kept) in stretches {
+            let told = kept.stretch;
+            let Some(Ok((timetable, since))) = kept.counted_by.map(|by| definition::counted_by(job, &by)) else { continue };
+            let behind = told.first.max(since).saturating_add(Duration::from_millis(1));
+            let whole = SkippedStretch { count: 1 + timetable.count_in(behind, told.last), ..told };
+            let others: Vec<UnixMillis> = recorded.iter().copied().filter(|due| told.first < *due && *due <= told.last).collect();
+            let possible = lateness::without(&timetable, since, whole, &others);
+            facts.extend(possible.map(|possible| StretchFacts { run: run.clone(), told, possible }));
+        }
+    }
+    Ok(facts)
+}
+
+/// Returns the ledger of `job`, and the recorded occurrences within its bounds: the newest runs and
+/// the dead letters.
+pub(crate) async fn look_at_ledger(store: &Store, job: &JobRecord) -> Result<(Folded, BTreeSet<UnixMillis>), StoreError> {
+    let folded = Folded::read(store, &job.name, Some(job)).await?;
+    let Some((first, last)) = folded.bounds() else { return Ok((folded, BTreeSet::new())) };
+    let recorded = store.recorded_within(&job.name, first, last).await?;
+    Ok((folded, recorded.into_iter().collect()))
+}
+
+/// Returns the first and the last occurrence of some ranges.
+fn bounds<'a>(stretches: impl Iterator<Item = &'a KeptStretch> + Clone) -> Option<(UnixMillis, UnixMillis)> {
+    let first = stretches.clone().map(|kept| kept.stretch.first).min()?;
+    Some((first, stretches.map(|kept| kept.stretch.last).max()?))
+}
+
+/// The skipped ranges of a job, from which restored runs are taken out.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ReportedRange {
+    /// The number of ranges recorded before this reading.
+    pub(crate) count: u64,
+    stretches: Vec<KeptStretch>,
+    recorded: BTreeSet<UnixMillis>,
+    folded: Folded,
+}
+
+impl ReportedRange {
+    /// Reads the skipped ranges of a job. `job` is its record as read before.
+    pub(crate) async fn read(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<Self, StoreError> {
+        let stretches = store.list_stretches(name).await?;
+        let folded = Folded::read(store, name, job).await?;
+        let all = bounds(stretches.iter()).into_iter().chain(folded.bounds());
+        let recorded = match all.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
+            Some((first, last)) => store.recorded_within(name, first, last).await?,
+            None => Vec::new(),
+        };
+        Ok(Self { count: job.map_or(0, |job| job.told), stretches, recorded: recorded.into_iter().collect(), folded })
+    }
+
+    /// Takes `run`, which now has an end of its own, out of the skipped range that covers it.
+    /// Returns the changed range, and the entry of the ledger that covers the run. For a run that
+    /// already has a record the ledger does not matter.
+    pub(crate) fn take(&mut self, run: &RunId) -> (Option<TakenFrom>, Option<InLedger>) {
+        let at = run.due();
+        let recorded = Recorded { dues: &self.recorded, stretches: &self.stretches };
+        let folded = if self.recorded.contains(&at) { None } else { self.folded.tells_of(run, recorded) };
+        // A ledger range within a skipped range covers occurrences that were taken out of it
+        // before.
+        let is_in_ledger = |stretch: SkippedStretch| self.folded.tells_within(at, stretch);
+        let taken = self.stretches.iter().enumerate().find_map(|(place, kept)| {
+            // A definition that cannot be used here counts as not stored.
+            let counted_by = kept.counted_by.as_ref().and_then(|by| definition::counted_by(run.job(), by).ok());
+            let counted_by = counted_by.map(|(timetable, since)| ScheduleVersions::of_one(timetable, since));
+            let is_told = |due| self.recorded.contains(&due) || self.folded.tells_within(due, kept.stretch);
+            match lateness::taken_out(counted_by.as_ref(), kept.stretch, at, is_told) {
+                Rest::Some(rest) if !is_in_ledger(kept.stretch) => Some((place, Some(rest))),
+                Rest::Nothing if !is_in_ledger(kept.stretch) => Some((place, None)),
+                _ => None,
+            }
+        });
+        self.recorded.insert(at);
+        let Some((place, rest)) = taken else {
+            if let Some(told) = &folded {
+                self.folded.note(told);
+            }
+            return (None, folded);
+        };
+        let taken = self.note(place, rest);
+        (taken, folded.map(|told| InLedger { tells: LedgerTells::Nothing, ..told }))
+    }
+
+    fn note(&mut self, place: usize, rest: Option<SkippedStretch>) -> Option<TakenFrom> {
+        let kept = self.stretches.get_mut(place)?;
+        let stretch = kept.stretch;
+        match rest {
+            Some(rest) => {
+                kept.stretch = rest;
+                self.recorded.insert(rest.first);
+            }
+            None => drop(self.stretches.remove(place)),
+        }
+        Some(TakenFrom { stretch, rest })
+    }
+}

@@ -1,0 +1,371 @@
+//! Applies definitions: turns a checked spec into a job with its first run planted. Any caller may
+//! repeat this at any time.
+//!
+//! Each round reads, computes and applies. A script that answers stale or occupied has changed
+//! nothing, and the next round starts from the present state. Dates are computed here from Redis'
+//! time; the scripts only guard.
+
+use std::time::Duration;
+
+use tracing::debug;
+
+use super::job_operations::{ENDED_AT_ONCE, cancel_run};
+use super::passed_ranges::unrecorded;
+use super::unique_add::{KeyHolder, read_held};
+use crate::config;
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::job::notice::tells;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::queue::gate::{Gate, gates_of};
+use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::schedule_form::{Schedule, Timetable};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::{Zone, ZoneError};
+use crate::engine::dispatch::definition::{Definition, planned as planned_run};
+use crate::store::{
+    ApplyOrder, ApplyReply, DefinitionChange, Existing, JobRecord, Rev, SourceKind, Store, StoreError, UniqueOrder,
+};
+
+/// The rounds before giving up on a job that changes faster than it can be read.
+const ROUNDS: usize = 8;
+
+/// The most times the same orders are sent to a Redis that may have carried them out without an
+/// answer. After three silent calls the store uses another connection.
+const TRIES: usize = 4;
+/// The pause between these calls.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A definition to apply.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The name of the job.
+    pub name: JobName,
+    /// The checked definition.
+    pub spec: JobSpec,
+    /// The delay of a one-shot, counted from Redis' time at the first round.
+    pub start_in: Option<Duration>,
+    /// The kind of source the definition comes from.
+    pub kind: SourceKind,
+    /// The node or applied file that defines the job. Empty for a job of the command line.
+    pub source: String,
+    /// The action if the name is taken.
+    pub existing: Existing,
+    /// The revision an edit was based on. If the job has another revision by now, it is not
+    /// changed.
+    pub seen: Option<Rev>,
+}
+
+/// The result of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Applied {
+    /// A new job was added, and its first run planted at this time.
+    Created(Option<UnixMillis>),
+    /// The job was changed. Holds its next run, if the change moved it.
+    Updated(Option<UnixMillis>),
+    /// The job already was as requested.
+    Unchanged,
+    /// Another job was changed instead, because it has the unique key and has not begun. Holds its
+    /// name and next run.
+    Moved(JobName, Option<UnixMillis>),
+    /// This job holds the unique key.
+    Taken(JobName),
+    /// The name is taken.
+    Exists,
+    /// The job was changed meanwhile. Holds its present revision.
+    Newer(Rev),
+    /// The name belongs to a job of the other kind of source, which is named.
+    Held(String),
+    /// The one-shot of a file has a time in the past. An edit never starts a job by itself.
+    Past(UnixMillis),
+    /// The one-shot has a time at which a job of this name has already run.
+    Done(UnixMillis),
+}
+
+/// The reason why a request failed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum PlantingError {
+    /// An error of the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The zone is not known.
+    #[error(transparent)]
+    Zone(#[from] ZoneError),
+    /// The job changed at every round.
+    #[error("job {0} keeps changing: another client edits it at the same time; try again")]
+    Contended(JobName),
+}
+
+struct Open<'a> {
+    index: usize,
+    request: &'a Request,
+    spec: JobSpec,
+    token: String,
+    not_before: UnixMillis,
+}
+
+/// Applies requests, each by itself: a refused request does not stop the rest. The answers have the
+/// order of the requests.
+pub async fn apply(
+    store: &Store,
+    host_zone: &Zone,
+    requests: &[Request],
+) -> Result<Vec<Result<Applied, PlantingError>>, StoreError> {
+    let now = store.now().await?;
+    let mut answers: Vec<Result<Applied, PlantingError>> =
+        requests.iter().map(|request| Err(PlantingError::Contended(request.name.clone()))).collect();
+    let mut open: Vec<Open<'_>> = requests.iter().enumerate().map(|(index, request)| Open::new(index, request, now)).collect();
+    for _ in 0..ROUNDS {
+        if open.is_empty() {
+            break;
+        }
+        let now = store.now().await?;
+        let names: Vec<JobName> = open.iter().map(|item| item.request.name.clone()).collect();
+        let held = read_held(store, &open.iter().map(|item| &item.spec).collect::<Vec<_>>()).await?;
+        let records = store.read_jobs(&names).await?;
+        let (mut orders, mut ordered, mut left) = (Vec::new(), Vec::new(), Vec::new());
+        for ((item, record), held) in open.into_iter().zip(records).zip(held) {
+            let ended = record.as_ref().ok().and_then(Option::as_ref).filter(|job| !job.is_live()).map(|job| job.hash.clone());
+            let read = record.and_then(|record| Ok((record, held?))).map_err(PlantingError::from);
+            match read.and_then(|(record, held)| item.order(record, held.as_ref(), host_zone, now)) {
+                Ok(Step::Ask(mut ask)) => {
+                    if let (Some(stretch), Some(old)) = (ask.0.passed, &ask.1) {
+                        ask.0.passed = unrecorded(store, old, stretch).await?;
+                    }
+                    let former = match ended {
+                        Some(hash) if hash != ask.0.hash => store.list_places(&ask.0.name, ENDED_AT_ONCE).await?,
+                        _ => Vec::new(),
+                    };
+                    orders.push(ask.0);
+                    ordered.push((item, former));
+                }
+                Ok(Step::Known(applied)) => answers[item.index] = Ok(applied),
+                Err(error) => answers[item.index] = Err(error),
+            }
+        }
+        if orders.is_empty() {
+            break;
+        }
+        let replies = apply_until_answered(store, &orders).await?;
+        for (((mut item, former), order), reply) in ordered.into_iter().zip(orders).zip(replies) {
+            let next = order.planted.as_ref().map(|planted| planted.run.due());
+            let is_another = order.name != item.request.name;
+            answers[item.index] = match reply {
+                Ok(ApplyReply::Updated | ApplyReply::Unchanged) if is_another => Ok(Applied::Moved(order.name, next)),
+                Ok(ApplyReply::Taken(holder)) => Ok(Applied::Taken(holder)),
+                Ok(ApplyReply::Created) => {
+                    Box::pin(end_former(store, &former)).await;
+                    Ok(Applied::Created(next))
+                }
+                Ok(ApplyReply::Updated) => Ok(Applied::Updated(next)),
+                Ok(ApplyReply::Unchanged) => Ok(Applied::Unchanged),
+                Ok(ApplyReply::Exists) => Ok(Applied::Exists),
+                Ok(ApplyReply::Held(by)) => Ok(Applied::Held(by)),
+                Ok(ApplyReply::Occupied) if order.is_once => Ok(Applied::Done(next.unwrap_or(item.not_before))),
+                Ok(ApplyReply::Occupied) => {
+                    item.not_before = next.unwrap_or(item.not_before);
+                    left.push(item);
+                    continue;
+                }
+                Ok(ApplyReply::Stale) => {
+                    left.push(item);
+                    continue;
+                }
+                Err(error) => Err(error.into()),
+            };
+        }
+        open = left;
+    }
+    Ok(answers)
+}
+
+/// Ends runs of an earlier job of the same name that are not executing. So the new job does not
+/// wait behind a retry that will never come. Claims end the rest.
+async fn end_former(store: &Store, former: &[RunId]) {
+    let records = store.read_runs(former).await.unwrap_or_default();
+    for record in records.into_iter().filter_map(|record| record.ok().flatten()).filter(|run| run.state == RunState::Scheduled) {
+        if let Err(error) = cancel_run(store, &record.run, "of an earlier job of this name").await {
+            debug!(run = %record.run, "Not ended with its job: {error}.");
+        }
+    }
+}
+
+/// Sends orders, and the same orders again if no answer comes. Their tokens make Redis carry each
+/// order out once and answer alike.
+async fn apply_until_answered(store: &Store, orders: &[ApplyOrder]) -> Result<Vec<Result<ApplyReply, StoreError>>, StoreError> {
+    for _ in 1..TRIES {
+        match store.apply_jobs(orders).await {
+            Err(StoreError::Unavailable { .. }) => tokio::time::sleep(PAUSE).await,
+            answered => return answered,
+        }
+    }
+    store.apply_jobs(orders).await
+}
+
+/// Applies one request.
+pub async fn apply_one(store: &Store, host_zone: &Zone, request: &Request) -> Result<Applied, PlantingError> {
+    let mut answers = apply(store, host_zone, std::slice::from_ref(request)).await?;
+    answers.pop().unwrap_or_else(|| Err(PlantingError::Contended(request.name.clone())))
+}
+
+enum Step {
+    /// The order to apply, and the old definition if the schedule changes.
+    Ask(Box<(ApplyOrder, Option<Definition>)>),
+    Known(Applied),
+}
+
+impl<'a> Open<'a> {
+    fn new(index: usize, request: &'a Request, now: UnixMillis) -> Self {
+        let mut spec = request.spec.clone();
+        if let Some(delay) = request.start_in {
+            spec.schedule = Schedule::At(now.saturating_add(delay));
+        }
+        Self { index, request, spec, token: token(), not_before: UnixMillis::EPOCH }
+    }
+
+    /// Returns the order that turns the present state into the requested state.
+    fn order(
+        &self,
+        record: Option<JobRecord>,
+        held: Option<&KeyHolder>,
+        host_zone: &Zone,
+        now: UnixMillis,
+    ) -> Result<Step, PlantingError> {
+        let unique = self.spec.unique.as_ref();
+        let of_burst = unique.and_then(|unique| held?.to_change(unique));
+        let runs = unique.zip(held).is_some_and(|(unique, held)| held.runs_as(&self.request.name, unique));
+        let since = of_burst.and_then(|_| held?.burst_since()).unwrap_or(now);
+        let spec = &due_within(&self.spec, since);
+        let existing = if of_burst.is_some() || runs { Existing::Edit } else { self.request.existing };
+        let name = of_burst.map_or(&self.request.name, |job| &job.name);
+        let live = of_burst.cloned().or(record).filter(JobRecord::is_live);
+        if let (Some(seen), Some(live)) = (&self.request.seen, &live)
+            && *seen != live.rev
+        {
+            return Ok(Step::Known(Applied::Newer(live.rev.clone())));
+        }
+        let zone = match (&spec.tz, &live) {
+            (Some(name), _) => Zone::load(name)?,
+            (None, Some(job)) => Zone::load(&job.tz.parse()?)?,
+            // Loaded by its name, because its rules may have been read again since.
+            (None, None) => Zone::load(host_zone.name()).unwrap_or_else(|_| host_zone.clone()),
+        };
+        let anchor = live.as_ref().map_or(now.floor_to_second(), |job| job.anchor);
+        let schedule = spec.schedule.for_job(name, spec.dst);
+        let timetable = Timetable::shaped(schedule, &spec.shape, zone.clone(), anchor);
+        let is_used_up = |most: u32| live.as_ref().is_some_and(|job| job.begun >= most);
+        let is_asked_for = self.request.kind == SourceKind::Api;
+        let first = match &spec.schedule {
+            // An instant that an operator asks for is owed from then on, even if it has just
+            // passed.
+            Schedule::At(at) if is_asked_for => Some(*at),
+            Schedule::Instants(_) if is_asked_for && self.not_before == UnixMillis::EPOCH => {
+                newest_past(&timetable, live.as_ref(), now).or_else(|| timetable.planted_after(now))
+            }
+            _ => timetable.planted_after(now.max(self.not_before)),
+        };
+        let change = match &live {
+            // A change of schedule in any case: other adds of the burst may have moved the job
+            // since it was read.
+            Some(_) if of_burst.is_some() => DefinitionChange::Schedule,
+            Some(job) if !is_same_schedule(job, spec, &zone) => DefinitionChange::Schedule,
+            Some(_) => DefinitionChange::Rest,
+            None => DefinitionChange::Schedule,
+        };
+        if let (Schedule::At(at), None, DefinitionChange::Schedule) = (&spec.schedule, first, change) {
+            return Ok(Step::Known(Applied::Past(*at)));
+        }
+        let planned = live.as_ref().and_then(|job| job.pending.clone().or_else(|| job.held.clone()));
+        let changed = live.as_ref().filter(|_| change == DefinitionChange::Schedule);
+        let old = changed.and_then(|job| Definition::of(job.clone()).ok());
+        let passed = old.as_ref().filter(|_| of_burst.is_none()).and_then(|old| old.passed(now));
+        let schedules = changed.map(|_| {
+            let old = old.as_ref().map_or_else(|| "unreadable".to_owned(), Definition::schedule_text);
+            (old, spec.schedule.text_with_zone(&zone))
+        });
+        let definition = config::to_surface(spec);
+        let order = ApplyOrder {
+            name: name.clone(),
+            hash: config::hash(&definition),
+            definition,
+            read: live.as_ref().map(|job| (job.rev.clone(), job.lane.clone())),
+            kind: self.request.kind,
+            source: self.request.source.clone(),
+            token: self.token.clone(),
+            tz: zone.name().as_str().to_owned(),
+            lane: spec.lane(),
+            is_once: matches!(spec.schedule, Schedule::At(_)),
+            delay: match spec.schedule {
+                Schedule::Delay(delay) => Some(delay),
+                _ => None,
+            },
+            max_runs: spec.shape.max_runs,
+            not_while: spec.not_while.clone(),
+            tells: tells(spec, name),
+            change,
+            planted: first
+                .filter(|_| change == DefinitionChange::Schedule && !spec.shape.max_runs.is_some_and(is_used_up))
+                .map(|due| planned_run(name, &spec.shape, due)),
+            anchor,
+            existing,
+            planned,
+            passed,
+            schedules,
+            unique: unique.map(|unique| UniqueOrder { unique: unique.clone(), holder: held.map(|held| held.holder.job.clone()) }),
+            old_gates: live.as_ref().map_or_else(Vec::new, |job| gates_left(job, spec, change)),
+            gated: spec.gated_entry(name, &spec.lane()),
+            old_key: live.and_then(|job| job.unique),
+        };
+        Ok(Step::Ask(Box::new((order, old))))
+    }
+}
+
+/// Returns the newest past instant that is owed. It is owed if `live`, the present job, did not
+/// have it yet or has planted it.
+fn newest_past(timetable: &Timetable, live: Option<&JobRecord>, now: UnixMillis) -> Option<UnixMillis> {
+    let newest = timetable.latest_in(UnixMillis::EPOCH, now)?;
+    let Some(job) = live else { return Some(newest) };
+    let is_planted = [&job.pending, &job.held].into_iter().flatten().any(|run| run.due() == newest);
+    let had_it = || Definition::of(job.clone()).is_ok_and(|old| old.timetable.count_in(newest, newest) > 0);
+    (is_planted || !had_it()).then_some(newest)
+}
+
+/// Returns the definition with its due time at most `max_wait` after `since`, the first add of its
+/// burst.
+fn due_within(spec: &JobSpec, since: UnixMillis) -> JobSpec {
+    let mut spec = spec.clone();
+    let longest = spec.unique.as_ref().and_then(|unique| unique.second.max_wait());
+    if let (Schedule::At(at), Some(longest)) = (&mut spec.schedule, longest) {
+        *at = (*at).min(since.saturating_add(longest));
+    }
+    spec
+}
+
+/// Returns the gates to check again after this edit. These are all old gates if the gates changed.
+/// If just the schedule changed, it is only the group, whose turn may wait for the job. There are
+/// none if the old definition is unreadable.
+fn gates_left(job: &JobRecord, new: &JobSpec, change: DefinitionChange) -> Vec<Gate> {
+    let Ok(old) = Definition::of(job.clone()) else { return Vec::new() };
+    let gates = |spec: &JobSpec| gates_of(&job.name, spec, false);
+    let is_same = gates(&old.spec) == gates(new) && old.spec.per_key == new.per_key;
+    match (is_same, change) {
+        (false, _) => gates(&old.spec),
+        (true, DefinitionChange::Schedule | DefinitionChange::Zone) => {
+            old.spec.group.as_ref().map(Gate::of_group).into_iter().collect()
+        }
+        (true, DefinitionChange::Rest) => Vec::new(),
+    }
+}
+
+/// Returns true if the new definition runs at the same times as the old. An unreadable old
+/// definition counts as different.
+fn is_same_schedule(old: &JobRecord, new: &JobSpec, zone: &Zone) -> bool {
+    Definition::of(old.clone()).is_ok_and(|old| {
+        let is_same_clock = old.timetable.zone().name() == zone.name() && old.spec.dst == new.dst;
+        is_same_clock && old.spec.schedule == new.schedule && old.spec.shape.counts_as(&new.shape)
+    })
+}
+
+/// Returns a random token that no other call has.
+pub(crate) fn token() -> String {
+    format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
+}

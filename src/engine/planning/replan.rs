@@ -1,0 +1,185 @@
+//! Finds plans made by a Redis clock that was ahead, and has them made anew by the present clock.
+//!
+//! It runs at the start of a node, because no node may have seen the step, and after each step. It
+//! judges and repairs as `doctor --fix` does, so any number of nodes may do it at once. The
+//! consistency check does the same, a slice at a time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::info;
+
+use super::far_plans;
+use crate::domain::consistency::{ConsistencyRule, Inconsistency};
+use crate::domain::name::names::{Fence, JobName, RunId};
+use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::dispatch::definition::Definition;
+use crate::engine::maintenance::consistency_check;
+use crate::engine::maintenance::consistency_check::Books;
+use crate::engine::maintenance::repair;
+use crate::engine::node_context::NodeContext;
+use crate::store::{Store, StoreError};
+
+/// The pauses between repeated looks. A plan computed before a step may have been written after it.
+const AGAIN: [Duration; 5] =
+    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(2), Duration::from_secs(5), Duration::from_secs(10)];
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// The most jobs read in one call.
+const JOBS: usize = 200;
+/// The most entries of a due set read in one call.
+const RUNS: usize = 1_000;
+
+/// Looks for such plans, for ever.
+pub(crate) async fn run(shared: Arc<NodeContext>) {
+    let mut again = AGAIN.iter();
+    loop {
+        let pause = match look(&shared.store).await {
+            Ok(()) => again.next().copied(),
+            Err(error) => {
+                shared.weather.failed(&error, "plans made while Redis' clock was ahead are not corrected");
+                Some(TRY_AGAIN)
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
+            () = shared.redis_clock.stepped.notified() => again = AGAIN.iter(),
+        }
+    }
+}
+
+async fn look(store: &Store) -> Result<(), StoreError> {
+    look_at_jobs(store).await?;
+    look_at_runs(store).await?;
+    look_at_marks(store).await
+}
+
+/// Repairs planned runs that come too late.
+async fn look_at_jobs(store: &Store) -> Result<(), StoreError> {
+    let now = store.now().await?;
+    let mut pages = Pages::after(now);
+    loop {
+        let (names, count) = store.list_planned_after(pages.after, pages.offset, JOBS).await?;
+        if names.is_empty() && count < JOBS {
+            return Ok(());
+        }
+        let records = store.read_jobs(&names.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()).await?;
+        let now = store.now().await?;
+        // The ticker reports jobs that cannot be used, when they are to run.
+        let definitions = records.into_iter().filter_map(|record| Definition::of(record.ok()??).ok());
+        let far: Vec<JobName> = definitions
+            .filter(|definition| far_plans::may_be_far(definition, now).is_some())
+            .map(|definition| definition.record.name.clone())
+            .collect();
+        if !far.is_empty() {
+            let findings = Books::open(store, &BTreeSet::new()).await?.look_at_jobs(&far).await?;
+            mend(store, findings).await?;
+        }
+        if !pages.turn(names.last().map(|(_, due)| *due), count, JOBS) {
+            return Ok(());
+        }
+    }
+}
+
+/// Repairs runs, other than planned runs, that wait longer than their jobs' rules allow.
+async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
+    let mut lanes: BTreeSet<Lane> = store.list_lanes().await?;
+    lanes.extend(store.list_host_lanes().await?);
+    for lane in &lanes {
+        let mut pages = Pages::after(store.now().await?);
+        loop {
+            let (due, count) = store.list_due_after(lane, pages.after, pages.offset, RUNS).await?;
+            let last = due.last().map(|(_, ready)| *ready);
+            // Without jitter and splay, a planned run is ready when it is due.
+            let odd: Vec<(RunId, UnixMillis)> =
+                due.into_iter().filter(|(run, ready)| run.is_manual() || run.due() != *ready).collect();
+            let far = far_plans::ready_instead_of(store, &odd).await?;
+            if !far.is_empty() {
+                let runs: Vec<(RunId, Option<Fence>)> = far.into_keys().map(|run| (run, None)).collect();
+                let findings = Books::open(store, &BTreeSet::new()).await?.look_at_runs(&runs).await?;
+                mend(store, findings).await?;
+            }
+            if !pages.turn(last, count, RUNS) {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Corrects other records with a time in the future.
+async fn look_at_marks(store: &Store) -> Result<(), StoreError> {
+    store.pull_in(&BTreeSet::new()).await?;
+    let now = store.now().await?;
+    let mut offset = 0;
+    loop {
+        let keys = store.list_uniques_after(now, offset).await?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        offset += keys.len();
+        // A sound unique key only gets another time for its next check.
+        store.forget_uniques(&keys).await?;
+    }
+}
+
+/// Repairs the findings about clocks, if a second look a moment later finds them again.
+pub(crate) async fn mend(store: &Store, findings: Vec<Inconsistency>) -> Result<(), StoreError> {
+    let of_kind: Vec<Inconsistency> =
+        findings.into_iter().filter(|finding| ConsistencyRule::OF_CLOCKS.contains(&finding.rule)).collect();
+    let found = consistency_check::confirm(store, &BTreeSet::new(), of_kind).await?;
+    let found: Vec<&Inconsistency> = found.iter().filter(|finding| ConsistencyRule::OF_CLOCKS.contains(&finding.rule)).collect();
+    for (at, done) in repair::mend(store, &BTreeSet::new(), &found).await? {
+        if let Some(finding) = found.get(at) {
+            info!(
+                rule = finding.rule.as_str(),
+                done = done.join(", "),
+                "Planned anew by Redis' clock: {}: {}.",
+                finding.subject,
+                finding.found
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The position in a sorted set.
+struct Pages {
+    after: UnixMillis,
+    /// The number of entries after `after` that were examined.
+    offset: usize,
+}
+
+impl Pages {
+    fn after(after: UnixMillis) -> Self {
+        Self { after, offset: 0 }
+    }
+
+    /// Moves on behind a page of `count` entries, of `most` at most, that ends at `last`. Returns
+    /// false if that page was the last.
+    fn turn(&mut self, last: Option<UnixMillis>, count: usize, most: usize) -> bool {
+        // More than a page of entries may have the same instant.
+        match last.map(|last| last.saturating_sub(Duration::from_millis(1))).filter(|last| *last > self.after) {
+            Some(last) => (self.after, self.offset) = (last, 0),
+            None => self.offset += count,
+        }
+        count >= most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_go_on_at_the_last_instant_and_pass_one_that_fills_them() {
+        let at = |ms| UnixMillis::new(ms).unwrap();
+        let mut pages = Pages::after(at(10));
+        assert!(pages.turn(Some(at(20)), 5, 5));
+        assert_eq!((pages.after, pages.offset), (at(19), 0));
+        assert!(pages.turn(Some(at(20)), 5, 5), "all of them at one instant");
+        assert_eq!((pages.after, pages.offset), (at(19), 5));
+        assert!(!pages.turn(Some(at(30)), 2, 5));
+    }
+}

@@ -1,0 +1,62 @@
+//! Retries a dead letter because an operator asks for it. The job is read, the record of the last
+//! attempt is kept, and the script guards the change.
+
+use serde_json::json;
+
+use super::job_operations::{OperationError, understand};
+use crate::domain::job::job_spec::Overlap;
+use crate::domain::name::names::{Fence, RunId};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::{Beside, JobRecord, RetryOrder, RetryReply, RunRecord, Store};
+
+const ROUNDS: usize = 8;
+
+/// Retries a dead letter. It is ready now, or waits behind an open run of its job. Its attempts go
+/// on being counted.
+pub async fn retry_run(store: &Store, run: &RunId) -> Result<RetryReply, OperationError> {
+    let Some(record) = store.read_run(run).await? else { return Ok(RetryReply::Unknown) };
+    for _ in 0..ROUNDS {
+        let job = store.read_job(run.job()).await?;
+        let may_run_beside = match job.as_ref().filter(|job| is_runnable(job)) {
+            Some(job) => understand(job.clone())?.spec.overlap == Overlap::Allow,
+            None => false,
+        };
+        let order = RetryOrder {
+            run: run.clone(),
+            fence: record.fence,
+            // A run that belongs to a host stays in the lane of that host.
+            job: job.map(|job| (job.rev, if record.lane.is_of_host() { record.lane.clone() } else { job.lane })),
+            beside: if may_run_beside { Beside::Allowed } else { Beside::Waits },
+            past: past(&record),
+        };
+        match store.retry_run(&order).await? {
+            RetryReply::Stale => {}
+            reply => return Ok(reply),
+        }
+    }
+    Err(OperationError::Contended(run.job().clone()))
+}
+
+/// Returns true if runs of the job may still execute. A one-shot that finished keeps its definition
+/// for its remaining runs, but a removed job does not run again.
+fn is_runnable(job: &JobRecord) -> bool {
+    job.ended.as_deref().is_none_or(|how| how == "finished")
+}
+
+/// Returns the record of the last attempt as JSON.
+fn past(run: &RunRecord) -> String {
+    json!({
+        "attempt": run.attempt,
+        "state": run.state.as_str(),
+        "fence": run.fence.map(Fence::as_u64),
+        "node": run.node,
+        "started_at_ms": run.started_at.map(UnixMillis::as_i64),
+        "finished_at_ms": run.finished_at.map(UnixMillis::as_i64),
+        "exit_code": run.exit_code,
+        "signal": run.signal,
+        "http_status": run.http_status,
+        "error": run.error,
+        "not_enforced": run.not_enforced,
+    })
+    .to_string()
+}

@@ -1,0 +1,70 @@
+//! Unique keys at an add: which job holds the key, and whether the add changes that job instead of
+//! making a new one.
+//!
+//! The decision here uses data read before. `apply_job.lua` judges it again in the step that
+//! writes, and answers stale if it is outdated. So of racing adds one is first, and of a debounced
+//! burst the last add holds.
+
+use std::collections::BTreeMap;
+
+use crate::domain::job::job_spec::JobSpec;
+use crate::domain::job::unique_rule::{Unique, UniqueKey};
+use crate::domain::name::names::JobName;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::{JobRecord, Store, StoreError, UniqueHolder};
+
+/// The holder of a key, and its record.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyHolder {
+    /// The job that holds the key, or that was its last holder.
+    pub(crate) holder: UniqueHolder,
+    record: Option<JobRecord>,
+}
+
+/// Returns, for each of these jobs, the holder of its unique key. Returns `None` for a job without
+/// a key, or with a free key.
+pub(crate) async fn read_held(
+    store: &Store,
+    specs: &[&JobSpec],
+) -> Result<Vec<Result<Option<KeyHolder>, StoreError>>, StoreError> {
+    let keys: Vec<UniqueKey> = specs.iter().filter_map(|spec| Some(spec.unique.as_ref()?.key.clone())).collect();
+    if keys.is_empty() {
+        return Ok(specs.iter().map(|_| Ok(None)).collect());
+    }
+    let holders: BTreeMap<UniqueKey, Result<Option<UniqueHolder>, StoreError>> =
+        keys.iter().cloned().zip(store.read_holders(&keys).await?).collect();
+    let names: Vec<JobName> = holders.values().filter_map(|holder| Some(holder.as_ref().ok()?.as_ref()?.job.clone())).collect();
+    let records: BTreeMap<JobName, Result<Option<JobRecord>, StoreError>> =
+        names.iter().cloned().zip(store.read_jobs(&names).await?).collect();
+    let held = |spec: &&JobSpec| {
+        let Some(unique) = &spec.unique else { return Ok(None) };
+        let Some(holder) = holders.get(&unique.key).cloned().transpose()?.flatten() else { return Ok(None) };
+        let record = records.get(&holder.job).cloned().transpose()?.flatten();
+        Ok(Some(KeyHolder { holder, record }))
+    };
+    Ok(specs.iter().map(held).collect())
+}
+
+impl KeyHolder {
+    /// Returns the job to change instead of making a new one. Such a job was debounced itself and
+    /// has not begun.
+    pub(crate) fn to_change(&self, unique: &Unique) -> Option<&JobRecord> {
+        self.debounced(unique).filter(|job| job.pending.is_some() || job.held.is_some())
+    }
+
+    /// Returns true if the job of this name was debounced itself and runs. It then gets another run
+    /// instead of a second job of the name.
+    pub(crate) fn runs_as(&self, name: &JobName, unique: &Unique) -> bool {
+        self.debounced(unique).is_some_and(|job| job.name == *name)
+    }
+
+    /// Returns the time of the first add of this burst.
+    pub(crate) fn burst_since(&self) -> Option<UnixMillis> {
+        self.holder.since
+    }
+
+    fn debounced(&self, unique: &Unique) -> Option<&JobRecord> {
+        let is_debounced = unique.second.is_debounce() && self.holder.is_debounced;
+        self.record.as_ref().filter(|job| is_debounced && job.is_live() && job.unique.as_ref() == Some(&unique.key))
+    }
+}

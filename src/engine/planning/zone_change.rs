@@ -1,0 +1,115 @@
+//! Moves planned runs after a change of the zone data.
+//!
+//! It runs at a start, and when the zone data was read again. It examines planned runs in the
+//! future whose schedule goes by a clock or by days. A run that is no occurrence of its schedule
+//! any more gives way to the next occurrence. So an updated `tzdata` moves the run already planned
+//! too, not only later runs. A run that is due is owed and stays.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::planting;
+use crate::domain::job::notice::tells;
+use crate::domain::name::names::JobName;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::dispatch::definition::Definition;
+use crate::engine::node_context::NodeContext;
+use crate::store::{ApplyOrder, ApplyReply, DefinitionChange, Existing, StoreError};
+
+/// The most jobs read in one call.
+const BATCH: usize = 200;
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// Examines all jobs once, and again whenever the zone data was read again, for ever.
+pub(crate) async fn run(shared: Arc<NodeContext>) {
+    loop {
+        match look(&shared).await {
+            Ok(()) => shared.zones_now.notified().await,
+            Err(error) => {
+                shared.weather.failed(&error, "planned runs are not checked against the zone data");
+                tokio::time::sleep(TRY_AGAIN).await;
+            }
+        }
+    }
+}
+
+async fn look(shared: &NodeContext) -> Result<(), StoreError> {
+    let mut offset = 0;
+    loop {
+        let names = shared.store.list_jobs(offset, BATCH).await?;
+        let now = shared.store.now().await?;
+        let records = shared.store.read_jobs(&names).await?;
+        for (name, record) in names.iter().zip(records) {
+            // The ticker reports jobs that cannot be used, when they are to run.
+            let Ok(Some(record)) = record else { continue };
+            let Some(Ok(definition)) = (!record.is_once).then(|| Definition::of(record)) else { continue };
+            if let Some(from) = misplaced(&definition, now) {
+                move_run(shared, name, &definition, from, now).await?;
+            }
+        }
+        // A job that moves meanwhile changes its place in the list. It is examined twice or, at
+        // worst, at the next start.
+        if names.len() < BATCH {
+            return Ok(());
+        }
+        offset += BATCH;
+    }
+}
+
+/// Returns the time of a planned run in the future that is no occurrence of its schedule.
+fn misplaced(definition: &Definition, now: UnixMillis) -> Option<UnixMillis> {
+    let due = definition.record.pending.as_ref()?.due();
+    let is_zoned = definition.spec.schedule.goes_by_clocks() || definition.spec.shape.counts_by_days();
+    (is_zoned && due > now && definition.timetable.latest_in(due, due).is_none()).then_some(due)
+}
+
+async fn move_run(
+    shared: &NodeContext,
+    name: &JobName,
+    definition: &Definition,
+    from: UnixMillis,
+    now: UnixMillis,
+) -> Result<(), StoreError> {
+    let record = &definition.record;
+    let next = definition.next_after(now);
+    let order = ApplyOrder {
+        name: name.clone(),
+        definition: record.definition.clone(),
+        hash: record.hash.clone(),
+        read: Some((record.rev.clone(), record.lane.clone())),
+        kind: record.kind,
+        source: record.source.clone(),
+        token: planting::token(),
+        tz: record.tz.clone(),
+        lane: record.lane.clone(),
+        is_once: false,
+        change: DefinitionChange::Zone,
+        planted: next.map(|due| definition.planned(due)),
+        anchor: record.anchor,
+        existing: Existing::Edit,
+        planned: record.pending.clone(),
+        passed: None,
+        schedules: None,
+        delay: None,
+        max_runs: definition.spec.shape.max_runs,
+        not_while: definition.spec.not_while.clone(),
+        tells: tells(&definition.spec, name),
+        unique: None,
+        old_key: None,
+        old_gates: Vec::new(),
+        gated: definition.spec.gated_entry(name, &record.lane),
+    };
+    match shared.store.apply_job(&order).await {
+        Ok(ApplyReply::Updated) => {
+            let next = next.map_or_else(|| "none".to_owned(), |at| at.to_string());
+            info!(job = %name, from = %from, to = next, "The zone data has changed: its next run is moved.");
+        }
+        // The job was changed meanwhile, which computed its next run by the present zone data.
+        Ok(_) => {}
+        Err(error) if error.is_passing() => return Err(error),
+        Err(error) => warn!(job = %name, "Its next run is not moved: {error}."),
+    }
+    Ok(())
+}

@@ -1,0 +1,338 @@
+//! The file of the journal. It is read once at the start, appended to by its own thread, and
+//! rewritten from memory when it has grown.
+//!
+//! Invariant: a lock ensures that one process writes the file. Only its user can read it (mode
+//! 0600). After a crash it reads back only facts that were written.
+
+use std::fs::{self, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::journal_line::JournalLine;
+use super::journal_memory::Memory;
+use super::{AGE_MS, Desk, FileIs};
+use crate::domain::name::names::NodeName;
+
+/// The time for which lines are gathered before a write.
+const GATHER: Duration = Duration::from_millis(20);
+/// The wait before a failed disk is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
+/// The size at which the file is rewritten, if it also has twice the size of its last rewrite.
+const GROWN: u64 = 4 << 20;
+/// The largest file that is read. No journal grows so large.
+const READ_AT_MOST: u64 = 256 << 20;
+
+/// The open and locked file.
+pub(super) struct JournalFile {
+    path: PathBuf,
+    open: fs::File,
+    /// Keeps the lock while this value lives.
+    _lock: fs::File,
+    size: u64,
+    size_when_new: u64,
+}
+
+impl JournalFile {
+    /// Opens and reads the journal of `node` in `namespace` in `dir`. The error is a text that says
+    /// why there is no journal.
+    pub(super) fn open(dir: &Path, namespace: &str, node: &NodeName) -> Result<(Self, Memory), String> {
+        let path = dir.join(format!("journal-{namespace}@{node}"));
+        let cannot = |verb: &str, path: &Path, error: &io::Error| format!("{} cannot be {verb} ({error})", path.display());
+        let lock_path = beside(&path, "lock");
+        let lock = opened(&lock_path).map_err(|error| cannot("opened", &lock_path, &error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(format!("{} is another schedd's", path.display())),
+            Err(TryLockError::Error(error)) => return Err(cannot("locked", &lock_path, &error)),
+        }
+        let file = opened(&path).map_err(|error| cannot("opened", &path, &error))?;
+        let size = file.metadata().map_err(|error| cannot("read", &path, &error))?.len();
+        let text = if size > READ_AT_MOST { Ok(Vec::new()) } else { fs::read(&path) };
+        let text = text.map_err(|error| cannot("read", &path, &error))?;
+        let (memory, bad) = read(&text);
+        // Only the last line can be torn by a crash. More bad lines mean damage.
+        if bad > 1 || size > READ_AT_MOST {
+            let aside = beside(&path, "spoilt");
+            let kept = fs::copy(&path, &aside)
+                .map_or_else(|error| format!("not kept: {error}"), |_| format!("kept as {}", aside.display()));
+            warn!(file = %path.display(), lines = bad, "Part of the journal cannot be read and is left out ({kept}).");
+        }
+        let mut file = Self { path, open: file, _lock: lock, size, size_when_new: 0 };
+        if bad > 0 || size > READ_AT_MOST {
+            file.write_anew(&memory).map_err(|error| cannot("written", &file.path, &error))?;
+        }
+        Ok((file, memory))
+    }
+
+    fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        self.open.write_all(lines)?;
+        self.size += lines.len() as u64;
+        Ok(())
+    }
+
+    /// Rewrites the file from memory. The text goes to another name first, so that a crash leaves
+    /// the old file or the new one.
+    fn write_anew(&mut self, memory: &Memory) -> io::Result<()> {
+        let mut text = Vec::new();
+        memory.lines().for_each(|line| line.encode(&mut text));
+        let new = beside(&self.path, "new");
+        // A file left by a crash may be longer.
+        let _ = fs::remove_file(&new);
+        let mut file = opened(&new)?;
+        file.write_all(&text)?;
+        file.sync_data()?;
+        fs::rename(&new, &self.path)?;
+        self.open = file;
+        self.size = text.len() as u64;
+        self.size_when_new = self.size;
+        Ok(())
+    }
+
+    fn has_grown(&self) -> bool {
+        self.size > GROWN.max(self.size_when_new * 2)
+    }
+}
+
+/// Returns the path with another ending appended.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    name.into()
+}
+
+fn opened(path: &Path) -> io::Result<fs::File> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+/// Returns the facts in the text of a file, and the number of unreadable lines.
+fn read(text: &[u8]) -> (Memory, usize) {
+    let mut memory = Memory::default();
+    let mut bad = 0;
+    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        match JournalLine::decode(line) {
+            Some(line) => memory.take(line),
+            None => bad += 1,
+        }
+    }
+    // A last line without its line end has a good checksum. But the next append would continue that
+    // line.
+    if bad == 0 && !text.is_empty() && !text.ends_with(b"\n") {
+        bad = 1;
+    }
+    (memory, bad)
+}
+
+/// Writes the queued lines to the file until the journal is closed.
+pub(super) fn write(desk: &Desk, mut file: JournalFile) {
+    let mut is_refused = false;
+    loop {
+        let mut state = desk.state();
+        while state.unwritten.is_empty() && state.file_is == FileIs::Current && !state.is_closing && state.waiting.is_empty() {
+            state = desk.wake.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        if state.waiting.is_empty() && !state.is_closing {
+            drop(state);
+            std::thread::sleep(GATHER);
+            state = desk.state();
+        }
+        let lines = std::mem::take(&mut state.unwritten);
+        let waiting = std::mem::take(&mut state.waiting);
+        let is_closing = state.is_closing;
+        let file_was = std::mem::take(&mut state.file_is);
+        let anew = (file_was != FileIs::Current || file.has_grown()).then(|| {
+            let before = state.memory.whole_at - AGE_MS;
+            state.memory.forget_before(before);
+            state.memory.clone()
+        });
+        drop(state);
+        if file_was == FileIs::Another {
+            // Best effort: if this fails, the old file is overwritten.
+            let _ = fs::rename(&file.path, beside(&file.path, "aside"));
+        }
+        let written = match &anew {
+            Some(memory) => file.write_anew(memory),
+            None if waiting.is_empty() => file.append(&lines),
+            None => file.append(&lines).and_then(|()| file.open.sync_data()),
+        };
+        match written {
+            Ok(()) => {
+                if std::mem::take(&mut is_refused) {
+                    info!(file = %file.path.display(), "The journal is written again.");
+                }
+                for waiting in waiting {
+                    let _ = waiting.send(());
+                }
+                if is_closing {
+                    return;
+                }
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut is_refused, true) {
+                    warn!(file = %file.path.display(), "The journal cannot be written ({error}); this node goes on without, and tries again.");
+                }
+                // The waiting tasks must not wait for a failed disk.
+                drop(waiting);
+                if is_closing {
+                    return;
+                }
+                let mut state = desk.state();
+                state.unwritten.clear();
+                if state.file_is == FileIs::Current {
+                    state.file_is = FileIs::Stale;
+                }
+                drop(state);
+                // A start mark requested meanwhile does not wait either.
+                rest(desk);
+            }
+        }
+    }
+}
+
+/// Waits until the disk is worth another try, or the journal is closed.
+fn rest(desk: &Desk) {
+    let end = std::time::Instant::now() + TRY_AGAIN;
+    let mut state = desk.state();
+    loop {
+        state.waiting.clear();
+        let left = end.saturating_duration_since(std::time::Instant::now());
+        if left.is_zero() || state.is_closing {
+            return;
+        }
+        state = desk.wake.wait_timeout(state, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::engine::recovery::journal::journal_line::EndedRun;
+    use crate::engine::recovery::journal::{Journal, Memory};
+
+    fn node() -> NodeName {
+        "n1".parse().unwrap()
+    }
+
+    fn ended(number: i64) -> JournalLine {
+        JournalLine::Ended(EndedRun {
+            run: format!("a{}@{number}", number % 50),
+            queue: "default".to_owned(),
+            state: "succeeded".to_owned(),
+            reason: String::new(),
+            ended_at: number,
+            fence: 1,
+            facts: Vec::new(),
+        })
+    }
+
+    async fn written(dir: &Path, lines: impl IntoIterator<Item = JournalLine>) {
+        let journal = Journal::open(Some(dir), "ns", &node());
+        assert!(journal.desk.state().has_file);
+        journal.note(lines);
+        journal.close().await;
+    }
+
+    fn memory(dir: &Path) -> Memory {
+        JournalFile::open(dir, "ns", &node()).unwrap().1
+    }
+
+    #[tokio::test]
+    async fn what_was_noted_is_there_after_a_restart_and_nobody_else_may_read_it() {
+        let dir = tempfile::tempdir().unwrap();
+        written(dir.path(), [JournalLine::Epoch("e".to_owned()), ended(1), ended(2)]).await;
+        let memory = memory(dir.path());
+        assert_eq!((memory.epoch.as_deref(), memory.ended().count()), (Some("e"), 2));
+        let mode = dir.path().join("journal-ns@n1").metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_torn_tail_costs_its_own_line_and_what_is_written_next_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal-ns@n1");
+        written(dir.path(), [ended(1), ended(2)]).await;
+        let text = fs::read(&path).unwrap();
+        for cut in 1..60 {
+            fs::write(&path, &text[..text.len() - cut]).unwrap();
+            written(dir.path(), [ended(3)]).await;
+            let ends: Vec<i64> = memory(dir.path()).ended().map(|run| run.ended_at).collect();
+            assert_eq!(ends, if cut == 1 { vec![1, 2, 3] } else { vec![1, 3] }, "cut {cut}");
+        }
+    }
+
+    #[test]
+    fn garbage_is_left_out_and_kept_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal-ns@n1");
+        let mut text = b"\xff\xfe\x00garbage\nmore\n".to_vec();
+        ended(1).encode(&mut text);
+        fs::write(&path, &text).unwrap();
+        assert_eq!(memory(dir.path()).ended().count(), 1);
+        assert_eq!(fs::read(dir.path().join("journal-ns@n1.spoilt")).unwrap(), text);
+        assert_eq!(read(&fs::read(&path).unwrap()).1, 0, "it was written anew");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_has_grown_is_written_anew_and_stays_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal-ns@n1");
+        let journal = Journal::open(Some(dir.path()), "ns", &node());
+        for batch in 0..60 {
+            journal.note((0..1_000).map(|number| ended(batch * 1_000 + number)));
+            let claim = crate::engine::recovery::journal::ClaimedRun {
+                run: "once@1".to_owned(),
+                queue: "default".to_owned(),
+                attempt: 1,
+                fence: 1,
+                at: 1,
+            };
+            journal.mark_start(claim).await;
+        }
+        journal.close().await;
+        assert!(path.metadata().unwrap().len() < GROWN * 2, "{}", path.metadata().unwrap().len());
+        drop(journal);
+        assert_eq!(memory(dir.path()).ended().count(), 10_000);
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_cannot_be_written_and_one_in_use_leave_a_journal_in_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let nowhere = Journal::open(Some(&dir.path().join("missing")), "ns", &node());
+        nowhere.note([ended(1)]);
+        assert_eq!(nowhere.with(|memory| memory.ended().count()), 1);
+        let first = Journal::open(Some(dir.path()), "ns", &node());
+        let second = Journal::open(Some(dir.path()), "ns", &node());
+        assert!(first.desk.state().has_file && !second.desk.state().has_file);
+        first.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_holds_nothing_up_and_loses_nothing_from_memory() {
+        let Ok(full) = OpenOptions::new().append(true).open("/dev/full") else { return };
+        let dir = tempfile::tempdir().unwrap();
+        let (file, memory) = JournalFile::open(dir.path(), "ns", &node()).unwrap();
+        let desk = std::sync::Arc::new(Desk::default());
+        (desk.state().memory, desk.state().has_file) = (memory, true);
+        let shared = desk.clone();
+        let writer = std::thread::spawn(move || write(&shared, JournalFile { open: full, ..file }));
+        let journal = Journal { desk, writer: std::sync::Mutex::new(Some(writer)) };
+        let claim = || crate::engine::recovery::journal::ClaimedRun {
+            run: "once@1".to_owned(),
+            queue: "default".to_owned(),
+            attempt: 1,
+            fence: 1,
+            at: 1,
+        };
+        for _ in 0..20 {
+            journal.mark_start(claim()).await;
+        }
+        assert_eq!(journal.with(|memory| memory.claimed().count()), 1);
+        journal.close().await;
+    }
+}

@@ -1,0 +1,151 @@
+//! The line format of the journal file: a checksum, a space, and one fact as JSON.
+//!
+//! Invariant: a torn or changed line is never read as another fact, because its checksum differs.
+
+use serde::{Deserialize, Serialize};
+
+/// The end of a run on this node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EndedRun {
+    #[serde(rename = "r")]
+    pub(crate) run: String,
+    #[serde(rename = "q")]
+    pub(crate) queue: String,
+    #[serde(rename = "s")]
+    pub(crate) state: String,
+    /// The reason, as in history.
+    #[serde(rename = "w", default, skip_serializing_if = "String::is_empty")]
+    pub(crate) reason: String,
+    /// The end by Redis' time, ms.
+    #[serde(rename = "t")]
+    pub(crate) ended_at: i64,
+    #[serde(rename = "f")]
+    pub(crate) fence: u64,
+    /// Attempt, exit code, status and the like, as fields of the run's record.
+    #[serde(rename = "x", default)]
+    pub(crate) facts: Vec<(String, String)>,
+}
+
+/// An at-most-once run whose start mark this node has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ClaimedRun {
+    #[serde(rename = "r")]
+    pub(crate) run: String,
+    #[serde(rename = "q")]
+    pub(crate) queue: String,
+    #[serde(rename = "a")]
+    pub(crate) attempt: u32,
+    #[serde(rename = "f")]
+    pub(crate) fence: u64,
+    /// The time of the claim by Redis' clock, ms.
+    #[serde(rename = "t")]
+    pub(crate) at: i64,
+}
+
+/// A job added by `schedctl`, as last seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ApiJob {
+    #[serde(rename = "n")]
+    pub(crate) name: String,
+    #[serde(rename = "h")]
+    pub(crate) hash: String,
+    /// The schedule as the operator wrote it: `every 10m`.
+    #[serde(rename = "s")]
+    pub(crate) schedule: String,
+    #[serde(rename = "o")]
+    pub(crate) is_once: bool,
+}
+
+/// A fact of the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum JournalLine {
+    /// The data has this epoch from now on.
+    #[serde(rename = "epoch")]
+    Epoch(String),
+    /// The data was complete. Holds the highest fence, Redis' time in ms, and the address.
+    #[serde(rename = "seen")]
+    Seen(u64, i64, String),
+    /// The data is known to be on this Redis server. When the server was first met, it had nothing
+    /// newer than the data seen before.
+    #[serde(rename = "server")]
+    Server(String),
+    /// A run ended on this node.
+    #[serde(rename = "end")]
+    Ended(EndedRun),
+    /// An at-most-once run is about to start on this node.
+    #[serde(rename = "claim")]
+    Claimed(ClaimedRun),
+    /// The marked run did not start after all.
+    #[serde(rename = "unclaim")]
+    Unclaimed(String),
+    /// A job of the command line exists.
+    #[serde(rename = "job")]
+    Job(ApiJob),
+    /// A job of the command line ended or was removed.
+    #[serde(rename = "over")]
+    JobOver(String),
+}
+
+impl JournalLine {
+    /// Appends the line in file format, with its line end.
+    pub(super) fn encode(&self, into: &mut Vec<u8>) {
+        // No fact can fail to become JSON. If that failed, the line would read back as torn.
+        let json = serde_json::to_string(self).unwrap_or_default();
+        into.extend_from_slice(checksum(&json).as_bytes());
+        into.push(b' ');
+        into.extend_from_slice(json.as_bytes());
+        into.push(b'\n');
+    }
+
+    /// Returns the fact of a line, or `None` if the line is torn or changed.
+    pub(super) fn decode(line: &[u8]) -> Option<Self> {
+        let line = std::str::from_utf8(line).ok()?;
+        let (sum, json) = line.split_once(' ')?;
+        (sum == checksum(json)).then(|| serde_json::from_str(json).ok())?
+    }
+}
+
+fn checksum(json: &str) -> String {
+    let mut sum = sha1_smol::Sha1::from(json).digest().to_string();
+    sum.truncate(8);
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end() -> JournalLine {
+        JournalLine::Ended(EndedRun {
+            run: "backup@1790000000000".to_owned(),
+            queue: "default".to_owned(),
+            state: "succeeded".to_owned(),
+            reason: String::new(),
+            ended_at: 1_790_000_000_100,
+            fence: 1_790_000_000_000_000,
+            facts: vec![("attempt".to_owned(), "1".to_owned()), ("exit_code".to_owned(), "0".to_owned())],
+        })
+    }
+
+    #[test]
+    fn a_line_reads_back_and_is_short() {
+        let mut text = Vec::new();
+        end().encode(&mut text);
+        assert!(text.len() < 220, "{} bytes: {}", text.len(), String::from_utf8_lossy(&text));
+        assert_eq!(JournalLine::decode(text.strip_suffix(b"\n").unwrap()), Some(end()));
+    }
+
+    #[test]
+    fn a_line_cut_short_or_changed_anywhere_is_no_fact() {
+        let mut text = Vec::new();
+        end().encode(&mut text);
+        text.pop();
+        for at in 0..text.len() {
+            assert_eq!(JournalLine::decode(&text[..at]), None, "cut at {at}");
+            let mut changed = text.clone();
+            changed[at] ^= 1;
+            assert_eq!(JournalLine::decode(&changed), None, "changed at {at}");
+        }
+        assert_eq!(JournalLine::decode(b"\xff\xfe"), None);
+    }
+}

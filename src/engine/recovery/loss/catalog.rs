@@ -1,0 +1,140 @@
+//! Keeps the names and schedules of jobs added by `schedctl`. No file restores them, so after a
+//! loss the operator must learn which jobs are gone.
+//!
+//! Invariant: a job is dropped here as missing only after a look at data that this node knew to be
+//! complete.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::domain::name::job_source::SourceName;
+use crate::domain::name::names::JobName;
+use crate::engine::node_context::NodeContext;
+use crate::engine::recovery::journal::{ApiJob, JOBS, JournalLine};
+use crate::store::{JobRecord, SourceKind, StoreError};
+
+const EVERY: Duration = Duration::from_secs(30);
+/// The number of names or hashes read in one call, and the number of definitions.
+const PAGE: usize = 1_000;
+const BATCH: usize = 200;
+/// The keys of a definition that hold its schedule.
+const SCHEDULES: [&str; 7] = ["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];
+
+/// Updates the catalog at intervals, for ever.
+pub(crate) async fn run(shared: Arc<NodeContext>) {
+    let mut pause = Duration::from_secs(1);
+    loop {
+        tokio::time::sleep(pause).await;
+        pause = EVERY.mul_f64(0.75 + fastrand::f64() / 2.0);
+        if let Err(error) = look(&shared).await {
+            shared.weather.failed(&error, "jobs added by schedctl are not written into the journal");
+        }
+    }
+}
+
+async fn look(shared: &NodeContext) -> Result<(), StoreError> {
+    let (store, journal, known_now) = (&shared.store, shared.watch.journal(), shared.watch.known_now());
+    let mut names: BTreeSet<JobName> = BTreeSet::new();
+    while names.len() < JOBS {
+        let page = store.list_jobs(names.len(), PAGE).await?;
+        let before = names.len();
+        names.extend(page);
+        // Jobs added or removed meanwhile shift the pages. The next look corrects that.
+        if names.len() < before + PAGE {
+            break;
+        }
+    }
+    let known: BTreeMap<String, String> =
+        journal.with(|memory| memory.jobs.iter().map(|(name, job)| (name.clone(), job.hash.clone())).collect());
+    // An edit does not notify this loop. The hash of the definition shows whether a job changed.
+    let (seen, mut unread): (Vec<JobName>, Vec<JobName>) =
+        names.iter().cloned().partition(|name| known.contains_key(name.as_str()));
+    for batch in seen.chunks(PAGE) {
+        let hashes = store.read_hashes(batch).await?;
+        let is_other = |name: &JobName, hash: &Option<String>| hash.is_some() && hash.as_ref() != known.get(name.as_str());
+        unread.extend(batch.iter().zip(hashes).filter(|(name, hash)| is_other(name, hash)).map(|(name, _)| name.clone()));
+    }
+    let mut lines = Vec::new();
+    for batch in unread.chunks(BATCH) {
+        for job in store.read_jobs(batch).await?.into_iter().filter_map(|record| record.ok().flatten()) {
+            if is_brought_back_by_none(&job) {
+                lines.push(JournalLine::Job(entry(&job)));
+            } else if known.contains_key(job.name.as_str()) {
+                // A file defines the job now.
+                lines.push(JournalLine::JobOver(job.name.as_str().to_owned()));
+            }
+        }
+    }
+    let all_read = names.len() < JOBS;
+    let there: BTreeSet<&str> = names.iter().map(JobName::as_str).collect();
+    let over = known.into_keys().filter(|name| all_read && !there.contains(name.as_str()));
+    lines.extend(over.map(JournalLine::JobOver));
+    // Polled last: data lost during the reading must not count as jobs that are over.
+    let poll = store.list_ripe(&[]).await?;
+    if !lines.is_empty() && shared.watch.knows(&poll, known_now) {
+        journal.note(lines);
+    }
+    Ok(())
+}
+
+/// Returns true if no node has a file that defines the job. It was added by `schedctl`, or by a
+/// file that was applied.
+fn is_brought_back_by_none(job: &JobRecord) -> bool {
+    let is_applied = |source: &String| source.parse::<SourceName>().is_ok_and(|source| source.is_applied());
+    job.kind == SourceKind::Api || !job.listed_by.is_empty() && job.listed_by.keys().all(is_applied)
+}
+
+fn entry(job: &JobRecord) -> ApiJob {
+    let definition: Value = serde_json::from_str(&job.definition).unwrap_or_default();
+    let schedule = SCHEDULES.iter().find_map(|key| {
+        let text = match definition.get(key)? {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        Some(format!("{key} {text}"))
+    });
+    ApiJob {
+        name: job.name.as_str().to_owned(),
+        hash: job.hash.clone(),
+        schedule: schedule.unwrap_or_else(|| "by hand".to_owned()),
+        is_once: job.is_once,
+    }
+}
+
+/// Returns the jobs this node knew that Redis lacks. A one-shot whose run ended is not missing,
+/// whether this node or another node's journal recorded that.
+pub(super) async fn missing(shared: &NodeContext) -> Result<Vec<ApiJob>, StoreError> {
+    let journal = shared.watch.journal();
+    let (known, done) = journal.with(|memory| {
+        let done: BTreeSet<String> = memory.ended().filter_map(|run| Some(run.run.split_once('@')?.0.to_owned())).collect();
+        (memory.jobs.values().cloned().collect::<Vec<ApiJob>>(), done)
+    });
+    let mut missing = Vec::new();
+    for batch in known.chunks(BATCH) {
+        let names: Vec<JobName> = batch.iter().filter_map(|job| job.name.parse().ok()).collect();
+        let records = shared.store.read_jobs(&names).await?;
+        for (job, record) in batch.iter().zip(records) {
+            if !matches!(record, Ok(None)) {
+                continue;
+            }
+            let is_done = job.is_once && (done.contains(&job.name) || has_history(shared, &job.name).await?);
+            if !is_done {
+                missing.push(job.clone());
+            }
+        }
+    }
+    Ok(missing)
+}
+
+async fn has_history(shared: &NodeContext, job: &str) -> Result<bool, StoreError> {
+    let Ok(job) = job.parse::<JobName>() else { return Ok(false) };
+    match shared.store.read_history(Some(&job), 0, 1).await {
+        Ok(page) => Ok(!page.runs.is_empty()),
+        Err(error) if error.is_passing() => Err(error),
+        // The history key of the job exists, though it cannot be read.
+        Err(_) => Ok(true),
+    }
+}

@@ -1,0 +1,209 @@
+//! Judges whether the data in Redis is the data this node knows, and if not, what it is. Pure.
+
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::{DataMarks, LossKind, LossRecord, Met, begun_at};
+
+/// The facts by which a node knows its data.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Remembered {
+    /// The epoch of the data. `None` if this node never saw it.
+    pub(super) epoch: Option<String>,
+    /// The earlier epochs.
+    pub(super) past_epochs: Vec<String>,
+    /// The highest fence seen.
+    pub(super) highest: u64,
+    /// The time at which the data was last seen complete, by Redis' clock, ms.
+    pub(super) whole_at: i64,
+    /// The address of the data at that time.
+    pub(super) address: String,
+    /// The Redis server of the data at that time. `None` if it is not known.
+    pub(super) server: Option<String>,
+}
+
+/// The verdict about the data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum DataState {
+    /// The data is the known data.
+    Same,
+    /// The data is empty, and this node misses nothing.
+    FirstDay,
+    /// The data exists, and this node never saw any before.
+    New,
+    /// Part of the data is gone, and no node has reported it yet.
+    Lost(LossKind),
+    /// Part of the data is gone, and another node has reported it.
+    Joined(LossKind),
+    /// The data belongs to another server or another installation.
+    Another,
+}
+
+/// Judges the data at `address`. `data-loss` are the losses recorded in it, needed if the epochs
+/// differ.
+pub(super) fn judge(known: &Remembered, found: &DataMarks, address: &str, losses: &[LossRecord]) -> DataState {
+    if found.is_spoilt {
+        return DataState::Same;
+    }
+    let Some(epoch) = &known.epoch else {
+        return if found.epoch.is_empty() { DataState::FirstDay } else { DataState::New };
+    };
+    let is_same_place = known.address == address;
+    if found.epoch == *epoch {
+        return if lowest(known, found) < known.highest { DataState::Lost(LossKind::Older) } else { DataState::Same };
+    }
+    let gone = if found.fence == 0 {
+        LossKind::Flushed
+    } else if found.fence < known.highest {
+        LossKind::Older
+    } else {
+        LossKind::Unmarked
+    };
+    if found.epoch.is_empty() {
+        // Empty data at the known address is a loss. Empty data elsewhere means that an operator
+        // changed the address.
+        return if is_same_place { DataState::Lost(gone) } else { DataState::Another };
+    }
+    if let Some(kind) = descent(epoch, &found.epoch, losses) {
+        return DataState::Joined(kind);
+    }
+    if known.past_epochs.contains(&found.epoch) {
+        return DataState::Lost(LossKind::Older);
+    }
+    // The epoch began at the same address after the data was last seen complete. So the data was
+    // deleted, and a node without knowledge came first.
+    let is_younger = begun_at(&found.epoch).zip(UnixMillis::new(known.whole_at)).is_some_and(|(begun, whole)| begun > whole);
+    if is_same_place && is_younger { DataState::Lost(gone) } else { DataState::Another }
+}
+
+/// Returns the lowest value of the last fence since the data came to its server. If this node knew
+/// the data there already, that is the present fence.
+fn lowest(known: &Remembered, found: &DataMarks) -> u64 {
+    let has_moved = known.server.as_ref().is_some_and(|server| *server != found.server);
+    match found.met {
+        // Other nodes may have claimed on this server before this node came.
+        Met::At(fence) if has_moved => fence.min(found.fence),
+        _ => found.fence,
+    }
+}
+
+/// Returns the kind of loss by which the epoch `from` became `to`. Returns `None` if no losses lead
+/// from one to the other.
+fn descent(from: &str, to: &str, losses: &[LossRecord]) -> Option<LossKind> {
+    let mut epoch = to;
+    // Each step goes to an earlier loss, so there are at most as many steps as losses.
+    for _ in 0..losses.len() {
+        let loss = &losses.iter().find(|record| record.loss.epoch == epoch)?.loss;
+        if loss.follows(from) {
+            return Some(loss.kind);
+        }
+        epoch = &loss.before;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::DataLoss;
+
+    fn known(epoch: &str) -> Remembered {
+        Remembered {
+            epoch: Some(epoch.to_owned()),
+            past_epochs: vec!["0-zero".to_owned()],
+            highest: 50,
+            whole_at: 1_000,
+            address: "here".to_owned(),
+            server: Some("a/x".to_owned()),
+        }
+    }
+
+    fn found(epoch: &str, fence: u64) -> DataMarks {
+        DataMarks { epoch: epoch.to_owned(), fence, is_spoilt: false, server: "a/x".to_owned(), met: Met::At(3) }
+    }
+
+    fn loss(before: &str, found: &str, epoch: &str) -> LossRecord {
+        let loss = DataLoss {
+            epoch: epoch.to_owned(),
+            before: before.to_owned(),
+            found: found.to_owned(),
+            kind: LossKind::Older,
+            by: "n2".to_owned(),
+            whole_at_ms: 0,
+            kept_to_ms: 0,
+        };
+        LossRecord { at: None, loss, reports: Vec::new() }
+    }
+
+    #[test]
+    fn the_same_mark_with_a_fence_no_lower_is_the_same_data() {
+        assert_eq!(judge(&known("1-a"), &found("1-a", 50), "here", &[]), DataState::Same);
+        assert_eq!(judge(&known("1-a"), &found("1-a", 51), "elsewhere", &[]), DataState::Same, "it may have moved");
+        assert_eq!(judge(&known("1-a"), &found("1-a", 49), "here", &[]), DataState::Lost(LossKind::Older));
+        assert_eq!(judge(&known("1-a"), &found("1-a", 0), "here", &[]), DataState::Lost(LossKind::Older));
+    }
+
+    #[test]
+    fn a_server_first_met_with_less_data_has_lost_data_however_far_fences_rose() {
+        let here = |met| DataMarks { server: "b/y".to_owned(), met, ..found("1-a", 900) };
+        assert_eq!(judge(&known("1-a"), &here(Met::At(49)), "here", &[]), DataState::Lost(LossKind::Older));
+        for met in [Met::At(50), Met::At(60), Met::Unknown] {
+            assert_eq!(judge(&known("1-a"), &here(met), "here", &[]), DataState::Same, "{met:?}");
+        }
+        // The server was not noted when the data was last seen, so it may have been this server.
+        let noted = Remembered { server: None, ..known("1-a") };
+        assert_eq!(judge(&noted, &here(Met::At(49)), "here", &[]), DataState::Same);
+    }
+
+    #[test]
+    fn a_spoilt_mark_says_nothing() {
+        let spoilt = DataMarks { is_spoilt: true, ..found("?", 0) };
+        assert_eq!(judge(&known("1-a"), &spoilt, "here", &[]), DataState::Same);
+    }
+
+    #[test]
+    fn data_never_seen_is_no_loss() {
+        let nothing = Remembered::default();
+        assert_eq!(judge(&nothing, &found("", 0), "here", &[]), DataState::FirstDay);
+        assert_eq!(judge(&nothing, &found("5-x", 7), "here", &[]), DataState::New);
+    }
+
+    #[test]
+    fn an_empty_server_is_a_loss_where_the_data_was_and_another_server_elsewhere() {
+        assert_eq!(judge(&known("1-a"), &found("", 0), "here", &[]), DataState::Lost(LossKind::Flushed));
+        assert_eq!(judge(&known("1-a"), &found("", 50), "here", &[]), DataState::Lost(LossKind::Unmarked));
+        assert_eq!(judge(&known("1-a"), &found("", 9), "here", &[]), DataState::Lost(LossKind::Older));
+        assert_eq!(judge(&known("1-a"), &found("", 0), "there", &[]), DataState::Another);
+    }
+
+    #[test]
+    fn another_mark_is_a_loss_somebody_told_of_if_losses_lead_to_it() {
+        let losses = [loss("2-b", "2-b", "3-c"), loss("1-a", "", "2-b")];
+        assert_eq!(judge(&known("1-a"), &found("3-c", 60), "there", &losses), DataState::Joined(LossKind::Older));
+        assert_eq!(judge(&known("2-b"), &found("3-c", 60), "here", &losses), DataState::Joined(LossKind::Older));
+        assert_eq!(judge(&known("9-z"), &found("3-c", 60), "there", &losses), DataState::Another);
+        // The node that came first knew nothing. The node that marked the data says what it found.
+        assert_eq!(
+            judge(&known("5-fresh"), &found("6-f", 60), "x", &[loss("1-a", "5-fresh", "6-f")]),
+            DataState::Joined(LossKind::Older)
+        );
+    }
+
+    #[test]
+    fn a_mark_of_its_own_past_is_an_older_state() {
+        assert_eq!(judge(&known("1-a"), &found("0-zero", 60), "there", &[]), DataState::Lost(LossKind::Older));
+    }
+
+    #[test]
+    fn a_mark_nobody_can_explain_is_another_s_unless_it_was_begun_here_since() {
+        assert_eq!(judge(&known("1-a"), &found("1001-n9-x", 0), "here", &[]), DataState::Lost(LossKind::Flushed));
+        assert_eq!(judge(&known("1-a"), &found("1001-n9-x", 60), "here", &[]), DataState::Lost(LossKind::Unmarked));
+        for (epoch, place) in [("1001-n9-x", "there"), ("999-n9-x", "here"), ("garbage", "here"), ("1001-n9-x", "")] {
+            assert_eq!(judge(&known("1-a"), &found(epoch, 60), place, &[]), DataState::Another, "{epoch} {place}");
+        }
+    }
+
+    #[test]
+    fn losses_that_lead_in_a_circle_lead_nowhere() {
+        let losses = [loss("2-b", "", "3-c"), loss("3-c", "", "2-b")];
+        assert_eq!(judge(&known("1-a"), &found("3-c", 60), "there", &losses), DataState::Another);
+    }
+}

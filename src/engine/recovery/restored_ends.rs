@@ -1,0 +1,244 @@
+//! Restores in Redis the ends of runs that Redis lost.
+//!
+//! Invariant: newer knowledge in Redis always stays. The order is:
+//! - First the notices, so that no restored end is notified a second time.
+//! - Then the runs that are not the planned run of their job. So planting the successor of a
+//!   planned run passes over all occurrences that have run.
+//!
+//! A restored run is taken out of the skipped range that recorded it meanwhile (`passed`).
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use crate::domain::name::names::{JobName, RunId, RunKind};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::dispatch::definition::Definition;
+use crate::engine::planning::passed_ranges::ReportedRange;
+use crate::store::{JobRecord, KnownRun, RestoreOrder, RestoreReply, Store, StoreError};
+
+/// The number of runs restored in one call.
+const BATCH: usize = 200;
+/// The number of jobs whose skipped ranges are read at once.
+const AT_ONCE: usize = 16;
+/// The most readings of a job for one run. The job changes when an operator edits it, or another
+/// run of it is skipped or restored.
+const READINGS: usize = 8;
+/// The most occurrences passed over after each reading. No more runs of a job are remembered, so no
+/// more can be in the way.
+const ROUNDS: usize = 2_000;
+/// The number of jobs whose skipped ranges are cached.
+const TOLD_OF: usize = 1_000;
+
+/// The field of a restored run that names the preceding occurrence, ms.
+const FOLLOWS: &str = "follows";
+/// The windows searched for the preceding occurrence, in steps. So a job that runs every second is
+/// not asked for all occurrences of a day.
+const NEAR: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(300), Duration::from_secs(25 * 3_600)];
+
+/// The result of a restore.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Given {
+    /// The number of ended runs written back.
+    pub restored: u64,
+    /// The number of runs without a known end that may not start again.
+    pub lost: u64,
+    /// The number of runs that Redis knew.
+    pub known: u64,
+    /// The number of runs not written, because of what their keys contain.
+    pub failed: u64,
+}
+
+/// Restores the runs of `orders`, in order, but notices first. Ends early if data is lost once
+/// more. Calls `failed` for a run that cannot be written because of what its keys contain, and goes
+/// on.
+pub async fn give_back(
+    store: &Store,
+    orders: &[RestoreOrder],
+    failed: impl Fn(&RunId, &StoreError),
+) -> Result<Given, StoreError> {
+    let done: HashSet<RunId> = orders.iter().map(|order| order.run.clone()).collect();
+    let mut given = Given::default();
+    let mut planned = Vec::new();
+    let mut told: HashMap<JobName, ReportedRange> = HashMap::new();
+    let mut orders: Vec<&RestoreOrder> = orders.iter().collect();
+    orders.sort_by_key(|order| !order.run.job().is_hidden());
+    for batch in orders.chunks(BATCH) {
+        if told.len() > TOLD_OF {
+            told.clear();
+        }
+        let jobs = read_jobs(store, batch).await?;
+        told.extend(read_told(store, batch, &jobs, &told).await?);
+        let (mut now_planned, mut others): (Vec<RestoreOrder>, Vec<RestoreOrder>) = batch
+            .iter()
+            .copied()
+            .cloned()
+            .partition(|order| jobs.get(order.run.job()).is_some_and(|job| is_planned(job, &order.run)));
+        planned.append(&mut now_planned);
+        for order in &mut others {
+            if let Some(job) = jobs.get(order.run.job()) {
+                order.job_lane = Some(job.lane.clone());
+                if let Ok(definition) = Definition::of(job.clone()) {
+                    note_predecessor(order, &definition);
+                }
+            }
+            if let Some(told) = told.get_mut(order.run.job()) {
+                take_out(order, told);
+            }
+        }
+        let replies = store.restore_runs(&others).await?;
+        for (order, reply) in others.into_iter().zip(replies) {
+            match reply {
+                Ok(RestoreReply::Moved) => return Ok(given),
+                Ok(RestoreReply::Stale | RestoreReply::Occupied) => {
+                    told.remove(order.run.job());
+                    planned.push(order);
+                }
+                reply => given.count(&order, reply, &failed)?,
+            }
+        }
+    }
+    // The earliest first: the run planted after it may be the next of these.
+    planned.sort_by_key(|order| order.run.due());
+    for order in planned {
+        let reply = give_back_planned(store, &order, &done).await;
+        if matches!(reply, Ok(RestoreReply::Moved)) {
+            return Ok(given);
+        }
+        given.count(&order, reply, &failed)?;
+    }
+    Ok(given)
+}
+
+impl Given {
+    fn count(
+        &mut self,
+        order: &RestoreOrder,
+        reply: Result<RestoreReply, StoreError>,
+        failed: impl Fn(&RunId, &StoreError),
+    ) -> Result<(), StoreError> {
+        match reply {
+            Ok(RestoreReply::Restored) if order.known == KnownRun::Claimed => self.lost += 1,
+            Ok(RestoreReply::Restored) => self.restored += 1,
+            Ok(RestoreReply::Known) => self.known += 1,
+            Ok(_) => {
+                let found = "its job or record changed at every reading";
+                failed(&order.run, &StoreError::corrupt(format!("run {}", order.run), found));
+                self.failed += 1;
+            }
+            Err(error) if error.is_passing() => return Err(error),
+            Err(error) => {
+                failed(&order.run, &error);
+                self.failed += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_planned(job: &JobRecord, run: &RunId) -> bool {
+    job.pending.as_ref() == Some(run) || job.held.as_ref() == Some(run)
+}
+
+async fn read_jobs(store: &Store, orders: &[&RestoreOrder]) -> Result<HashMap<JobName, JobRecord>, StoreError> {
+    let names: HashSet<JobName> = orders.iter().map(|order| order.run.job().clone()).collect();
+    let names: Vec<JobName> = names.into_iter().collect();
+    let records = store.read_jobs(&names).await?;
+    // A job that cannot be read has no planned run that any node would start.
+    Ok(names.into_iter().zip(records).filter_map(|(name, record)| Some((name, record.ok()??))).collect())
+}
+
+/// Returns the skipped ranges of the jobs of `orders` that are not in `read` yet.
+async fn read_told(
+    store: &Store,
+    orders: &[&RestoreOrder],
+    jobs: &HashMap<JobName, JobRecord>,
+    read: &HashMap<JobName, ReportedRange>,
+) -> Result<HashMap<JobName, ReportedRange>, StoreError> {
+    let names: HashSet<&JobName> = orders.iter().map(|order| order.run.job()).filter(|name| !read.contains_key(*name)).collect();
+    let reading = names.into_iter().map(|name| async move {
+        let told = ReportedRange::read(store, name, jobs.get(name)).await;
+        match told {
+            // Keys of the wrong type keep its runs from being written, which is reported then.
+            Err(error) if !error.is_passing() => Ok((name.clone(), ReportedRange::default())),
+            told => told.map(|told| (name.clone(), told)),
+        }
+    });
+    stream::iter(reading.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).try_collect().await
+}
+
+/// Takes the run out of the skipped range that covers it. A manual run is no occurrence.
+fn take_out(order: &mut RestoreOrder, told: &mut ReportedRange) {
+    if order.run.kind() == RunKind::Regular {
+        order.told = told.count;
+        (order.taken_from, order.in_ledger) = told.take(&order.run);
+    }
+}
+
+/// Restores the planned run of a job, and has its successor planted.
+async fn give_back_planned(store: &Store, order: &RestoreOrder, done: &HashSet<RunId>) -> Result<RestoreReply, StoreError> {
+    let mut from = order.run.due();
+    for _ in 0..READINGS {
+        let mut order = order.clone();
+        let definition = look_at(store, &mut order).await?;
+        for _ in 0..ROUNDS {
+            if let Some(definition) = &definition {
+                from = after_all(definition, from, done);
+                let next = definition.next_after(from).map(|due| definition.planned(due));
+                order.planned = Some((definition.record.rev.clone(), next));
+            }
+            let replies = store.restore_runs(std::slice::from_ref(&order)).await?;
+            match replies.into_iter().next() {
+                Some(Ok(RestoreReply::Occupied)) => {
+                    from = order.planned.as_ref().and_then(|(_, next)| next.as_ref()).map_or(from, |next| next.run.due());
+                }
+                Some(Ok(RestoreReply::Stale)) | None => break,
+                Some(other) => return other,
+            }
+        }
+    }
+    Ok(RestoreReply::Stale)
+}
+
+/// Reads what Redis recorded about the run of an order. Returns its job if the run is the planned
+/// run of the job.
+async fn look_at(store: &Store, order: &mut RestoreOrder) -> Result<Option<Definition>, StoreError> {
+    let job = store.read_job(order.run.job()).await?;
+    let mut told = ReportedRange::read(store, order.run.job(), job.as_ref()).await?;
+    take_out(order, &mut told);
+    order.planned = None;
+    let Some(job) = job else { return Ok(None) };
+    order.job_lane = Some(job.lane.clone());
+    if !is_planned(&job, &order.run) {
+        return Ok(None);
+    }
+    let name = job.name.clone();
+    let definition =
+        Definition::of(job).map_err(|error| StoreError::Corrupt { subject: format!("job {name}"), found: error.to_string() })?;
+    note_predecessor(order, &definition);
+    Ok(Some(definition))
+}
+
+/// Notes the occurrence before a run, if it is near. When both are trimmed, the ledger joins them
+/// into one range, because nothing between them is missing.
+fn note_predecessor(order: &mut RestoreOrder, definition: &Definition) {
+    if order.facts.iter().any(|(field, _)| field == FOLLOWS) {
+        return;
+    }
+    let due = order.run.due();
+    let before = due.saturating_sub(Duration::from_millis(1));
+    let near = NEAR.iter().find_map(|near| definition.timetable.latest_in(due.saturating_sub(*near), before));
+    order.facts.extend(near.map(|at| (FOLLOWS.to_owned(), at.as_i64().to_string())));
+}
+
+/// Returns the last occurrence, from `from` on, before the first that is not among `done`.
+fn after_all(definition: &Definition, mut from: UnixMillis, done: &HashSet<RunId>) -> UnixMillis {
+    while let Some(next) = definition.next_after(from) {
+        if !done.contains(&RunId::regular(definition.record.name.clone(), next)) {
+            break;
+        }
+        from = next;
+    }
+    from
+}

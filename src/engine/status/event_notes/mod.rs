@@ -1,0 +1,418 @@
+//! The events of this node, kept in memory until Redis takes them. They later explain why a run was
+//! late.
+//!
+//! - [`note_writer`] writes the events to Redis, and checks which runs wait for a slot
+//!
+//! Invariant: nothing here disturbs a run. Events are bounded, and no caller waits for them. An
+//! event that cannot be written is tried again or dropped.
+//!
+//! Times are Redis' time, carried on by this node's monotonic clock while Redis is away. A
+//! condition that comes and goes is one event while its gaps are short. Slots are different: a
+//! moment with a free slot ends the event, and it counts only while a due run waits. A condition
+//! shorter than a second is no event.
+
+mod note_writer;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub(crate) use note_writer::{Nothing, run, write};
+
+use crate::domain::name::names::QueueName;
+use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::keeper::BootInstant;
+use crate::store::EventNote;
+
+/// The most events kept while Redis is away. The oldest are dropped first.
+const MOST: usize = 200;
+/// The shortest condition that becomes an event. A run so late counts as on time.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// The longest gap that does not end an event. Limits that stop a busy queue or node come and go
+/// all the time, so their gap is longer.
+const GAP: Duration = Duration::from_secs(1);
+const HELD_GAP: Duration = Duration::from_secs(10);
+/// The longest reason kept of a refused file, in characters.
+const LONGEST_REASON: usize = 500;
+
+/// The events of a node.
+pub(crate) struct Notes {
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Redis' time, and the instant of this node's clock at which it was read.
+    clock: (UnixMillis, BootInstant),
+    /// The conditions that last, by their kind and queue.
+    lasting: BTreeMap<(&'static str, Option<QueueName>), Lasting>,
+    /// The queues without a free slot, each with the time since when.
+    full: BTreeMap<QueueName, UnixMillis>,
+    waiting: VecDeque<EventNote>,
+}
+
+struct Lasting {
+    what: NodeEventKind,
+    from: UnixMillis,
+    seen: UnixMillis,
+    /// The event as written while the condition lasted.
+    written: Option<NodeEvent>,
+}
+
+impl State {
+    fn now(&self) -> UnixMillis {
+        let (at, instant) = self.clock;
+        at.saturating_add(BootInstant::now().since(instant))
+    }
+
+    fn push(&mut self, note: EventNote) {
+        if self.waiting.len() >= MOST {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(note);
+    }
+
+    fn note_lasting(&mut self, what: NodeEventKind, from: UnixMillis) {
+        let now = self.now();
+        let lasting = self.lasting.entry(key(&what)).or_insert_with(|| Lasting { what, from, seen: now, written: None });
+        lasting.seen = now;
+        if lasting.written.is_none() && now.since(lasting.from) >= SHORTEST {
+            let event = NodeEvent { what: lasting.what.clone(), from: lasting.from, to: None };
+            lasting.written = Some(event.clone());
+            self.push(EventNote { event, replaces: None });
+        }
+    }
+
+    /// Ends a condition that was not seen for `gap`. Its end is the last time it was seen, or now
+    /// if `gap` is zero.
+    fn end(&mut self, key: &(&'static str, Option<QueueName>), gap: Duration) {
+        let now = self.now();
+        if self.lasting.get(key).is_none_or(|lasting| now.since(lasting.seen) < gap) {
+            return;
+        }
+        let to = if gap.is_zero() { Some(now) } else { None };
+        self.close(key, to);
+    }
+
+    /// Ends a condition at `to`, or at the last time it was seen.
+    fn close(&mut self, key: &(&'static str, Option<QueueName>), to: Option<UnixMillis>) {
+        if let Some(Lasting { what, from, seen, written }) = self.lasting.remove(key) {
+            let to = to.unwrap_or(seen);
+            if written.is_some() || to.since(from) >= SHORTEST {
+                self.push(EventNote { event: NodeEvent { what, from, to: Some(to) }, replaces: written });
+            }
+        }
+    }
+}
+
+fn key(what: &NodeEventKind) -> (&'static str, Option<QueueName>) {
+    (what.word(), what.queue().cloned())
+}
+
+/// Returns the limit of a reason: `load` of `load 9.1 > 8`. The values change all the time.
+fn limit_of(why: &str) -> &str {
+    why.split(' ').next().unwrap_or(why)
+}
+
+impl Notes {
+    /// Returns the events of a node that starts at `now` by Redis' clock.
+    pub(crate) fn new(now: UnixMillis) -> Self {
+        let state =
+            State { clock: (now, BootInstant::now()), lasting: BTreeMap::new(), full: BTreeMap::new(), waiting: VecDeque::new() };
+        Self { state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that Redis answered a poll at `now`, so it is not away.
+    pub(crate) fn redis_answered(&self, now: UnixMillis) {
+        let mut state = self.state();
+        // Ended by the clock as of the failed polls, because Redis' own clock may have been set
+        // meanwhile.
+        state.end(&key(&NodeEventKind::RedisAway), Duration::ZERO);
+        state.clock = (now, BootInstant::now());
+    }
+
+    /// Notes that Redis did not answer a poll sent at `sent`.
+    pub(crate) fn redis_silent(&self, sent: BootInstant) {
+        let mut state = self.state();
+        let from = state.now().saturating_sub(BootInstant::now().since(sent));
+        state.note_lasting(NodeEventKind::RedisAway, from);
+    }
+
+    /// Notes whether this node claims runs.
+    pub(crate) fn claims(&self, are: Claims) {
+        let mut state = self.state();
+        match are {
+            Claims::Held => {
+                let from = state.now();
+                state.note_lasting(NodeEventKind::ClaimsHeld, from);
+            }
+            Claims::Taken => state.end(&key(&NodeEventKind::ClaimsHeld), GAP),
+        }
+    }
+
+    /// Notes whether anything in the data can be due.
+    pub(crate) fn data(&self, data: NoteData) {
+        let mut state = self.state();
+        match data {
+            NoteData::Settles => {
+                let from = state.now();
+                state.end(&key(&NodeEventKind::NewServer), Duration::ZERO);
+                state.note_lasting(NodeEventKind::Settling, from);
+            }
+            NoteData::IsLookedAt => {
+                let from = state.now();
+                state.note_lasting(NodeEventKind::NewServer, from);
+            }
+            NoteData::IsSettled => {
+                state.end(&key(&NodeEventKind::NewServer), Duration::ZERO);
+                state.end(&key(&NodeEventKind::Settling), Duration::ZERO);
+            }
+        }
+    }
+
+    /// Returns Redis' time as far as this node knows it.
+    pub(crate) fn now(&self) -> UnixMillis {
+        self.state().now()
+    }
+
+    /// Notes the limit of this node that keeps it from claiming, if any.
+    pub(crate) fn held(&self, why: Option<String>) {
+        let mut state = self.state();
+        match why {
+            Some(why) => {
+                let held = (NodeEventKind::HELD, None);
+                let other = |before: &Lasting| !matches!(&before.what, NodeEventKind::Held { why: before } if limit_of(before) == limit_of(&why));
+                if state.lasting.get(&held).is_some_and(other) {
+                    state.end(&held, Duration::ZERO);
+                }
+                let from = state.now();
+                state.note_lasting(NodeEventKind::Held { why }, from);
+            }
+            None if !state.lasting.is_empty() => state.end(&(NodeEventKind::HELD, None), HELD_GAP),
+            None => {}
+        }
+    }
+
+    /// Notes the free slots of each queue after this node has claimed what it could.
+    pub(crate) fn slots(&self, free: impl Iterator<Item = (QueueName, u32)>) {
+        let mut state = self.state();
+        for (queue, free) in free {
+            if free == 0 {
+                let now = state.now();
+                state.full.entry(queue).or_insert(now);
+            } else if state.full.remove(&queue).is_some() {
+                state.close(&key(&NodeEventKind::SlotsTaken { queue }), None);
+            }
+        }
+    }
+
+    /// Returns the queues without a free slot, each with the time since when.
+    fn full(&self) -> BTreeMap<QueueName, UnixMillis> {
+        self.state().full.clone()
+    }
+
+    /// Notes that a run of `queue`, ready since `ready`, waits or waited for a slot. Only time
+    /// without a free slot counts.
+    pub(crate) fn waits_for_slot(&self, queue: &QueueName, ready: UnixMillis) {
+        let mut state = self.state();
+        if let Some(full) = state.full.get(queue).copied() {
+            state.note_lasting(NodeEventKind::SlotsTaken { queue: queue.clone() }, full.max(ready));
+        }
+    }
+
+    /// Notes that no run of `queue` waits for a slot.
+    fn none_waits(&self, queue: &QueueName) {
+        self.state().close(&key(&NodeEventKind::SlotsTaken { queue: queue.clone() }), None);
+    }
+
+    /// Notes whether a queue lets ready runs start. `held` is the reason if it does not.
+    pub(crate) fn queue(&self, queue: &QueueName, held: Option<NodeEventKind>) {
+        let mut state = self.state();
+        if state.lasting.is_empty() && held.is_none() {
+            return;
+        }
+        let word = held.as_ref().map(NodeEventKind::word);
+        for other in ["queue_paused", "queue_full", "queue_rated"] {
+            if word != Some(other) {
+                state.end(&(other, Some(queue.clone())), HELD_GAP);
+            }
+        }
+        if let Some(held) = held {
+            let from = state.now();
+            state.note_lasting(held, from);
+        }
+    }
+
+    /// Notes that Redis' clock jumped by `by_ms`.
+    pub(crate) fn clock_stepped(&self, by_ms: i64) {
+        self.happened(NodeEventKind::ClockStepped { by_ms });
+    }
+
+    /// Notes that the jobs file was refused.
+    pub(crate) fn file_refused(&self, why: &str) {
+        self.happened(NodeEventKind::FileRefused { why: why.chars().take(LONGEST_REASON).collect() });
+    }
+
+    /// Notes that this node takes no runs any more, and ends all conditions.
+    pub(crate) fn stopped(&self) {
+        let lasting: Vec<_> = self.state().lasting.keys().cloned().collect();
+        for key in lasting {
+            self.state().end(&key, Duration::ZERO);
+        }
+        self.happened(NodeEventKind::Stopped);
+    }
+
+    fn happened(&self, what: NodeEventKind) {
+        let mut state = self.state();
+        let from = state.now();
+        state.push(EventNote { event: NodeEvent { what, from, to: None }, replaces: None });
+    }
+
+    fn take(&self) -> Vec<EventNote> {
+        self.state().waiting.drain(..).collect()
+    }
+
+    fn put_back(&self, notes: Vec<EventNote>) {
+        let mut state = self.state();
+        for note in notes.into_iter().rev() {
+            if state.waiting.len() < MOST {
+                state.waiting.push_front(note);
+            }
+        }
+    }
+}
+
+/// The state of the data in Redis, which decides whether anything can be due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoteData {
+    /// The data settles after a loss: nothing is due.
+    Settles,
+    /// The server was just met: nothing is due.
+    IsLookedAt,
+    /// Runs can be due.
+    IsSettled,
+}
+
+/// The state of claims on this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claims {
+    /// Runs are claimed.
+    Taken,
+    /// Runs are left to other nodes, because the keeper is not ready.
+    Held,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> UnixMillis {
+        UnixMillis::new(ms).unwrap()
+    }
+
+    fn words(notes: &Notes) -> Vec<(&'static str, bool, bool)> {
+        notes.take().iter().map(|note| (note.event.what.word(), note.event.to.is_some(), note.replaces.is_some())).collect()
+    }
+
+    #[test]
+    fn what_lasts_is_written_when_it_began_and_again_when_it_is_over() {
+        let notes = Notes::new(at(1_000_000));
+        let sent = BootInstant::now();
+        notes.redis_silent(sent);
+        assert!(words(&notes).is_empty(), "it may be over in a moment");
+        // The time is that of a poll sent long ago.
+        notes.state().lasting.clear();
+        notes.redis_silent(BootInstant::from_nanos(0));
+        assert_eq!(words(&notes), [("redis_away", false, false)]);
+        notes.redis_answered(at(1_000_500));
+        assert_eq!(words(&notes), [("redis_away", true, true)]);
+        notes.redis_answered(at(1_000_600));
+        assert!(words(&notes).is_empty());
+    }
+
+    #[test]
+    fn slots_count_as_taken_only_while_none_is_free_and_something_waits() {
+        let notes = Notes::new(at(1_000_000));
+        let queue: QueueName = "q".parse().unwrap();
+        let free = |free| notes.slots([(queue.clone(), free)].into_iter());
+        // The time is that of slots taken long ago.
+        let taken_long = || {
+            free(0);
+            notes.state().full.insert(queue.clone(), at(900_000));
+        };
+        let spans = || {
+            let span =
+                |note: EventNote| (note.event.what.word(), note.event.from.as_i64(), note.event.to.map(UnixMillis::as_i64));
+            notes.take().into_iter().map(span).collect::<Vec<_>>()
+        };
+        taken_long();
+        free(3);
+        notes.waits_for_slot(&queue, at(800_000));
+        assert!(spans().is_empty(), "nothing waited, or a slot was free");
+        // Short runs in a row, and a due run at each poll.
+        for _ in 0..3 {
+            free(0);
+            notes.waits_for_slot(&queue, at(800_000));
+            free(1);
+        }
+        assert!(spans().is_empty(), "what was no more than moments");
+        taken_long();
+        notes.waits_for_slot(&queue, at(950_000));
+        assert_eq!(spans(), [("slots_taken", 950_000, None)]);
+        free(0);
+        notes.waits_for_slot(&queue, at(999_000));
+        notes.none_waits(&queue);
+        let ended = notes.take().remove(0);
+        assert_eq!((ended.event.from, ended.event.to.is_some(), ended.replaces.is_some()), (at(950_000), true, true));
+        free(2);
+        assert!(spans().is_empty());
+    }
+
+    #[test]
+    fn another_limit_that_holds_a_node_is_another_event_though_it_comes_at_once() {
+        let notes = Notes::new(at(1_000_000));
+        let held = |why: &str| notes.held(Some(why.to_owned()));
+        let long_ago = || notes.state().lasting.values_mut().for_each(|lasting| lasting.from = at(900_000));
+        held("running 4 of 1");
+        long_ago();
+        held("running 2 of 1");
+        notes.held(None);
+        held("load 9.1 > 8");
+        long_ago();
+        held("load 9.3 > 8");
+        let taken = notes.take();
+        let told: Vec<_> = taken.iter().map(|note| (&note.event.what, note.event.to.is_some())).collect();
+        let [running, load] = ["running 4 of 1", "load 9.1 > 8"].map(|why| NodeEventKind::Held { why: why.to_owned() });
+        assert_eq!(told, [(&running, false), (&running, true), (&load, false)]);
+    }
+
+    #[test]
+    fn the_pause_after_a_loss_is_one_event_until_the_data_has_settled() {
+        let notes = Notes::new(at(1_000_000));
+        notes.data(NoteData::Settles);
+        notes.state().lasting.values_mut().for_each(|lasting| lasting.from = at(900_000));
+        notes.data(NoteData::Settles);
+        notes.data(NoteData::IsSettled);
+        notes.data(NoteData::IsSettled);
+        assert_eq!(words(&notes), [("settling", false, false), ("settling", true, true)]);
+    }
+
+    #[test]
+    fn notes_that_cannot_be_written_are_kept_in_order_and_bounded() {
+        let notes = Notes::new(at(1_000_000));
+        for number in 0..MOST + 5 {
+            notes.file_refused(&format!("{number}"));
+        }
+        let taken = notes.take();
+        assert_eq!(taken.len(), MOST);
+        assert_eq!(taken[0].event.what, NodeEventKind::FileRefused { why: "5".to_owned() });
+        notes.stopped();
+        notes.put_back(taken);
+        let again = notes.take();
+        assert_eq!((again.len(), again[MOST - 1].event.what.word()), (MOST, "stopped"));
+    }
+}

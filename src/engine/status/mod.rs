@@ -1,0 +1,8 @@
+//! What a node knows of itself: events, outages, suspends, the clock of Redis.
+
+pub(crate) mod event_notes;
+pub(crate) mod loop_watchdog;
+pub(crate) mod node_status;
+pub(crate) mod outage_log;
+pub(crate) mod redis_clock;
+pub(crate) mod suspend_detector;

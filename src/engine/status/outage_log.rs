@@ -1,0 +1,165 @@
+//! The log of problems between this node and Redis: at their start, at intervals while they last,
+//! and at their end.
+//!
+//! Invariant: no problem fills the log. That includes a lasting problem, a problem that comes and
+//! goes with every call, and many small problems at once.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::{debug, error, info, warn};
+
+use crate::store::StoreError;
+
+/// The interval at which the same problem is logged again.
+const SAID_AGAIN: Duration = Duration::from_secs(60);
+/// The time after the start of an outage before another reason of it is logged. A connection breaks
+/// before its reason is known.
+const NEXT_REASON: Duration = Duration::from_secs(3);
+/// The shortest time between the log lines of two outages. Part of the calls may fail while other
+/// calls are answered.
+const NEXT_OUTAGE: Duration = Duration::from_secs(20);
+
+/// The small problems logged lately, so that none fills the log.
+#[derive(Default)]
+pub(crate) struct LogOnce {
+    at: Mutex<HashMap<String, Instant>>,
+}
+
+impl LogOnce {
+    /// The most problems remembered. Past this all are forgotten, and may be logged once more.
+    const MOST: usize = 1_000;
+
+    /// Returns true if `subject` is to be logged now: for the first time, or again after a minute.
+    pub(crate) fn is_news(&self, subject: &str) -> bool {
+        let mut said = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.get(subject).is_some_and(|at| at.elapsed() < SAID_AGAIN) {
+            return false;
+        }
+        if said.len() >= Self::MOST {
+            said.clear();
+        }
+        said.insert(subject.to_owned(), Instant::now());
+        true
+    }
+}
+
+/// The present outage, if any, and the problems logged.
+#[derive(Default)]
+pub(crate) struct OutageLog {
+    state: Mutex<State>,
+    said: LogOnce,
+}
+
+#[derive(Default)]
+struct State {
+    outage: Option<Outage>,
+    last_said: Option<Instant>,
+}
+
+struct Outage {
+    text: String,
+    since: Instant,
+    is_said: bool,
+}
+
+impl State {
+    fn was_said_within(&self, time: Duration) -> bool {
+        self.last_said.is_some_and(|at| at.elapsed() < time)
+    }
+}
+
+impl OutageLog {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs a failed call. `hence` says what does not happen because of it. Only a missing answer
+    /// is an outage, which the next answer ends. A refusal of one call says nothing about other
+    /// calls.
+    pub(crate) fn failed(&self, error: &StoreError, hence: &str) {
+        let text = error.to_string();
+        if matches!(error, StoreError::Unavailable { .. }) {
+            self.no_answer(text);
+        } else if !self.said.is_news(&format!("{text} {hence}")) {
+            debug!("{text}; {hence}.");
+        } else if error.is_passing() {
+            warn!("{text}; {hence}; trying again.");
+        } else {
+            error!("{text}; {hence}.");
+        }
+    }
+
+    fn no_answer(&self, text: String) {
+        let mut state = self.state();
+        let is_said = state.outage.as_ref().is_some_and(|outage| outage.is_said);
+        let is_other = is_said
+            && state.outage.as_ref().is_some_and(|outage| outage.text != text)
+            && !state.was_said_within(NEXT_REASON)
+            && self.said.is_news(&text);
+        let is_news = is_other || !state.was_said_within(if is_said { SAID_AGAIN } else { NEXT_OUTAGE });
+        if is_news {
+            if let Some(outage) = &state.outage {
+                warn!(for_s = outage.since.elapsed().as_secs(), "{text}; still trying.");
+            } else {
+                warn!("{text}; trying again.");
+            }
+            state.last_said = Some(Instant::now());
+        }
+        let new = || Outage { text: text.clone(), since: Instant::now(), is_said: false };
+        let outage = state.outage.get_or_insert_with(new);
+        if is_news {
+            (outage.text, outage.is_said) = (text, true);
+        }
+    }
+
+    /// Returns the present problem, if Redis does not answer.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.state().outage.as_ref().map(|outage| outage.text.clone())
+    }
+
+    /// Notes that a call was answered.
+    pub(crate) fn answered(&self) {
+        let over = self.state().outage.take();
+        if let Some(over) = over.filter(|outage| outage.is_said) {
+            info!(
+                after_ms = u64::try_from(over.since.elapsed().as_millis()).unwrap_or(u64::MAX),
+                "Redis answers again (it was: {}).", over.text
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trouble_is_news_once_and_another_beside_it_too() {
+        let said = LogOnce::default();
+        assert!(said.is_news("a"));
+        assert!(!said.is_news("a"));
+        assert!(said.is_news("b"));
+    }
+
+    #[test]
+    fn an_outage_that_comes_and_goes_with_every_call_is_said_once_and_so_is_its_end() {
+        let weather = OutageLog::default();
+        let outage = StoreError::Unavailable { address: "a".to_owned(), why: "gone".to_owned() };
+        weather.failed(&outage, "nothing happens");
+        assert!(weather.state().outage.as_ref().unwrap().is_said);
+        weather.answered();
+        weather.failed(&outage, "nothing happens");
+        assert!(!weather.state().outage.as_ref().unwrap().is_said);
+    }
+
+    #[test]
+    fn a_refusal_is_no_outage_and_is_said_once() {
+        let weather = OutageLog::default();
+        let refusal = StoreError::OutOfMemory { address: "a".to_owned() };
+        weather.failed(&refusal, "jobs are not applied");
+        assert!(weather.state().outage.is_none());
+        assert!(!weather.said.is_news(&format!("{refusal} jobs are not applied")));
+    }
+}

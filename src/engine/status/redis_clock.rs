@@ -1,0 +1,166 @@
+//! Compares Redis' clock with this node's monotonic clock, which no one sets. It detects steps, and
+//! provides the time for judging the age of records.
+//!
+//! Invariant: nothing becomes due by this clock. A detected step only has plans examined, and keeps
+//! records from being removed by a time that has just jumped. For [`HELD`] after a step the oldest
+//! of the times shown counts.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::keeper::BootInstant;
+
+/// The largest difference of the two clocks between two polls. A larger difference is a step.
+const STEP: Duration = Duration::from_secs(5);
+/// The time after a step in which ages are still judged by the time before it.
+pub(crate) const HELD: Duration = Duration::from_secs(3_600);
+
+/// The knowledge of this node about Redis' clock.
+#[derive(Default)]
+pub(crate) struct RedisClock {
+    state: Mutex<State>,
+    /// Notified when the clock was stepped, to have plans examined.
+    pub(crate) stepped: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    last: Option<Reading>,
+    /// The instant since when the clock has gone on without a step.
+    steady_since: Option<BootInstant>,
+    /// The oldest time shown before and after recent steps. It is carried on by this node's clock,
+    /// and counts for a limited time.
+    before: Option<Before>,
+}
+
+/// A reading of Redis' clock, made between two instants of this node's clock.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    at: UnixMillis,
+    sent: BootInstant,
+    received: BootInstant,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Before {
+    at: UnixMillis,
+    instant: BootInstant,
+    until: BootInstant,
+}
+
+impl Before {
+    fn carried_on(&self, to: BootInstant) -> UnixMillis {
+        self.at.saturating_add(to.since(self.instant))
+    }
+}
+
+impl RedisClock {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records what Redis' clock showed in the answer to a call. Returns the ms by which it was
+    /// stepped since the last answer, if it was.
+    pub(crate) fn read(&self, at: UnixMillis, sent: BootInstant, received: BootInstant) -> Option<i64> {
+        let mut state = self.state();
+        let now = Reading { at, sent, received };
+        state.steady_since.get_or_insert(sent);
+        let last = state.last.replace(now)?;
+        let by = stepped(last, now)?;
+        state.steady_since = Some(sent);
+        let until = received.saturating_add(HELD);
+        let before =
+            state.before.filter(|before| before.until > sent).unwrap_or(Before { at: last.at, instant: last.received, until });
+        let is_older = at < before.carried_on(received);
+        state.before = Some(if is_older { Before { at, instant: received, until } } else { Before { until, ..before } });
+        self.stepped.notify_one();
+        Some(by)
+    }
+
+    /// Judges the age of records by `at`, carried on from `instant`, for [`HELD`]. This is for a
+    /// step that this node did not see itself.
+    pub(crate) fn hold(&self, at: UnixMillis, instant: BootInstant) {
+        let mut state = self.state();
+        if state.before.is_none_or(|before| before.until <= instant) {
+            state.before = Some(Before { at, instant, until: instant.saturating_add(HELD) });
+        }
+    }
+
+    /// Returns the time by which ages are judged while Redis' clock shows `now`.
+    pub(crate) fn for_ages(&self, now: UnixMillis) -> UnixMillis {
+        let instant = BootInstant::now();
+        let state = self.state();
+        let before = state.before.filter(|before| before.until > instant);
+        before.map_or(now, |before| now.min(before.carried_on(instant)))
+    }
+
+    /// Returns true if this node saw the clock go on without a step for [`HELD`].
+    pub(crate) fn is_steady(&self) -> bool {
+        self.state().steady_since.is_some_and(|since| BootInstant::now().since(since) >= HELD)
+    }
+}
+
+/// Returns the ms by which Redis' clock was stepped between two readings, if a slow answer does not
+/// explain the difference.
+fn stepped(last: Reading, now: Reading) -> Option<i64> {
+    let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    let went = now.at.as_i64() - last.at.as_i64();
+    let (shortest, longest) = (millis(now.sent.since(last.received)), millis(now.received.since(last.sent)));
+    let by = if went > longest { went - longest } else { (went - shortest).min(0) };
+    (Duration::from_millis(by.unsigned_abs()) > STEP).then_some(by)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> UnixMillis {
+        UnixMillis::new(1_790_000_000_000 + ms).unwrap()
+    }
+
+    fn in_s(seconds: u64) -> BootInstant {
+        BootInstant::from_nanos(1_000_000_000_000 + seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_step_is_what_neither_the_time_between_nor_a_slow_answer_explains() {
+        let clock = RedisClock::default();
+        assert_eq!(clock.read(at(0), in_s(0), in_s(0)), None, "nothing to hold it against");
+        assert_eq!(clock.read(at(600_000), in_s(600), in_s(600)), None, "ten minutes on both");
+        assert_eq!(clock.read(at(604_900), in_s(600), in_s(600)), None, "less than a step");
+        assert_eq!(clock.read(at(605_000), in_s(601), in_s(631)), None, "an answer that took 30 s");
+        assert_eq!(clock.read(at(4_231_000), in_s(631), in_s(632)), Some(3_595_000));
+        assert_eq!(clock.read(at(632_000), in_s(632), in_s(632)), Some(-3_599_000));
+    }
+
+    #[test]
+    fn records_keep_their_age_for_an_hour_after_a_step_ahead_and_when_it_goes_back() {
+        let clock = RedisClock::default();
+        let (day, start) = (86_400_000, BootInstant::now());
+        clock.read(at(0), start, start);
+        assert_eq!(clock.for_ages(at(5)), at(5), "no step");
+        assert_eq!(clock.read(at(day), start, start), Some(day));
+        let aged = clock.for_ages(at(day));
+        assert!(at(0) <= aged && aged < at(60_000), "{aged}");
+        clock.read(at(10), start, start);
+        assert!(clock.for_ages(at(10)) <= at(10));
+        // A record that ended while the clock was behind is no older after it was set right.
+        clock.read(at(-day), start, start);
+        clock.read(at(20), start, start);
+        assert!(clock.for_ages(at(20)) < at(60_000 - day));
+        assert!(!clock.is_steady());
+    }
+
+    #[test]
+    fn after_an_hour_the_time_that_a_step_brought_counts() {
+        let clock = RedisClock::default();
+        clock.hold(at(0), BootInstant::from_nanos(0));
+        assert!(!clock.is_steady(), "it was not seen at all");
+        clock.read(at(0), BootInstant::from_nanos(0), BootInstant::from_nanos(0));
+        assert!(clock.is_steady());
+        assert_eq!(clock.for_ages(at(86_400_000)), at(86_400_000), "held an hour from the boot of this host, which is over");
+    }
+}

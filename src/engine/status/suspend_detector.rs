@@ -1,0 +1,72 @@
+//! Detects whether this node itself was suspended: its host slept, or the process was stopped and
+//! continued.
+//!
+//! Invariant: time in which this node was suspended does not count as watching another node's
+//! lease. The holder of that lease, and Redis, may have been suspended too. So the holder had no
+//! chance to renew the lease or to stop its job.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::engine::node_context::NodeContext;
+use crate::keeper::BootInstant;
+
+/// The last heartbeat, and the time since when no gap was longer than `limit`.
+pub(crate) struct Pulse {
+    limit: Duration,
+    beats: Mutex<Beats>,
+}
+
+#[derive(Clone, Copy)]
+struct Beats {
+    last: BootInstant,
+    awake_since: BootInstant,
+}
+
+impl Pulse {
+    /// Returns a pulse that detects a stop of a quarter of a lease. A lease is renewed after a
+    /// third, so enough time is left to stop a job.
+    pub(crate) fn new(lease: Duration) -> Self {
+        let now = BootInstant::now();
+        Self { limit: lease / 4, beats: Mutex::new(Beats { last: now, awake_since: now }) }
+    }
+
+    /// Returns the instant since when this node was not suspended.
+    pub(crate) fn awake_since(&self) -> BootInstant {
+        self.beat(BootInstant::now())
+    }
+
+    fn beat(&self, now: BootInstant) -> BootInstant {
+        let mut beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.since(beats.last) > self.limit {
+            beats.awake_since = now;
+        }
+        beats.last = beats.last.max(now);
+        beats.awake_since
+    }
+}
+
+/// Beats, for ever.
+pub(crate) async fn run(shared: Arc<NodeContext>) {
+    loop {
+        tokio::time::sleep(shared.pulse.limit / 2).await;
+        shared.pulse.awake_since();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_longer_than_the_limit_begins_the_watch_anew() {
+        let pulse = Pulse::new(Duration::from_secs(8));
+        let start = pulse.beats.lock().unwrap().last;
+        let after = |seconds| start.saturating_add(Duration::from_secs(seconds));
+        assert_eq!(pulse.beat(after(2)), start);
+        assert_eq!(pulse.beat(after(4)), start);
+        assert_eq!(pulse.beat(after(7)), after(7));
+        assert_eq!(pulse.beat(after(9)), after(7));
+        assert_eq!(pulse.beat(after(8)), after(7), "two that look at once may tell their times in either order");
+    }
+}

@@ -1,0 +1,111 @@
+//! The secrets of this node, put into an attempt at the moment it is made.
+//!
+//! Files may be slow to read, so they are read on a thread of their own. The results are never
+//! printed. Libraries that receive them know that they are sensitive.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::job::job_spec::HttpRequest;
+use crate::domain::job::secret_reference;
+use crate::domain::job::webhook::{NotASecret, SigningSecret, WebhookSecret};
+use crate::secrets;
+use crate::secrets::Credentials;
+
+use super::Attempt;
+
+/// Returns the variables that `attempt` itself sets, and texts that say why others cannot be read.
+/// Its files may also belong to `job_user`.
+pub(super) async fn variables(
+    attempt: &Attempt,
+    job_user: Option<u32>,
+    credentials: &Credentials,
+) -> Result<(BTreeMap<String, String>, Vec<String>), String> {
+    if attempt.env_files.is_empty() && !attempt.env.values().any(|text| secret_reference::is_in(text)) {
+        return Ok((attempt.env.clone(), Vec::new()));
+    }
+    let (files, own, credentials) = (attempt.env_files.clone(), attempt.env.clone(), credentials.clone());
+    waiting(move || Ok(secrets::variables(&files, job_user, &own, &credentials))).await
+}
+
+/// A request with its credentials filled in, and the names of its secret parts.
+pub(super) struct Filled {
+    pub(super) request: HttpRequest,
+    /// The names of header fields that contain a credential.
+    pub(super) secret_headers: BTreeSet<String>,
+}
+
+/// Returns the request with its credentials filled in. The error says why that failed.
+pub(super) async fn request(request: &HttpRequest, credentials: &Credentials) -> Result<Filled, String> {
+    let mut texts = request.headers.values().chain([&request.url, &request.body]);
+    if !texts.any(|text| secret_reference::is_in(text)) {
+        return Ok(Filled { request: request.clone(), secret_headers: BTreeSet::new() });
+    }
+    let (request, credentials) = (request.clone(), credentials.clone());
+    waiting(move || fill(request, &credentials)).await
+}
+
+/// Returns the text with its credentials filled in.
+pub(super) async fn text(text: &str, credentials: &Credentials) -> Result<String, String> {
+    if !secret_reference::is_in(text) {
+        return Ok(text.to_owned());
+    }
+    let (text, credentials) = (text.to_owned(), credentials.clone());
+    waiting(move || credentials.fill(&text).map_err(|error| error.to_string())).await
+}
+
+/// Returns the URL with its credentials filled in. Fails if it then contains blanks or control
+/// characters.
+pub(super) async fn url(url: &str, credentials: &Credentials) -> Result<String, String> {
+    let filled = text(url, credentials).await.map_err(|error| format!("URL: {error}"))?;
+    is_whole(&filled).then_some(filled).ok_or_else(|| NOT_WHOLE.to_owned())
+}
+
+const NOT_WHOLE: &str = "URL: its credential holds a blank or a control character, wanted it percent-encoded";
+
+/// Returns true if a parser would not silently drop a part of the URL.
+fn is_whole(url: &str) -> bool {
+    !url.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
+/// Returns the secrets that can sign now, and texts that say why others cannot be read.
+pub(super) async fn secrets(named: &[SigningSecret], credentials: &Credentials) -> (Vec<WebhookSecret>, Vec<String>) {
+    let (mut secrets, mut faults) = (Vec::with_capacity(named.len()), Vec::new());
+    for secret in named {
+        let held = match secret {
+            SigningSecret::Given(secret) => Ok(secret.clone()),
+            SigningSecret::Referred(reference) => match text(reference, credentials).await {
+                Ok(held) => held.trim().parse().map_err(|error: NotASecret| format!("what {reference} holds {error}")),
+                Err(error) => Err(error),
+            },
+        };
+        match held {
+            Ok(secret) => secrets.push(secret),
+            Err(fault) => faults.push(format!("webhook_secret: {fault}")),
+        }
+    }
+    (secrets, faults)
+}
+
+fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, String> {
+    let filled = |what: &str, text: &str| credentials.fill(text).map_err(|error| format!("{what}: {error}"));
+    let mut secret_headers = BTreeSet::new();
+    for (name, text) in request.headers.iter_mut().filter(|(_, text)| secret_reference::is_in(text)) {
+        *text = filled(&format!("header {name}"), text)?;
+        secret_headers.insert(name.clone());
+    }
+    if secret_reference::is_in(&request.body) {
+        request.body = filled("body", &request.body)?;
+    }
+    if secret_reference::is_in(&request.url) {
+        request.url = filled("URL", &request.url)?;
+        if !is_whole(&request.url) {
+            return Err(NOT_WHOLE.to_owned());
+        }
+    }
+    Ok(Filled { request, secret_headers })
+}
+
+/// Returns the result of `reading`, run on a thread where it may block.
+async fn waiting<T: Send + 'static>(reading: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    tokio::task::spawn_blocking(reading).await.unwrap_or_else(|_| Err("its secrets could not be read".to_owned()))
+}

@@ -1,0 +1,211 @@
+//! The fallbacks of a notice that lacks something its job names: it goes without that and says so.
+//!
+//! Without fallbacks, a missing directory or file of variables would make the run fail and also
+//! suppress the notice about that failure.
+//!
+//! Invariant: a job's own attempt never goes without anything. Nothing that should run as another
+//! user runs as root instead. No request that should be signed is sent unsigned.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use tracing::warn;
+
+use super::Attempt;
+use super::account::MayRunAs;
+use crate::domain::job::job_spec::Action;
+use crate::domain::run::run_state::{AttemptOutcome, Ending};
+use crate::keeper::Wanting;
+
+/// The variable, and the field of a JSON body, that name what a notice goes without.
+const VARIABLE: &str = "SCHEDD_ABOUT_WITHOUT";
+const FIELD: &str = "without";
+/// The directory of a notice whose own directory cannot be used.
+const DIRECTORY: &str = "/";
+
+/// An attempt, and the list of what it goes without.
+pub(super) struct MakingDo<'a> {
+    attempt: Cow<'a, Attempt>,
+    may_go_without: bool,
+    /// The reasons why each missing thing could not be used.
+    without: Vec<String>,
+}
+
+impl<'a> MakingDo<'a> {
+    /// Starts with all that `attempt` names.
+    pub(super) fn of(attempt: &'a Attempt) -> Self {
+        Self { attempt: Cow::Borrowed(attempt), may_go_without: is_notice(attempt), without: Vec::new() }
+    }
+
+    /// Returns the attempt in its present form.
+    pub(super) fn attempt(&mut self) -> &Attempt {
+        if !self.without.is_empty() {
+            let told = self.without.join("; ").replace('\0', "\u{fffd}");
+            self.attempt.to_mut().tidings.variables.insert(VARIABLE.to_owned(), told);
+        }
+        &self.attempt
+    }
+
+    /// Goes without the variables named in `faults`, and without variables of `own` that may not be
+    /// set for another user. The error says why the attempt may not go without them.
+    pub(super) fn without_variables(&mut self, own: &mut BTreeMap<String, String>, faults: Vec<String>) -> Result<(), String> {
+        if !self.may_go_without {
+            return faults.into_iter().next().map_or(Ok(()), Err);
+        }
+        self.without.extend(faults);
+        if self.attempt.process.user.is_some() {
+            own.retain(|name, _| {
+                let is_refused = name.starts_with("LD_");
+                if is_refused {
+                    self.without.push(format!("env {name}: refused together with user"));
+                }
+                !is_refused
+            });
+        }
+        Ok(())
+    }
+
+    /// Goes without the attempt's user, who cannot be used because of `why`. The attempt then runs
+    /// as this process' user, unless that is root.
+    ///
+    /// The error says why the attempt may not go without its user.
+    pub(super) fn without_user(&mut self, why: String, may_run_as: &MayRunAs) -> Result<(), String> {
+        if !self.may_go_without {
+            return Err(why);
+        }
+        if may_run_as.is_root() {
+            return Err(format!("{why}; the notice is not run as root instead"));
+        }
+        self.without.push(why);
+        self.attempt.to_mut().process.user = None;
+        Ok(())
+    }
+
+    /// Returns true if the attempt must be started again, without the part that `wanting` names and
+    /// `outcome` describes.
+    pub(super) fn start_without(&mut self, wanting: Option<Wanting>, outcome: &AttemptOutcome) -> bool {
+        let Some(wanting) = wanting.filter(|_| self.may_go_without) else { return false };
+        match wanting {
+            Wanting::Directory if self.attempt.cwd.as_deref() != Some(Path::new(DIRECTORY)) => {
+                self.attempt.to_mut().cwd = Some(PathBuf::from(DIRECTORY));
+            }
+            Wanting::Program
+                if matches!(self.attempt.action, Action::Shell(_)) && self.attempt.process.shell_program.is_some() =>
+            {
+                self.attempt.to_mut().process.shell_program = None;
+            }
+            Wanting::Directory | Wanting::Program => return false,
+        }
+        let why = outcome.error.as_deref().unwrap_or("cannot start");
+        self.without.push(why.strip_prefix("cannot start: ").unwrap_or(why).to_owned());
+        true
+    }
+
+    /// Returns the outcome, extended by what the attempt went without.
+    pub(super) fn told(self, mut outcome: AttemptOutcome) -> AttemptOutcome {
+        if !self.without.is_empty() {
+            let without = self.without.join("; ");
+            warn!(without, "The notice ran without part of its job.");
+            if outcome.ending == Ending::Succeeded && outcome.error.is_none() {
+                outcome.error = Some(format!("it ran without part of its job: {without}"));
+            }
+        }
+        outcome
+    }
+}
+
+/// Checks that a request may be signed by `count` secrets although others cannot be read, as
+/// `faults` say. If `body` is the notice's own, the faults are added to it.
+///
+/// The error says why the request is not sent.
+pub(super) fn sign_by_the_others(attempt: &Attempt, body: &mut String, count: usize, faults: &[String]) -> Result<(), String> {
+    let without = faults.join("; ");
+    if !is_notice(attempt) {
+        return Err(without);
+    }
+    if count == 0 {
+        return Err(format!("{without}; a notice that is to be signed is not sent unsigned"));
+    }
+    warn!(without, "The notice ran without part of its job.");
+    if *body == attempt.tidings.body
+        && let Ok(serde_json::Value::Object(mut fields)) = serde_json::from_str(body)
+    {
+        fields.insert(FIELD.to_owned(), without.into());
+        *body = serde_json::Value::Object(fields).to_string();
+    }
+    Ok(())
+}
+
+fn is_notice(attempt: &Attempt) -> bool {
+    attempt.run.job().told_of().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::job::process_rules::ProcessRules;
+    use crate::domain::name::names::Fence;
+    use crate::domain::time::unix_millis::UnixMillis;
+    use crate::executor::NoticeFacts;
+    use crate::keeper::BootInstant;
+
+    fn attempt(run: &str) -> Attempt {
+        Attempt {
+            run: run.parse().unwrap(),
+            number: 1,
+            fence: Fence::new(1).unwrap(),
+            node: "n".parse().unwrap(),
+            action: Action::Shell("true".to_owned()),
+            env: BTreeMap::new(),
+            env_files: Vec::new(),
+            tidings: NoticeFacts::default(),
+            webhook_secrets: Vec::new(),
+            by_redis: (UnixMillis::EPOCH, BootInstant::now()),
+            cwd: Some(PathBuf::from("/missing")),
+            process: ProcessRules { user: Some("backup".parse().unwrap()), ..ProcessRules::default() },
+            timeout: Duration::from_secs(1),
+            kill_grace: Duration::ZERO,
+            lease: Duration::from_secs(10),
+        }
+    }
+
+    fn map(pairs: &[&str]) -> BTreeMap<String, String> {
+        pairs.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect()
+    }
+
+    #[test]
+    fn a_notice_goes_without_what_cannot_be_had_but_never_as_root_instead_of_its_user() {
+        let notice = attempt("a/on_failure@5~x");
+        let mut making_do = MakingDo::of(&notice);
+        let mut own = map(&["A", "LD_PRELOAD"]);
+        making_do.without_variables(&mut own, vec!["env B: none".to_owned()]).unwrap();
+        assert_eq!(own, map(&["A"]));
+        let why = || "user backup: no such user on this host".to_owned();
+        let refused = making_do.without_user(why(), &MayRunAs::of_uid(0)).unwrap_err();
+        assert!(refused.starts_with(&why()) && refused.contains("as root"), "{refused}");
+        assert!(making_do.attempt().process.user.is_some());
+        making_do.without_user(why(), &MayRunAs::of_uid(999)).unwrap();
+        let outcome = AttemptOutcome::failed("cannot start: directory /missing: no such file");
+        assert!(making_do.start_without(Some(Wanting::Directory), &outcome));
+        assert!(!making_do.start_without(Some(Wanting::Directory), &outcome), "it has none left to go without");
+        assert!(!making_do.start_without(Some(Wanting::Program), &outcome), "its shell is the usual one");
+        let made = making_do.attempt();
+        assert_eq!((&made.process.user, made.cwd.as_deref()), (&None, Some(Path::new("/"))));
+        let told = "env B: none; env LD_PRELOAD: refused together with user; user backup: no such user on this host; directory /missing: no such file";
+        assert_eq!(made.tidings.variables[VARIABLE], told);
+    }
+
+    #[test]
+    fn an_attempt_of_a_job_goes_without_nothing() {
+        let job = attempt("a@5");
+        let mut making_do = MakingDo::of(&job);
+        let mut own = map(&["LD_PRELOAD"]);
+        assert_eq!(making_do.without_variables(&mut own, vec!["env B: none".to_owned()]), Err("env B: none".to_owned()));
+        assert!(making_do.without_user("no".to_owned(), &MayRunAs::of_uid(999)).is_err());
+        assert!(!making_do.start_without(Some(Wanting::Directory), &AttemptOutcome::failed("x")));
+        assert_eq!((own, making_do.attempt().cwd.as_deref()), (map(&["LD_PRELOAD"]), Some(Path::new("/missing"))));
+    }
+}

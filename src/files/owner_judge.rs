@@ -1,0 +1,91 @@
+//! The judgement who may change a file, by its owner, its mode and the symbolic links that led to
+//! it.
+
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use super::file_group::is_private_group;
+
+const ROOT: u32 = 0;
+
+/// The users whose files are trusted.
+#[derive(Debug, Clone)]
+pub struct Owners {
+    own: u32,
+    others: Vec<u32>,
+}
+
+/// The object of a judgement, for a message that follows the file's name.
+pub(super) enum JudgedPath<'a> {
+    File,
+    Directory(&'a Path),
+}
+
+impl Owners {
+    /// Returns root and the user of this process.
+    pub fn of_this_process() -> Self {
+        Self { own: rustix::process::geteuid().as_raw(), others: Vec::new() }
+    }
+
+    /// Adds `other` to the trusted users.
+    #[must_use]
+    pub fn and(mut self, other: Option<u32>) -> Self {
+        self.others.extend(other);
+        self
+    }
+
+    /// Returns true if this process is root.
+    pub fn are_of_root(&self) -> bool {
+        self.own == ROOT
+    }
+
+    fn has(&self, owner: u32) -> bool {
+        owner == ROOT || owner == self.own || self.others.contains(&owner)
+    }
+
+    pub(super) fn doubt_of(&self, subject: &JudgedPath<'_>, about: &Metadata, opened: &File) -> Option<String> {
+        self.doubt_of_owner(subject, about).or_else(|| {
+            let (mode, gid) = (about.mode() & 0o7777, about.gid());
+            let it = subject.as_object();
+            if mode & 0o002 != 0 {
+                return Some(format!("everybody can write {it} (mode {mode:04o}), wanted chmod o-w"));
+            }
+            let is_others = mode & 0o020 != 0 && !is_private_group(gid, about.uid(), opened);
+            is_others.then(|| format!("group {gid} can write {it} (mode {mode:04o}), wanted chmod g-w"))
+        })
+    }
+
+    pub(super) fn doubt_of_owner(&self, subject: &JudgedPath<'_>, about: &Metadata) -> Option<String> {
+        let owner = about.uid();
+        let it = subject.as_subject();
+        (!self.has(owner)).then(|| format!("{it}belongs to user {owner}, wanted {}", self.chown()))
+    }
+
+    /// Returns why a symbolic link is not trusted; `None` if it is. The owner of a link chooses the
+    /// file. So the owner must be root or this process' user, or own the file too.
+    pub(super) fn doubt_of_link(&self, link: u32, about: &Metadata) -> Option<String> {
+        let is_trusted = link == ROOT || link == self.own || link == about.uid();
+        (!is_trusted).then(|| format!("a symbolic link on the way to it belongs to user {link}, wanted {}", self.chown()))
+    }
+
+    fn chown(&self) -> String {
+        if self.are_of_root() { "chown to root".to_owned() } else { format!("chown to user {} or root", self.own) }
+    }
+}
+
+impl JudgedPath<'_> {
+    fn as_subject(&self) -> String {
+        match self {
+            Self::File => String::new(),
+            Self::Directory(path) => format!("the directory {} ", path.display()),
+        }
+    }
+
+    fn as_object(&self) -> String {
+        match self {
+            Self::File => "it".to_owned(),
+            Self::Directory(path) => format!("the directory {}", path.display()),
+        }
+    }
+}

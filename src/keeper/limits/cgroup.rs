@@ -1,0 +1,154 @@
+//! A cgroup of version 2, as the files of its directory.
+//!
+//! Invariant: a process cannot leave a cgroup by forking, by its own session or by wiping its
+//! environment. So every process started in a cgroup is found there. The kernel itself kills
+//! (`cgroup.kill`) and misses no process that forks meanwhile.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+
+use crate::domain::job::process_limits::Limits;
+
+/// The period in which a share of the processor is measured, in microseconds.
+const CPU_PERIOD: u64 = 100_000;
+/// The depth to which cgroups made by a job itself are searched.
+const DEEPEST: u32 = 8;
+/// The wait between looks at a cgroup that should become empty.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A cgroup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cgroup {
+    dir: PathBuf,
+}
+
+impl Cgroup {
+    /// Returns the cgroup of this directory.
+    pub(crate) fn at(dir: PathBuf) -> Self {
+        Self { dir }
+    }
+
+    /// Returns its directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Makes a child cgroup. Fails as `mkdir(2)` does.
+    pub(crate) fn make(&self, name: &str) -> io::Result<Self> {
+        let made = Self::at(self.dir.join(name));
+        fs::create_dir(&made.dir)?;
+        Ok(made)
+    }
+
+    /// Applies the limits that a cgroup can enforce. Fails if a controller is missing.
+    pub(crate) fn limit(&self, limits: &Limits) -> io::Result<()> {
+        if let Some(bytes) = limits.memory {
+            self.write("memory.max", &bytes.to_string())?;
+            // Swap would only delay the end. A kernel without swap has no such file.
+            if let Err(error) = self.write("memory.swap.max", "0")
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                return Err(error);
+            }
+            self.write("memory.oom.group", "1")?;
+        }
+        if let Some(thousandths) = limits.cpu {
+            let quota = u64::from(thousandths) * CPU_PERIOD / 1_000;
+            self.write("cpu.max", &format!("{quota} {CPU_PERIOD}"))?;
+        }
+        if let Some(most) = limits.pids {
+            self.write("pids.max", &most.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Opens the file by which a process moves itself into the cgroup, by writing `0`.
+    pub(crate) fn door(&self) -> io::Result<File> {
+        OpenOptions::new().write(true).open(self.dir.join("cgroup.procs"))
+    }
+
+    /// Writes `value` into one of its files.
+    pub(crate) fn write(&self, file: &str, value: &str) -> io::Result<()> {
+        OpenOptions::new().write(true).open(self.dir.join(file))?.write_all(value.as_bytes())
+    }
+
+    /// Returns the text of one of its files.
+    pub(crate) fn read(&self, file: &str) -> io::Result<String> {
+        fs::read_to_string(self.dir.join(file))
+    }
+
+    /// Returns true if a process is alive in the cgroup or below. A cgroup that is gone counts as
+    /// empty.
+    pub(crate) fn is_populated(&self) -> bool {
+        match self.read("cgroup.events") {
+            Ok(text) => !text.lines().any(|line| line == "populated 0"),
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
+    }
+
+    /// Returns how many processes in it were killed because memory had run out.
+    pub(crate) fn oom_kills(&self) -> u64 {
+        let events = self.read("memory.events").unwrap_or_default();
+        events.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
+    }
+
+    /// Returns its direct children.
+    pub(crate) fn children(&self) -> Vec<Self> {
+        let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| Self::at(entry.path())).collect()
+    }
+
+    /// Returns the pids of the processes in the cgroup and below.
+    pub(crate) fn pids(&self) -> Vec<i32> {
+        self.pids_to(DEEPEST)
+    }
+
+    fn pids_to(&self, depth: u32) -> Vec<i32> {
+        let text = self.read("cgroup.procs").unwrap_or_default();
+        // The kernel writes 0 for a process that this process cannot see.
+        let mut pids: Vec<i32> = text.lines().filter_map(|line| line.parse().ok().filter(|pid| *pid > 0)).collect();
+        if depth > 0 {
+            pids.extend(self.children().iter().flat_map(|child| child.pids_to(depth - 1)));
+        }
+        pids
+    }
+
+    /// Kills all processes in the cgroup and below.
+    pub(crate) fn kill(&self) {
+        // Kernels before 5.14 have no such file.
+        if self.write("cgroup.kill", "1").is_err() {
+            for pid in self.pids().into_iter().filter_map(Pid::from_raw) {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+
+    /// Kills all processes in the cgroup and waits until they are gone, for `patience` at most.
+    /// Returns true if they are gone. Blocks.
+    pub(crate) fn clear(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        while self.is_populated() {
+            if Instant::now() >= end {
+                return false;
+            }
+            self.kill();
+            std::thread::sleep(LOOK);
+        }
+        true
+    }
+
+    /// Removes the cgroup and its children, as far as they are empty. Returns true if it is gone.
+    pub(crate) fn remove(&self) -> bool {
+        for child in self.children() {
+            let _ = child.remove();
+        }
+        match fs::remove_dir(&self.dir) {
+            Ok(()) => true,
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
+    }
+}

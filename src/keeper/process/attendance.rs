@@ -1,0 +1,295 @@
+//! The course of one run's process, from its start until nothing of it is left.
+//!
+//! Invariant: a run is reported ended only when its direct child and all processes it left behind
+//! are dead. TERM comes before KILL by the grace. But no process lives past the lease's deadline
+//! because we failed to send KILL.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use rustix::process::{Signal, WaitId, WaitIdOptions, WaitIdStatus};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::process_start::{StartingProcess, start};
+use super::process_table::{ProcessTable, ProcessWord};
+use super::program_file;
+use super::start_progress::StartReport;
+use crate::keeper::limits::boot_clock::BootInstant;
+use crate::keeper::limits::bounds::RunBounds;
+use crate::keeper::protocol::wire::{KeeperNews, Key, LaunchOrder, ProcessEnd, RunReport};
+
+/// The time for which the pipes are read after the direct child ended.
+const DRAIN: Duration = Duration::from_secs(2);
+/// The time in which processes left behind may end by themselves before they count as left. The
+/// tail of a pipeline ends mere milliseconds after its head.
+const SETTLE: Duration = Duration::from_millis(50);
+/// The number of KILLs sent to processes left behind that do not die, before they are given up.
+/// Such a process belongs to another user or is stuck in the kernel.
+///
+/// The KILLs take ten seconds. They are counted instead of the time, because a keeper that was
+/// itself stopped has not waited meanwhile.
+const MOST_KILLS: u32 = 100;
+/// The wait between KILLs of a leader, before all of its run is searched and killed again. It
+/// doubles each time, up to `KILL_AGAIN_AT_LEAST`.
+const KILL_AGAIN: Duration = Duration::from_millis(50);
+const KILL_AGAIN_AT_LEAST: Duration = Duration::from_secs(1);
+/// The number of KILLs sent to a leader before it is given up. They take ten seconds.
+const MOST_KILLS_OF_A_LEADER: u32 = 14;
+/// The number of KILLs sent to a child whose program has not begun. If it survives them, it is
+/// stuck in the kernel and will never become the program.
+const MOST_KILLS_OF_A_START: u32 = 6;
+
+/// Runs `launch` from start to end and reports the end to the daemon.
+pub(crate) async fn attend(
+    house: Rc<ProcessTable>,
+    key: Key,
+    mut launch: LaunchOrder,
+    mut words: mpsc::UnboundedReceiver<ProcessWord>,
+) {
+    let report = match start(&house, key, &mut launch, &mut words).await {
+        Ok(starting) => starting.watch(&house, key, &launch, words).await,
+        Err(report) => report,
+    };
+    house.release(key);
+    house.say(KeeperNews::Ended(key, report));
+}
+
+/// The state of a killed process that does not die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    /// Its program never began and never will: the process is stuck in the kernel, and dies when it
+    /// wakes.
+    Unbegun,
+    /// The process may go on: it is stuck in the kernel, or belongs to another user.
+    Alive,
+}
+
+/// The reason why the wait for a leader ended.
+enum Exit {
+    /// The leader is dead, and not reaped yet.
+    Dead,
+    /// The leader is dead and its program never began, for this reason.
+    Failed(RunReport),
+    /// The leader was killed before its program began, and does not die because it is stuck in the
+    /// kernel. It can no longer run any of the job.
+    Stuck,
+    /// The leader was killed and does not die: it belongs to another user or is stuck in the
+    /// kernel.
+    Alive,
+}
+
+impl StartingProcess {
+    async fn watch(
+        mut self,
+        house: &Rc<ProcessTable>,
+        key: Key,
+        launch: &LaunchOrder,
+        mut words: mpsc::UnboundedReceiver<ProcessWord>,
+    ) -> RunReport {
+        let exit = self.until_exit(house, key, launch, &mut words).await;
+        match exit {
+            Exit::Stuck => {
+                house.give_up(key, GivenUp::Unbegun);
+                self.pipes.iter().for_each(JoinHandle::abort);
+                return self.not_begun(launch, "; its process is stuck in the kernel until that answers");
+            }
+            Exit::Alive => {
+                house.give_up(key, GivenUp::Alive);
+                self.pipes.iter().for_each(JoinHandle::abort);
+                let end = self.bounds.end().filter(|end| *end != ProcessEnd::LeaseLost).unwrap_or(ProcessEnd::OutOfSight);
+                let report = RunReport::of(end, "its process could not be killed and may still run");
+                return RunReport { left_processes: true, ..report };
+            }
+            Exit::Dead | Exit::Failed(_) => {}
+        }
+        // The leader is not reaped yet. As long as it is a zombie, no other process gets its pid or
+        // its session's number.
+        let status = self.status(WaitIdOptions::NOWAIT);
+        let drained = tokio::task::spawn_local(finish_pipes(std::mem::take(&mut self.pipes)));
+        let end_before = self.bounds.end();
+        let (left_processes, error) = clear_up(house, key, &mut self.bounds, &mut words).await;
+        let _ = drained.await;
+        let _ = rustix::process::waitid(WaitId::Pid(self.leader), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        if let Exit::Failed(report) = exit {
+            return report;
+        }
+        let end = match end_before {
+            Some(ProcessEnd::CannotStart) => return self.not_begun(launch, ""),
+            // An error at this point can only be that some processes would not die.
+            Some(ProcessEnd::LeaseLost) if error.is_some() => ProcessEnd::OutOfSight,
+            end => end.unwrap_or(ProcessEnd::ByItself),
+        };
+        RunReport {
+            end,
+            exit_code: status.as_ref().and_then(WaitIdStatus::exit_status),
+            signal: status.as_ref().and_then(WaitIdStatus::terminating_signal),
+            error,
+            left_processes,
+            out_of_memory: house.is_out_of_memory(key),
+            wanting: None,
+        }
+    }
+
+    fn status(&self, options: WaitIdOptions) -> Option<WaitIdStatus> {
+        let options = options | WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        rustix::process::waitid(WaitId::Pid(self.leader), options).ok().flatten()
+    }
+
+    /// Returns the report of a child that was killed while it waited for something that did not
+    /// answer.
+    fn not_begun(&self, launch: &LaunchOrder, more: &str) -> RunReport {
+        let what = program_file::unanswering(self.marks.place(), launch, &self.candidates);
+        match self.bounds.end() {
+            Some(ProcessEnd::CannotStart) | None => {
+                let waited = launch.start_within;
+                let report = RunReport::of(
+                    ProcessEnd::CannotStart,
+                    format!("cannot start: {what} does not answer, waited {waited:?}{more}"),
+                );
+                RunReport { wanting: program_file::wanting(self.marks.place().step), ..report }
+            }
+            Some(end) => RunReport::of(end, format!("not begun: {what} does not answer{more}")),
+        }
+    }
+
+    async fn until_exit(
+        &mut self,
+        house: &ProcessTable,
+        key: Key,
+        launch: &LaunchOrder,
+        words: &mut mpsc::UnboundedReceiver<ProcessWord>,
+    ) -> Exit {
+        let mut wake = None;
+        let mut pause = KILL_AGAIN;
+        let mut kills = 0;
+        let mut failed = None;
+        loop {
+            // The marks are read before the clock. So a keeper that was stopped for a while finds a
+            // program that began in time.
+            if let Some(told) = self.marks.read() {
+                failed = self.hear(told, house, key, launch);
+            } else if kills >= MOST_KILLS_OF_A_START && self.marks.is_open() {
+                return Exit::Stuck;
+            } else if kills >= MOST_KILLS_OF_A_LEADER {
+                return Exit::Alive;
+            }
+            let now = BootInstant::now();
+            if self.bounds.judge(now) && now < self.bounds.kill_at() {
+                house.terminate(key);
+            }
+            let mut next = self.bounds.next_event();
+            if self.bounds.end().is_some() && now >= self.bounds.kill_at() {
+                let wake = wake.get_or_insert_with(|| {
+                    house.kill_group(key);
+                    now.saturating_add(KILL_AGAIN)
+                });
+                // KILL is repeated, because the job may fork faster than we search.
+                if now >= *wake {
+                    // A child that has not become its program has started no other process, so no
+                    // search is needed.
+                    if self.marks.is_open() {
+                        house.kill_group(key);
+                    } else {
+                        house.kill(key);
+                    }
+                    kills += 1;
+                    pause = (pause * 2).min(KILL_AGAIN_AT_LEAST);
+                    *wake = now.saturating_add(pause);
+                }
+                next = *wake;
+            }
+            tokio::select! {
+                biased;
+                _ = self.exit.readable() => break,
+                told = self.marks.told(), if self.marks.is_open() => failed = self.hear(told, house, key, launch),
+                Some(word) = words.recv() => {
+                    if self.bounds.hear(word) {
+                        house.terminate(key);
+                    }
+                }
+                _ = self.timer.until(next) => {}
+            }
+        }
+        // The child may have sent a last mark before it died.
+        let last = self.marks.read().and_then(|told| self.hear(told, house, key, launch));
+        // If an end was decided for the run, that end counts, not the failed start.
+        failed.or(last).filter(|_| self.bounds.end().is_none()).map_or(Exit::Dead, Exit::Failed)
+    }
+
+    /// Notes the outcome of the start. Returns a report if it failed.
+    fn hear(&mut self, told: StartReport, house: &ProcessTable, key: Key, launch: &LaunchOrder) -> Option<RunReport> {
+        match told {
+            StartReport::Failed(failure) => Some(program_file::failed(failure, launch)),
+            StartReport::Over => {
+                self.bounds.note_started(launch.timeout);
+                house.say(KeeperNews::Started(key, self.leader.as_raw_nonzero().get()));
+                None
+            }
+        }
+    }
+}
+
+/// Reads what is still in the pipes. If another process keeps them open, they are closed after
+/// [`DRAIN`].
+async fn finish_pipes(pipes: Vec<JoinHandle<()>>) {
+    let end = tokio::time::Instant::now() + DRAIN;
+    for mut pipe in pipes {
+        if tokio::time::timeout_at(end, &mut pipe).await.is_err() {
+            pipe.abort();
+            let _ = pipe.await;
+        }
+    }
+}
+
+/// Ends the processes that the direct child left behind. Returns whether they had to be killed, and
+/// an error text if some would not die.
+async fn clear_up(
+    house: &ProcessTable,
+    key: Key,
+    bounds: &mut RunBounds,
+    words: &mut mpsc::UnboundedReceiver<ProcessWord>,
+) -> (bool, Option<String>) {
+    let died = BootInstant::now();
+    let mut left_processes = false;
+    let mut pause = Duration::from_millis(5);
+    let mut kills = 0;
+    loop {
+        let seen = house.remaining(key);
+        let now = BootInstant::now();
+        if seen.as_ref().is_some_and(Vec::is_empty) {
+            return (left_processes, None);
+        }
+        // Without a descriptor to look, processes may be left, so the end is not reported yet.
+        let is_seen = seen.is_some();
+        let remaining = seen.unwrap_or_default();
+        if now.since(died) >= SETTLE {
+            left_processes |= !remaining.is_empty();
+            if bounds.end().is_none() {
+                bounds.decide(ProcessEnd::ByItself, now);
+                super::process_tree::signal_all(&remaining, Signal::TERM);
+            }
+        }
+        if now >= bounds.kill_at() {
+            if kills == MOST_KILLS {
+                let words = if is_seen {
+                    format!("{} of its processes could not be killed and may still run", remaining.len())
+                } else {
+                    "its processes could not be searched for lack of descriptors, and may still run".to_owned()
+                };
+                return (left_processes, Some(words));
+            }
+            house.kill_cgroup(key);
+            super::process_tree::signal_all(&remaining, Signal::KILL);
+            kills += 1;
+        }
+        tokio::select! {
+            Some(word) = words.recv() => match word {
+                // The leader has ended, and the processes it left are being stopped already.
+                ProcessWord::Stop => {}
+                ProcessWord::Extend(_) | ProcessWord::Abandon => drop(bounds.hear(word)),
+            },
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_millis(100)),
+        }
+    }
+}

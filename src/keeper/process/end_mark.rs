@@ -1,0 +1,42 @@
+//! The mark a keeper leaves when its daemon is gone and all of its jobs are dead.
+//!
+//! Only with this mark may a node that starts again take back its predecessor's runs at once.
+//! Without it the node waits until their leases run out.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::name::names::NodeName;
+
+/// The statement of a keeper that ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedMark {
+    /// The name of the keeper's node.
+    pub node: String,
+    /// The incarnation of the node, none of whose jobs is alive.
+    pub incarnation: String,
+    /// The boot of the host for which the mark is valid.
+    pub boot_id: String,
+}
+
+impl EndedMark {
+    /// Returns the path of the mark of `node` in a state directory.
+    pub fn file(state_dir: &Path, node: &NodeName) -> PathBuf {
+        state_dir.join(format!("ended-{node}.json"))
+    }
+
+    /// Returns the mark in `file`; `None` if there is no readable mark.
+    pub fn read(file: &Path) -> Option<Self> {
+        serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()
+    }
+
+    /// Writes the mark under a temporary name and renames it. So a reader finds the old mark or the
+    /// new mark, never half a mark.
+    pub(crate) fn write(&self, file: &Path) -> io::Result<()> {
+        let new = file.with_extension(format!("{}.new", std::process::id()));
+        std::fs::write(&new, serde_json::to_vec(self)?)?;
+        std::fs::rename(new, file)
+    }
+}

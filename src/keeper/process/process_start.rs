@@ -1,0 +1,158 @@
+//! The start of a run's process: the preparation, the fork, and the handles by which the child is
+//! watched.
+//!
+//! Invariant: nothing here waits for a file system that a job may name. Only the child does that.
+
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rustix::fs::MemfdFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags};
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::attendance::GivenUp;
+use super::child_setup::ChildSetup;
+use super::process_table::{ProcessTable, ProcessWord};
+use super::process_tree;
+use super::program_file;
+use super::program_file::Candidates;
+use super::spawn::{Awaited, Image, SpawnPlan, fork_into};
+use super::start_progress;
+use super::start_progress::StartProgress;
+use crate::keeper::limits::boot_clock::{BootInstant, BootTimer};
+use crate::keeper::limits::bounds::RunBounds;
+use crate::keeper::limits::cgroup::Cgroup;
+use crate::keeper::limits::excerpt::ExcerptStream;
+use crate::keeper::protocol::outbox::Pending;
+use crate::keeper::protocol::wire::{Key, LaunchOrder, ProcessEnd, RunReport};
+
+/// The wait between looks at a child that cannot be watched, and the number of looks.
+const LOOK: Duration = Duration::from_millis(10);
+const MOST_LOOKS: u32 = 100;
+
+/// A child on its way to becoming a run's program.
+pub(crate) struct StartingProcess {
+    pub(crate) leader: Pid,
+    /// Readable once the child is dead.
+    pub(crate) exit: Awaited,
+    pub(crate) timer: BootTimer,
+    pub(crate) bounds: RunBounds,
+    pub(crate) marks: StartProgress,
+    pub(crate) candidates: Candidates,
+    pub(crate) pipes: Vec<JoinHandle<()>>,
+}
+
+/// Applies the instructions that came before the start. Returns a report if the run must not start
+/// any more.
+fn may_start(launch: &mut LaunchOrder, words: &mut mpsc::UnboundedReceiver<ProcessWord>) -> Result<(), RunReport> {
+    while let Ok(word) = words.try_recv() {
+        match word {
+            ProcessWord::Extend(deadline) => launch.deadline = launch.deadline.max(deadline),
+            ProcessWord::Stop => return Err(RunReport::of(ProcessEnd::Stopped, "stopped before its start")),
+            ProcessWord::Abandon => return Err(RunReport::of(ProcessEnd::LeaseLost, "abandoned before its start")),
+        }
+    }
+    if BootInstant::now() < launch.deadline.saturating_sub(launch.margin) {
+        Ok(())
+    } else {
+        Err(RunReport::of(ProcessEnd::Refused, "not started: its lease ran out before the start"))
+    }
+}
+
+/// Forks the child of `launch`, which then proceeds by itself.
+pub(crate) async fn start(
+    house: &Rc<ProcessTable>,
+    key: Key,
+    launch: &mut LaunchOrder,
+    words: &mut mpsc::UnboundedReceiver<ProcessWord>,
+) -> Result<StartingProcess, RunReport> {
+    may_start(launch, words)?;
+    let name = launch.argv.first().cloned().unwrap_or_default();
+    let not_executed =
+        |error: io::Error| program_file::short_of(&error).unwrap_or_else(|| program_file::not_executed(&name, &error));
+    let no_cgroup = |error: io::Error| program_file::short_of(&error).unwrap_or_else(|| program_file::no_cgroup(&error));
+    let cgroup = house.make_cgroup(key, &launch.limits).map_err(no_cgroup)?;
+    let door = cgroup.as_ref().map(Cgroup::door).transpose().map_err(no_cgroup)?;
+    let timer = BootTimer::new().map_err(not_executed)?;
+    let (marks, teller) = start_progress::marks().map_err(not_executed)?;
+    let ready = || -> io::Result<_> {
+        let path = launch.env.0.get("PATH").map(String::as_str);
+        let (stdout, stderr) = (pipe_with(PipeFlags::CLOEXEC)?, pipe_with(PipeFlags::CLOEXEC)?);
+        let birth = SpawnPlan {
+            image: Image::new(&launch.argv, launch.env.0.iter().map(|(name, value)| format!("{name}={value}")))?,
+            program: Candidates::new(&name, path, &launch.cwd, launch.cwd_else.as_deref())?,
+            becoming: ChildSetup::new(launch, door)?,
+            stdin: input(launch)?,
+            stdout: stdout.1,
+            stderr: stderr.1,
+            teller,
+        };
+        let outputs = [(ExcerptStream::Stdout, stdout.0), (ExcerptStream::Stderr, stderr.0)];
+        let mut receivers = Vec::new();
+        for (stream, pipe) in outputs {
+            receivers.push((stream, pipe::Receiver::from_owned_fd(pipe)?));
+        }
+        Ok((birth, receivers))
+    };
+    let (birth, receivers) = ready().map_err(not_executed)?;
+    let bounds = RunBounds::of_start(launch);
+    // A spare descriptor for the pidfd of the child. Once the child exists, a lack of descriptors
+    // would be too late.
+    let spare = rustix::io::fcntl_dupfd_cloexec(&birth.stdin, 0).map_err(|errno| not_executed(errno.into()))?;
+    let (leader, candidates) = fork_into(birth).map_err(not_executed)?;
+    drop(spare);
+    house.note_leader(key, leader.as_raw_nonzero().get());
+    let exit = match rustix::process::pidfd_open(leader, PidfdFlags::empty()).map_err(io::Error::from).and_then(Awaited::new) {
+        Ok(exit) => exit,
+        Err(error) => {
+            // A child that cannot be watched must not run. It may have begun, so the run fails here
+            // and no other node may try it.
+            undo(house, key, leader).await;
+            return Err(program_file::not_executed(&name, &error));
+        }
+    };
+    let pending = house.pending(key);
+    let read_it = |(stream, pipe)| tokio::task::spawn_local(read(Rc::clone(house), pipe, stream, Rc::clone(&pending)));
+    let pipes = receivers.into_iter().map(read_it).collect();
+    Ok(StartingProcess { leader, exit, timer, bounds, marks, candidates, pipes })
+}
+
+/// Kills a child that cannot be watched, and polls until it is dead.
+async fn undo(house: &ProcessTable, key: Key, leader: Pid) {
+    for _ in 0..MOST_LOOKS {
+        // The search for all processes of a run needs descriptors itself; `kill_group` needs none.
+        house.kill_group(key);
+        house.kill(key);
+        if !process_tree::is_alive_child(leader) {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    house.give_up(key, GivenUp::Alive);
+}
+
+/// Returns the standard input of a child. A text becomes a file in memory, so that the keeper does
+/// not wait until the job reads it.
+fn input(launch: &LaunchOrder) -> io::Result<OwnedFd> {
+    let Some(text) = &launch.stdin else { return Ok(File::open("/dev/null")?.into()) };
+    let mut file = File::from(rustix::fs::memfd_create("stdin", MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+async fn read(house: Rc<ProcessTable>, pipe: pipe::Receiver, stream: ExcerptStream, pending: Rc<Pending>) {
+    while pipe.readable().await.is_ok() {
+        match house.drain(&pipe, stream, &pending) {
+            Ok(true) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Ok(false) | Err(_) => return,
+        }
+    }
+}

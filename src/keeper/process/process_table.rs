@@ -1,0 +1,372 @@
+//! The state that the keeper's tasks share: the runs, the queue to the daemon, and the sweep of
+//! orphans.
+//!
+//! Invariant: the pid of a run's leader is entered here before any other task can look. So a sweep
+//! never takes a direct child for an orphan.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+use tokio::sync::{Notify, mpsc};
+
+use super::attendance::GivenUp;
+use super::process_tree;
+use super::process_tree::{Identity, Process, ProcessClaim, Snapshot};
+use crate::domain::job::process_limits::Limits;
+use crate::keeper::limits::boot_clock::BootInstant;
+use crate::keeper::limits::cgroup::Cgroup;
+use crate::keeper::limits::delegation::seat_beside;
+use crate::keeper::limits::excerpt::{ExcerptStream, OutputBounds};
+use crate::keeper::protocol::outbox::{OutboxItem, Pending};
+use crate::keeper::protocol::wire::{KeeperNews, Key, LaunchOrder};
+
+/// An instruction to a run's task.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ProcessWord {
+    /// The lease was renewed to this deadline.
+    Extend(BootInstant),
+    /// Stop with grace.
+    Stop,
+    /// Stop without grace.
+    Abandon,
+}
+
+struct Resident {
+    identity: Identity,
+    /// The uid that the run's process becomes; `None` keeps the keeper's user.
+    owner: Option<u32>,
+    cgroup: Option<Cgroup>,
+    /// The pid and start time of each process recognised as this run's. A process stays recognised
+    /// when its parent and its environment are gone.
+    known: HashSet<(i32, u64)>,
+    words: mpsc::UnboundedSender<ProcessWord>,
+}
+
+/// The state of a keeper. It has one thread, so plain cells suffice.
+pub(crate) struct ProcessTable {
+    residents: RefCell<HashMap<Key, Resident>>,
+    changed: Notify,
+    outbox: mpsc::UnboundedSender<OutboxItem>,
+    buffer: RefCell<Vec<u8>>,
+    /// The last snapshot of all processes, and the instant at which it began.
+    read: RefCell<Option<(BootInstant, Rc<Snapshot>)>>,
+    output: OutputBounds,
+    /// The cgroup in which each run gets a cgroup of its own.
+    cgroups: Option<Cgroup>,
+    /// Cgroups of ended runs that could not be removed yet.
+    left_cgroups: RefCell<Vec<Cgroup>>,
+    /// Children that were killed and do not die. They belong to no run, and are kept until they can
+    /// be reaped.
+    given_up: RefCell<HashMap<i32, GivenUp>>,
+}
+
+const BUFFER: usize = 64 * 1024;
+/// The largest age of a snapshot that may choose the processes for TERM. Runs that are stopped at
+/// once share one snapshot.
+const FRESH: Duration = Duration::from_millis(20);
+
+impl ProcessTable {
+    /// Creates the state without runs, and the queue of items for the daemon. Runs get cgroups
+    /// below `cgroups`.
+    pub(crate) fn new(output: OutputBounds, cgroups: Option<Cgroup>) -> (Rc<Self>, mpsc::UnboundedReceiver<OutboxItem>) {
+        let (outbox, items) = mpsc::unbounded_channel();
+        let house = Self {
+            residents: RefCell::default(),
+            changed: Notify::new(),
+            outbox,
+            buffer: RefCell::new(vec![0; BUFFER]),
+            read: RefCell::default(),
+            output,
+            cgroups,
+            left_cgroups: RefCell::default(),
+            given_up: RefCell::default(),
+        };
+        (Rc::new(house), items)
+    }
+
+    /// Registers a run before it has a process. Returns `None` if `key` is in use.
+    pub(crate) fn admit(&self, key: Key, launch: &LaunchOrder) -> Option<mpsc::UnboundedReceiver<ProcessWord>> {
+        let mut residents = self.residents.borrow_mut();
+        if residents.contains_key(&key) {
+            return None;
+        }
+        let (words, heard) = mpsc::unbounded_channel();
+        let identity = Identity { run: launch.run.clone(), fence: launch.fence, leader: None };
+        let owner = launch.owner.as_ref().map(|owner| owner.uid);
+        residents.insert(key, Resident { identity, owner, cgroup: None, known: HashSet::new(), words });
+        self.changed.notify_one();
+        Some(heard)
+    }
+
+    /// Makes the cgroup of a run. Returns `None` if runs have no cgroups.
+    ///
+    /// If the cgroup cannot be made, a run without limits that need a cgroup starts without one.
+    /// For any other run that is an error.
+    pub(crate) fn make_cgroup(&self, key: Key, limits: &Limits) -> io::Result<Option<Cgroup>> {
+        let Some(cgroups) = &self.cgroups else { return Ok(None) };
+        let made = cgroups.make(&key.to_string()).and_then(|made| match made.limit(limits) {
+            Ok(()) => Ok(made),
+            Err(error) => {
+                made.remove();
+                Err(error)
+            }
+        });
+        let cgroup = match made {
+            Ok(cgroup) => cgroup,
+            Err(_) if limits.asked().iter().all(|kind| kind.controller().is_none()) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if let Some(resident) = self.residents.borrow_mut().get_mut(&key) {
+            resident.cgroup = Some(cgroup.clone());
+        }
+        Ok(Some(cgroup))
+    }
+
+    /// Returns true if one of a run's processes was killed because memory had run out.
+    pub(crate) fn is_out_of_memory(&self, key: Key) -> bool {
+        self.cgroup(key).is_some_and(|cgroup| cgroup.oom_kills() > 0)
+    }
+
+    fn cgroup(&self, key: Key) -> Option<Cgroup> {
+        self.residents.borrow().get(&key)?.cgroup.clone()
+    }
+
+    /// Notes the pid of a run's leader. Call it before the next await after the fork.
+    pub(crate) fn note_leader(&self, key: Key, pid: i32) {
+        if let Some(resident) = self.residents.borrow_mut().get_mut(&key) {
+            resident.identity.leader = Some(pid);
+        }
+    }
+
+    /// Stops the wait for a run's leader that was killed. From now on the leader belongs to no run
+    /// and blocks none.
+    pub(crate) fn give_up(&self, key: Key, how: GivenUp) {
+        let mut residents = self.residents.borrow_mut();
+        let Some(resident) = residents.get_mut(&key) else { return };
+        let Some(pid) = resident.identity.leader.take() else { return };
+        let has_to_move = how == GivenUp::Unbegun && resident.cgroup.is_some();
+        if let Some(seat) = self.cgroups.as_ref().filter(|_| has_to_move).and_then(seat_beside) {
+            // If the move fails, the cgroup stays. It is cleared with all others in the end.
+            let _ = seat.write("cgroup.procs", &pid.to_string());
+        }
+        self.given_up.borrow_mut().insert(pid, how);
+    }
+
+    /// Returns true if the process will never run any of a job.
+    pub(crate) fn never_begins(&self, pid: i32) -> bool {
+        self.given_up.borrow().get(&pid) == Some(&GivenUp::Unbegun)
+    }
+
+    /// Removes a run that is over.
+    pub(crate) fn release(&self, key: Key) {
+        let resident = self.residents.borrow_mut().remove(&key);
+        self.left_cgroups.borrow_mut().extend(resident.and_then(|resident| resident.cgroup));
+        self.remove_left_cgroups();
+        self.changed.notify_one();
+    }
+
+    fn remove_left_cgroups(&self) {
+        self.left_cgroups.borrow_mut().retain(|cgroup| !cgroup.remove());
+    }
+
+    /// Kills all processes in the cgroups of all runs. Returns true if there were none.
+    pub(crate) fn clear_cgroups(&self) -> bool {
+        self.remove_left_cgroups();
+        let Some(cgroups) = self.cgroups.as_ref().filter(|cgroups| cgroups.is_populated()) else { return true };
+        cgroups.kill();
+        false
+    }
+
+    /// Passes an instruction to a run, if the run is still registered.
+    pub(crate) fn tell(&self, key: Key, word: ProcessWord) {
+        if let Some(resident) = self.residents.borrow().get(&key) {
+            let _ = resident.words.send(word);
+        }
+    }
+
+    /// Passes an instruction to every run.
+    pub(crate) fn tell_all(&self, word: ProcessWord) {
+        for resident in self.residents.borrow().values() {
+            let _ = resident.words.send(word);
+        }
+    }
+
+    /// Waits until a run was added or removed.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Returns true if no run is registered.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.residents.borrow().is_empty()
+    }
+
+    /// Returns a buffer for the output of the run `key`.
+    pub(crate) fn pending(&self, key: Key) -> Rc<Pending> {
+        Rc::new(Pending::new(key, self.output))
+    }
+
+    /// Returns true if there is no run and no process that was given up. Then the processes that
+    /// are left are about to end.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_empty() && self.given_up.borrow().is_empty()
+    }
+
+    /// Queues a message for the daemon.
+    pub(crate) fn say(&self, news: KeeperNews) {
+        let _ = self.outbox.send(OutboxItem::News(news));
+    }
+
+    /// Reads what a pipe has now into `pending`. Returns true if the pipe is still open. Fails with
+    /// `WouldBlock` if it is empty.
+    pub(crate) fn drain(
+        &self,
+        pipe: &tokio::net::unix::pipe::Receiver,
+        stream: ExcerptStream,
+        pending: &Rc<Pending>,
+    ) -> io::Result<bool> {
+        let mut buffer = self.buffer.borrow_mut();
+        let count = pipe.try_read(&mut buffer)?;
+        if pending.append(stream, buffer.get(..count).unwrap_or_default()) {
+            let _ = self.outbox.send(OutboxItem::Output(Rc::clone(pending)));
+        }
+        Ok(count > 0)
+    }
+
+    /// Returns the living processes of a run, without its leader. Cheap if there are none. `None`
+    /// if this process lacks the descriptors to look.
+    pub(crate) fn remaining(&self, key: Key) -> Option<Vec<Process>> {
+        // The processes that a dead leader left are our children now. So without a living orphan
+        // nothing was left.
+        let is_empty = self.cgroup(key).is_none_or(|cgroup| !cgroup.is_populated());
+        if self.living_orphans()?.is_empty() && is_empty {
+            return Some(Vec::new());
+        }
+        let remaining = || {
+            let (leader, mut members) = self.members(key, &Snapshot::try_take()?);
+            members.retain(|process| Some(process.pid) != leader && !process.is_zombie);
+            Some(members)
+        };
+        let found = remaining()?;
+        // One scan may miss a process that changed its parent during the scan. Two scans in a row
+        // do not.
+        if found.is_empty() { remaining() } else { Some(found) }
+    }
+
+    /// Sends TERM to all processes of a run.
+    pub(crate) fn terminate(&self, key: Key) {
+        let snapshot = self.recent_snapshot(self.leader(key));
+        process_tree::signal_all(&self.members(key, &snapshot).1, Signal::TERM);
+    }
+
+    /// Kills the leader of a run with its process group, without a search. So many runs can be
+    /// killed at once, and none waits until the processes of another run are found.
+    ///
+    /// Call it before the leader is reaped.
+    pub(crate) fn kill_group(&self, key: Key) {
+        if let Some(leader) = self.leader(key).and_then(Pid::from_raw) {
+            let _ = rustix::process::kill_process_group(leader, Signal::KILL);
+            let _ = rustix::process::kill_process(leader, Signal::KILL); // A fresh child leads no group yet.
+        }
+        self.kill_cgroup(key);
+    }
+
+    /// Kills all processes in the cgroup of a run, if it has one.
+    pub(crate) fn kill_cgroup(&self, key: Key) {
+        if let Some(cgroup) = self.cgroup(key) {
+            cgroup.kill();
+        }
+    }
+
+    /// Kills all processes of a run, found by a search.
+    pub(crate) fn kill(&self, key: Key) {
+        self.kill_cgroup(key);
+        process_tree::signal_all(&self.members(key, &Snapshot::take()).1, Signal::KILL);
+    }
+
+    fn leader(&self, key: Key) -> Option<i32> {
+        self.residents.borrow().get(&key)?.identity.leader
+    }
+
+    /// Returns a snapshot that is not older than [`FRESH`] and contains `leader`.
+    fn recent_snapshot(&self, leader: Option<i32>) -> Rc<Snapshot> {
+        let now = BootInstant::now();
+        let mut read = self.read.borrow_mut();
+        match &*read {
+            Some((at, snapshot)) if now.since(*at) < FRESH && leader.is_none_or(|leader| snapshot.shows(leader)) => {
+                Rc::clone(snapshot)
+            }
+            _ => Rc::clone(&read.insert((now, Rc::new(Snapshot::take()))).1),
+        }
+    }
+
+    /// Returns the leader of a run and all its processes, including dead processes.
+    fn members(&self, key: Key, snapshot: &Snapshot) -> (Option<i32>, Vec<Process>) {
+        let mut residents = self.residents.borrow_mut();
+        let mut leaders: HashSet<i32> = self.given_up.borrow().keys().copied().collect();
+        leaders.extend(residents.values().filter_map(|resident| resident.identity.leader));
+        let is_alone = residents.len() == 1;
+        // A keeper may not read the environment of a process that became another user. The process
+        // still belongs to the run if only one run has that user. A run with a cgroup finds its
+        // processes there instead.
+        let own_user = residents.get(&key).filter(|resident| resident.cgroup.is_none()).and_then(|resident| resident.owner);
+        let own_user = own_user.filter(|uid| residents.values().filter(|other| other.owner == Some(*uid)).count() == 1);
+        let others = residents.values().filter(|_| own_user.is_some());
+        let others: Vec<Cgroup> = others.filter_map(|resident| resident.cgroup.clone()).collect();
+        let Some(Resident { identity, cgroup, known, .. }) = residents.get_mut(&key) else { return (None, Vec::new()) };
+        let mut members = snapshot.members(identity, &leaders, |orphan, claim| {
+            let is_elsewhere = || others.iter().any(|cgroup| cgroup.pids().contains(&orphan.pid));
+            let is_of_user =
+                || claim == ProcessClaim::Hidden && own_user.is_some_and(|uid| orphan.is_bound_to(uid)) && !is_elsewhere();
+            !leaders.contains(&orphan.pid) && (is_alone || is_of_user()) || known.contains(&(orphan.pid, orphan.started))
+        });
+        // A process in the run's cgroup belongs to the run, whatever its environment says.
+        let seen: HashSet<i32> = members.iter().map(|member| member.pid).collect();
+        let inside = cgroup.iter().flat_map(Cgroup::pids).filter(|pid| !seen.contains(pid));
+        members.extend(inside.filter_map(Process::read));
+        known.extend(members.iter().map(|member| (member.pid, member.started)));
+        (identity.leader, members)
+    }
+
+    /// Returns our living children that lead no run. Reaps dead orphans. `None` if this process
+    /// lacks the descriptors to look.
+    fn living_orphans(&self) -> Option<Vec<Process>> {
+        let residents = self.residents.borrow();
+        let leads = |pid: i32| residents.values().any(|resident| resident.identity.leader == Some(pid));
+        let is_leader = |pid: i32| leads(pid) || self.given_up.borrow().contains_key(&pid);
+        let orphans = process_tree::own_children()?.into_iter().filter(|child| !is_leader(child.pid));
+        let (dead, living): (Vec<_>, Vec<_>) = orphans.partition(|orphan| orphan.is_zombie);
+        dead.iter().for_each(Process::reap);
+        Some(living)
+    }
+
+    /// Reaps dead orphans and kills those whose run is over. Returns how many children are left
+    /// that lead no run.
+    pub(crate) fn sweep(&self) -> usize {
+        self.remove_left_cgroups();
+        self.given_up.borrow_mut().retain(|pid, _| {
+            let alive = Pid::from_raw(*pid).filter(|pid| process_tree::is_alive_child(*pid));
+            alive.is_some_and(|pid| {
+                // KILL had no effect so far. The process is not reaped, so its pid names no other
+                // process.
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+                true
+            })
+        });
+        // The orphans cannot be seen, so at least one may exist.
+        let Some(orphans) = self.living_orphans() else { return 1 };
+        let residents = self.residents.borrow();
+        for orphan in &orphans {
+            let mut claims = residents.values().map(|resident| resident.identity.claim(orphan.pid));
+            // An orphan that names no run may belong to any run that is still here.
+            if claims.all(|claim| claim == ProcessClaim::Other) {
+                orphan.signal(Signal::KILL);
+            }
+        }
+        orphans.len() + self.given_up.borrow().len()
+    }
+}

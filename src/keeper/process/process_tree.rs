@@ -1,0 +1,280 @@
+//! The search for the processes of a run in `/proc`, and signals to all of them.
+//!
+//! Invariant: only descendants of the calling process are ever touched, and processes in the cgroup
+//! of one of its runs. Both the keeper and the daemon are subreapers (`prctl(2)`). So a process
+//! that a job leaves behind becomes a child of the keeper or the daemon and cannot leave the tree.
+//!
+//! An orphan is recognised by its session, or by `SCHEDD_RUN_ID` and `SCHEDD_FENCE` in its
+//! environment. An orphan that wiped these variables is recognised only if there is just one run.
+//! An orphan whose environment we may not read is also recognised if only one run has its user.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+
+/// The marks by which a run's processes are recognised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// The run's id.
+    pub(crate) run: String,
+    /// The fence of its lease.
+    pub(crate) fence: u64,
+    /// The direct child, which leads the session; `None` while unknown.
+    pub(crate) leader: Option<i32>,
+}
+
+/// The run that an orphan's environment names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProcessClaim {
+    /// The environment names this run.
+    This,
+    /// The environment names another run.
+    Other,
+    /// The environment names no run, or cannot be found.
+    Nothing,
+    /// The environment may not be read by this process.
+    Hidden,
+}
+
+impl Identity {
+    /// Returns which run the environment of `pid` names, compared with this run.
+    pub(crate) fn claim(&self, pid: i32) -> ProcessClaim {
+        let environment = match std::fs::read(format!("/proc/{pid}/environ")) {
+            Ok(environment) => environment,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return ProcessClaim::Hidden,
+            Err(_) => return ProcessClaim::Nothing,
+        };
+        let value = |name: &str| {
+            let mut variables = environment.split(|byte| *byte == 0);
+            variables.find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+        };
+        match (value("SCHEDD_RUN_ID"), value("SCHEDD_FENCE")) {
+            (Some(run), Some(fence)) if run == self.run.as_bytes() && fence == self.fence.to_string().as_bytes() => {
+                ProcessClaim::This
+            }
+            (None, None) => ProcessClaim::Nothing,
+            _ => ProcessClaim::Other,
+        }
+    }
+}
+
+/// A process as `/proc/PID/stat` shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    pub(crate) parent: i32,
+    session: i32,
+    /// The start time in clock ticks since the boot. Together with the pid it names the process for
+    /// good.
+    pub(crate) started: u64,
+    pub(crate) is_zombie: bool,
+}
+
+impl Process {
+    /// Returns the process with this pid, if there is one.
+    pub(crate) fn read(pid: i32) -> Option<Self> {
+        let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+        // The name in parentheses may contain anything, even spaces and parentheses.
+        let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
+        let rest = std::str::from_utf8(stat.get(after_name..)?).ok()?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        Some(Self {
+            pid,
+            parent: fields.get(1)?.parse().ok()?,
+            session: fields.get(3)?.parse().ok()?,
+            started: fields.get(19)?.parse().ok()?,
+            is_zombie: matches!(*fields.first()?, "Z" | "X"),
+        })
+    }
+
+    /// Returns true if the process runs as `uid` and cannot gain other rights (`no_new_privs`).
+    ///
+    /// That holds for all processes of a job with `user`. It does not hold for a process that a job
+    /// without `user` made that user, for example with `sudo`.
+    pub(crate) fn is_bound_to(&self, uid: u32) -> bool {
+        let own = format!("/proc/{}", self.pid);
+        let is_bound = |status: String| status.lines().any(|line| line == "NoNewPrivs:\t1");
+        std::fs::metadata(&own).is_ok_and(|process| process.uid() == uid)
+            && std::fs::read_to_string(format!("{own}/status")).is_ok_and(is_bound)
+    }
+
+    /// Sends the process a signal, unless it ended meanwhile and its pid names another process.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let Some(pid) = Pid::from_raw(self.pid) else { return };
+        if let Ok(handle) = rustix::process::pidfd_open(pid, PidfdFlags::empty())
+            && Self::read(self.pid).is_some_and(|now| now.started == self.started)
+        {
+            // The process may have ended, or belong to another user. In both cases there is nothing
+            // to do.
+            let _ = rustix::process::pidfd_send_signal(&handle, signal);
+        }
+    }
+
+    /// Reaps the process if it is a dead child of the calling process.
+    pub(crate) fn reap(&self) {
+        if let Some(pid) = Pid::from_raw(self.pid) {
+            let _ = rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        }
+    }
+}
+
+/// Returns this process' own pid.
+pub(crate) fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// Returns true if `pid`, a child of the calling process, is alive. Reaps a dead child.
+pub(crate) fn is_alive_child(pid: Pid) -> bool {
+    matches!(rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG), Ok(None))
+}
+
+/// Returns the children of the calling thread, which are all children if the process has one
+/// thread. `None` if this process lacks the descriptors to look.
+pub(crate) fn own_children() -> Option<Vec<Process>> {
+    if let Ok(pids) = std::fs::read_to_string("/proc/thread-self/children") {
+        let pids: Vec<&str> = pids.split_ascii_whitespace().collect();
+        let children: Vec<Process> = pids.iter().filter_map(|pid| Process::read(pid.parse().ok()?)).collect();
+        return (children.len() == pids.len() || Process::read(own_pid()).is_some()).then_some(children);
+    }
+    // The kernel was built without that file, or no descriptor is left to open it.
+    let me = own_pid();
+    Some(Snapshot::try_take()?.processes.into_values().filter(|process| process.parent == me).collect())
+}
+
+/// All processes at one moment.
+pub(crate) struct Snapshot {
+    processes: HashMap<i32, Process>,
+    children: HashMap<i32, Vec<i32>>,
+}
+
+impl Snapshot {
+    /// Reads `/proc`. Processes that cannot be read are missing. The snapshot is empty if this
+    /// process lacks the descriptors to look.
+    pub(crate) fn take() -> Self {
+        Self::try_take().unwrap_or_else(|| Self { processes: HashMap::new(), children: HashMap::new() })
+    }
+
+    /// Reads `/proc`. Returns `None` if this process lacks the descriptors: then it does not even
+    /// see itself.
+    pub(crate) fn try_take() -> Option<Self> {
+        let pids = std::fs::read_dir("/proc").ok()?.flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let processes: HashMap<i32, Process> = pids.filter_map(|pid| Some((pid, Process::read(pid)?))).collect();
+        let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+        for process in processes.values() {
+            children.entry(process.parent).or_default().push(process.pid);
+        }
+        processes.contains_key(&own_pid()).then_some(Self { processes, children })
+    }
+
+    /// Returns the children of `pid`.
+    pub(crate) fn children(&self, pid: i32) -> impl Iterator<Item = Process> {
+        self.children.get(&pid).into_iter().flatten().filter_map(|child| self.processes.get(child)).copied()
+    }
+
+    /// Returns the children of the calling process that belong to `run`, and all their descendants.
+    /// The leader is among them.
+    ///
+    /// The environment of processes in the session of one of `leaders` is not read. If an orphan
+    /// names no run, or its environment is hidden from us, `takes` decides whether it belongs to
+    /// the run.
+    pub(crate) fn members(
+        &self,
+        run: &Identity,
+        leaders: &HashSet<i32>,
+        takes: impl Fn(&Process, ProcessClaim) -> bool,
+    ) -> Vec<Process> {
+        let roots = self.children(own_pid()).filter(|child| {
+            let by_session = run.leader.is_some_and(|leader| child.pid == leader || child.session == leader);
+            let is_known = leaders.contains(&child.pid) || leaders.contains(&child.session);
+            by_session
+                || !is_known
+                    && match run.claim(child.pid) {
+                        ProcessClaim::This => true,
+                        ProcessClaim::Other => false,
+                        claim @ (ProcessClaim::Nothing | ProcessClaim::Hidden) => takes(child, claim),
+                    }
+        });
+        self.below(roots.collect())
+    }
+
+    /// Returns true if the snapshot contains `pid`.
+    pub(crate) fn shows(&self, pid: i32) -> bool {
+        self.processes.contains_key(&pid)
+    }
+
+    /// Returns all descendants of the calling process.
+    pub(crate) fn descendants(&self) -> Vec<Process> {
+        self.below(self.children(own_pid()).collect())
+    }
+
+    fn below(&self, roots: Vec<Process>) -> Vec<Process> {
+        let mut found = Vec::new();
+        let mut seen = HashSet::new();
+        let mut open = roots;
+        while let Some(process) = open.pop() {
+            if seen.insert(process.pid) {
+                found.push(process);
+                open.extend(self.children(process.pid));
+            }
+        }
+        found
+    }
+}
+
+/// Kills all processes of `runs` below the calling process and waits until they are gone, for
+/// `patience` at most. Returns true if they are gone. Blocks.
+pub(crate) fn kill_runs(runs: &[Identity], patience: Duration) -> bool {
+    let end = Instant::now() + patience;
+    // A dead process' environment cannot be read, so processes recognised while alive are
+    // remembered.
+    let mut known = HashSet::new();
+    let mut empty_scans = 0;
+    while Instant::now() < end {
+        let Some(snapshot) = Snapshot::try_take() else {
+            empty_scans = 0;
+            std::thread::sleep(Duration::from_millis(5));
+            continue;
+        };
+        let of_run = |run| snapshot.members(run, &HashSet::new(), |orphan, _| known.contains(&(orphan.pid, orphan.started)));
+        let members: Vec<Process> = runs.iter().flat_map(of_run).collect();
+        known.extend(members.iter().map(|member| (member.pid, member.started)));
+        // One scan may miss a process that changed its parent during the scan. Two scans in a row
+        // do not.
+        empty_scans = if members.is_empty() { empty_scans + 1 } else { 0 };
+        if empty_scans == 2 {
+            return true;
+        }
+        signal_all(&members, Signal::KILL);
+        members.iter().filter(|member| member.is_zombie).for_each(Process::reap);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+/// Sends all of them a signal. Each process is also continued, so that a stopped process can handle
+/// the signal.
+pub(crate) fn signal_all(processes: &[Process], signal: Signal) {
+    for process in processes.iter().filter(|process| !process.is_zombie) {
+        process.signal(signal);
+        process.signal(Signal::CONT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_reads_itself_and_knows_no_run() {
+        let me = Process::read(own_pid()).unwrap();
+        assert!(!me.is_zombie && me.started > 0);
+        let nobody = Identity { run: "no@0".to_owned(), fence: 1, leader: None };
+        assert_ne!(nobody.claim(me.pid), ProcessClaim::This);
+        assert!(Snapshot::take().members(&nobody, &HashSet::new(), |_, _| false).is_empty());
+        assert!(Process::read(0).is_none());
+    }
+}

@@ -1,0 +1,221 @@
+//! Marks that a child sends its keeper between fork and exec: which step begins, and which step
+//! failed.
+//!
+//! Invariant: while the child's side of the pipe is open, nothing of the job's program has run. A
+//! child that was killed meanwhile never will run any of it. The exec or the child's death closes
+//! the pipe.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::spawn::Awaited;
+
+/// A step of a start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StartStep {
+    /// All work before the first step that sends a mark.
+    Ready,
+    /// The exec itself, or a step that fails only if the system is short of something (session,
+    /// descriptors).
+    Exec,
+    /// Moving into the cgroup.
+    Cgroup,
+    /// Setting the limit of open files.
+    Files,
+    /// Becoming the job's user, by this system call.
+    User(&'static str),
+    /// Entering the directory.
+    Directory,
+    /// Searching the program.
+    Search,
+}
+
+const STEPS: [StartStep; 13] = [
+    StartStep::Ready,
+    StartStep::Exec,
+    StartStep::Cgroup,
+    StartStep::Files,
+    StartStep::User("fchmod"),
+    StartStep::User("setgroups"),
+    StartStep::User("setresgid"),
+    StartStep::User("setresuid"),
+    StartStep::User("capset"),
+    StartStep::User("setuid"),
+    StartStep::User("prctl"),
+    StartStep::Directory,
+    StartStep::Search,
+];
+
+impl StartStep {
+    /// Returns the failure of this step with `errno`.
+    pub(crate) fn failed(self, errno: Errno) -> StartFailure {
+        StartFailure { step: self, errno }
+    }
+}
+
+/// A step that failed, and its error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StartFailure {
+    pub(crate) step: StartStep,
+    pub(crate) errno: Errno,
+}
+
+/// The progress of a child: its step, and the number of the candidate file it tries as its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallPlace {
+    pub(crate) step: StartStep,
+    pub(crate) file: u32,
+}
+
+/// The bytes of a mark: step, file and errno, four bytes each. Errno 0 means that the step begins.
+///
+/// A pipe writes so few bytes whole or not at all.
+const SIZE: usize = 12;
+
+fn mark(place: CallPlace, errno: i32) -> [u8; SIZE] {
+    let step = STEPS.iter().position(|step| *step == place.step).and_then(|at| u32::try_from(at).ok()).unwrap_or(0);
+    let mut bytes = [0; SIZE];
+    for (to, from) in bytes.chunks_exact_mut(4).zip([step.to_ne_bytes(), place.file.to_ne_bytes(), errno.to_ne_bytes()]) {
+        to.copy_from_slice(&from);
+    }
+    bytes
+}
+
+fn read_mark(bytes: &[u8]) -> Option<(CallPlace, i32)> {
+    let (step, rest) = bytes.split_first_chunk()?;
+    let (file, rest) = rest.split_first_chunk()?;
+    let step = STEPS.get(usize::try_from(u32::from_ne_bytes(*step)).ok()?)?;
+    Some((CallPlace { step: *step, file: u32::from_ne_bytes(*file) }, i32::from_ne_bytes(*rest.first_chunk()?)))
+}
+
+/// The child's side of the pipe. Each function makes one system call. Write errors are ignored: a
+/// keeper that no longer listens needs no mark.
+#[derive(Debug)]
+pub(crate) struct ProgressWriter(OwnedFd);
+
+impl ProgressWriter {
+    /// Sends the mark that a step begins.
+    pub(crate) fn begin(&self, step: StartStep, file: u32) {
+        let _ = rustix::io::write(&self.0, &mark(CallPlace { step, file }, 0));
+    }
+
+    /// Sends the mark that the start has failed.
+    pub(crate) fn fail(&self, failure: StartFailure) {
+        let _ = rustix::io::write(&self.0, &mark(CallPlace { step: failure.step, file: 0 }, failure.errno.raw_os_error()));
+    }
+}
+
+impl AsFd for ProgressWriter {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The outcome of a start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StartReport {
+    /// The program runs, or the child was killed.
+    Over,
+    /// The start failed, and the program will not run.
+    Failed(StartFailure),
+}
+
+/// The keeper's side of the pipe.
+pub(crate) struct StartProgress {
+    /// The pipe; `None` once the outcome of the start was read.
+    pipe: Option<Awaited>,
+    place: CallPlace,
+}
+
+/// Opens a pipe for one start.
+///
+/// Must be called inside a runtime. Fails if descriptors are short.
+pub(crate) fn marks() -> io::Result<(StartProgress, ProgressWriter)> {
+    let (ours, childs) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    let pipe = Some(Awaited::new(ours)?);
+    Ok((StartProgress { pipe, place: CallPlace { step: StartStep::Ready, file: 0 } }, ProgressWriter(childs)))
+}
+
+impl StartProgress {
+    /// Returns true if no outcome of the start was read yet.
+    pub(crate) fn is_open(&self) -> bool {
+        self.pipe.is_some()
+    }
+
+    /// Returns the last step and file that the child sent.
+    pub(crate) fn place(&self) -> CallPlace {
+        self.place
+    }
+
+    /// Waits for the outcome of the start; waits for ever if it was returned before. The future may
+    /// be dropped and the call repeated.
+    pub(crate) async fn told(&mut self) -> StartReport {
+        loop {
+            if let Some(told) = self.read() {
+                return told;
+            }
+            match &self.pipe {
+                Some(pipe) => match pipe.readable().await {
+                    // Cleared only before the next read, so that a mark written after that read
+                    // wakes this task again.
+                    Ok(mut ready) => ready.clear_ready(),
+                    Err(_) => return StartReport::Over,
+                },
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Returns the outcome of the start if it is read now for the first time. Reads the pipe
+    /// itself, so `None` means that no outcome was sent yet.
+    pub(crate) fn read(&mut self) -> Option<StartReport> {
+        let pipe = self.pipe.as_ref()?;
+        let mut bytes = [0; SIZE * 64];
+        let told = loop {
+            let count = match rustix::io::read(pipe, &mut bytes) {
+                Ok(0) => break StartReport::Over,
+                Ok(count) => count,
+                Err(Errno::AGAIN) => return None,
+                Err(_) => break StartReport::Over,
+            };
+            let marks = bytes.get(..count).unwrap_or_default().chunks_exact(SIZE).filter_map(read_mark);
+            let mut failure = None;
+            for (place, errno) in marks {
+                if errno == 0 {
+                    self.place = place;
+                } else {
+                    failure = Some(place.step.failed(Errno::from_raw_os_error(errno)));
+                }
+            }
+            if let Some(failure) = failure {
+                break StartReport::Failed(failure);
+            }
+        };
+        self.pipe = None;
+        Some(told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_child_tells_is_read_as_it_was_meant() {
+        for step in STEPS {
+            let (mut marks, teller) = marks().unwrap();
+            teller.begin(step, 7);
+            assert_eq!((marks.read(), marks.place(), marks.is_open()), (None, CallPlace { step, file: 7 }, true));
+            teller.fail(step.failed(Errno::ACCESS));
+            assert_eq!(marks.told().await, StartReport::Failed(step.failed(Errno::ACCESS)));
+            assert_eq!((marks.read(), marks.is_open()), (None, false));
+        }
+        let (mut marks, teller) = marks().unwrap();
+        drop(teller);
+        assert_eq!(marks.told().await, StartReport::Over);
+    }
+}

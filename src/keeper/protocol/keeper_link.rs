@@ -1,0 +1,354 @@
+//! The daemon's side of its keeper: handles on the keeper and on its runs.
+//!
+//! Invariant: every [`Child`] ends, by the keeper's report or because the keeper is gone and its
+//! runs were killed. A child that is dropped before its end is killed.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::supervisor;
+use super::wire;
+use super::wire::{KeeperNews, KeeperOrder, Key, LaunchOrder, ProcessEnd, RunReport};
+use crate::domain::job::process_limits::LimitKind;
+use crate::keeper::limits::boot_clock::BootInstant;
+use crate::keeper::limits::delegation::Delegation;
+use crate::keeper::limits::excerpt::{ExcerptStream, OutputBounds};
+use crate::keeper::process::process_tree::Identity;
+
+/// The number of looks in a row without a message after which a keeper gets no new runs, because it
+/// may hang.
+const DOUBTFUL_LOOKS: u32 = 3;
+
+/// The settings of a keeper.
+#[derive(Debug, Clone)]
+pub struct KeeperSettings {
+    /// The program `schedd`.
+    pub program: PathBuf,
+    /// The file for the mark that the keeper leaves when it ended and nothing it started is alive.
+    /// `None`: no mark.
+    pub ended_file: Option<PathBuf>,
+    /// The node's name, for the mark.
+    pub node: String,
+    /// The node's incarnation, for the mark.
+    pub incarnation: String,
+    /// The length of the node's leases. It determines how long a keeper may be silent.
+    pub lease: Duration,
+    /// The bounds of a job's output that waits for a slow daemon.
+    pub output: OutputBounds,
+    /// The cgroup in which runs get cgroups of their own, if the service manager delegated one.
+    pub delegation: Option<Arc<Delegation>>,
+}
+
+/// The reason why there is no keeper.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    /// The keeper cannot be started.
+    #[error("keeper {program:?} cannot be started: {source}")]
+    Start {
+        /// The program that was tried.
+        program: PathBuf,
+        /// The error of the system.
+        source: std::io::Error,
+    },
+}
+
+/// A receiver of a run's output. It is called from the task that listens to the keeper, so it must
+/// not block.
+pub trait OutputSink: Send + Sync {
+    /// Appends `bytes` that `stream` wrote.
+    fn append(&self, stream: ExcerptStream, bytes: &[u8]);
+    /// Notes that `count` bytes were dropped at this point.
+    fn add_dropped(&self, count: u64);
+}
+
+/// A handle on the node's keeper. When the last handle is dropped, the keeper kills all runs and
+/// exits.
+#[derive(Debug, Clone)]
+pub struct Keeper {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    link: watch::Receiver<Option<Arc<KeeperLink>>>,
+    limits: BTreeSet<LimitKind>,
+    has_cgroups: bool,
+    closing: CancellationToken,
+    next_key: AtomicU64,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.closing.cancel();
+    }
+}
+
+impl Keeper {
+    /// Starts the keeper, and another whenever it dies. Makes the calling process a subreaper.
+    ///
+    /// Fails if the first keeper cannot be started. Must be called inside a runtime that lives as
+    /// long as the keeper is needed.
+    pub async fn start(settings: KeeperSettings) -> Result<Self, KeeperError> {
+        let closing = CancellationToken::new();
+        let limits = settings.delegation.as_ref().map(|delegation| delegation.limits().clone()).unwrap_or_default();
+        let has_cgroups = settings.delegation.is_some();
+        let link = supervisor::start(settings, closing.clone()).await?;
+        Ok(Self { inner: Arc::new(Inner { link, limits, has_cgroups, closing, next_key: AtomicU64::new(0) }) })
+    }
+
+    /// Stops the keeper: it kills the runs that are left. Returns when it is gone.
+    pub async fn stop(self) {
+        self.inner.closing.cancel();
+        let mut link = self.inner.link.clone();
+        while link.changed().await.is_ok() {}
+    }
+
+    /// Returns the limits that its cgroups can enforce; none without cgroups.
+    pub fn limits(&self) -> &BTreeSet<LimitKind> {
+        &self.inner.limits
+    }
+
+    /// Returns true if each run has a cgroup of its own.
+    pub fn has_cgroups(&self) -> bool {
+        self.inner.has_cgroups
+    }
+
+    /// Returns the process id of the present keeper; `None` while there is none.
+    pub fn pid(&self) -> Option<u32> {
+        self.inner.link.borrow().as_ref().map(|link| link.pid)
+    }
+
+    /// Returns true if a keeper answers, so that a start now would not wait for it.
+    pub fn is_ready(&self) -> bool {
+        self.inner.link.borrow().as_ref().is_some_and(|link| link.silent_looks.load(Ordering::Relaxed) < DOUBTFUL_LOOKS)
+    }
+
+    /// Starts `launch`. The child's report says how that went. Waits for a keeper as long as the
+    /// lease allows.
+    pub async fn spawn(&self, launch: LaunchOrder, output: Arc<dyn OutputSink>) -> Child {
+        let key = self.inner.next_key.fetch_add(1, Ordering::Relaxed);
+        let mut links = self.inner.link.clone();
+        let left = launch.deadline.saturating_sub(launch.margin).since(BootInstant::now());
+        let link = match tokio::time::timeout(left, links.wait_for(Option::is_some)).await {
+            Ok(Ok(link)) => link.clone(),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        let Some(link) = link else {
+            return Child::never(RunReport::of(ProcessEnd::Refused, "not started: this node's keeper is not running"));
+        };
+        let identity = Identity { run: launch.run.clone(), fence: launch.fence, leader: None };
+        let deadline = launch.deadline;
+        let frame = match wire::order_frame(&KeeperOrder::Start { key, launch: Box::new(launch) }) {
+            Ok(frame) => frame,
+            Err(error) => return Child::never(RunReport::of(ProcessEnd::CannotStart, format!("cannot start: {error}"))),
+        };
+        let (ended, report) = oneshot::channel();
+        link.admit(key, Resident { identity, deadline, output, ended });
+        // If the keeper is gone, its runs get a report of that, and so does this run.
+        let _ = link.orders.send(frame).await;
+        Child { state: State::Living { key, link, report } }
+    }
+}
+
+/// A connection with a keeper.
+#[derive(Debug)]
+pub(crate) struct KeeperLink {
+    pub(crate) pid: u32,
+    orders: mpsc::Sender<Vec<u8>>,
+    /// True if the keeper sent anything since the last look.
+    is_heard: AtomicBool,
+    silent_looks: AtomicU32,
+    /// The runs in the keeper; `None` once the keeper is gone.
+    residents: Mutex<Option<HashMap<Key, Resident>>>,
+}
+
+/// A run in the keeper, as the daemon knows it.
+struct Resident {
+    identity: Identity,
+    /// The time by which the run must be dead if its lease is not renewed.
+    deadline: BootInstant,
+    output: Arc<dyn OutputSink>,
+    ended: oneshot::Sender<RunReport>,
+}
+
+impl std::fmt::Debug for Resident {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.identity.fmt(f)
+    }
+}
+
+impl KeeperLink {
+    /// Creates a link to the keeper `pid`, whose orders go into `orders`.
+    pub(crate) fn new(pid: u32, orders: mpsc::Sender<Vec<u8>>) -> Self {
+        Self {
+            pid,
+            orders,
+            is_heard: AtomicBool::new(false),
+            silent_looks: AtomicU32::new(0),
+            residents: Mutex::new(Some(HashMap::new())),
+        }
+    }
+
+    fn residents(&self) -> MutexGuard<'_, Option<HashMap<Key, Resident>>> {
+        self.residents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn admit(&self, key: Key, resident: Resident) {
+        // If the keeper is gone, the entry is dropped, and its child sees that.
+        if let Some(residents) = self.residents().as_mut() {
+            residents.insert(key, resident);
+        }
+    }
+
+    /// Asks the keeper for a sign of life. The queue to a keeper that hangs may be full; then the
+    /// question is dropped.
+    pub(crate) fn ping(&self) {
+        if let Ok(frame) = wire::order_frame(&KeeperOrder::Ping) {
+            let _ = self.orders.try_send(frame);
+        }
+    }
+
+    /// Stores the number of looks in a row without a message of the keeper.
+    pub(crate) fn note_silence(&self, looks: u32) {
+        self.silent_looks.store(looks, Ordering::Relaxed);
+    }
+
+    /// Returns true if the keeper sent anything since the last call.
+    pub(crate) fn was_heard(&self) -> bool {
+        self.is_heard.swap(false, Ordering::Relaxed)
+    }
+
+    /// Returns the earliest deadline of its runs; `None` if it has no run.
+    pub(crate) fn first_deadline(&self) -> Option<BootInstant> {
+        self.residents().iter().flat_map(HashMap::values).map(|resident| resident.deadline).min()
+    }
+
+    fn note_deadline(&self, key: Key, deadline: BootInstant) {
+        if let Some(resident) = self.residents().as_mut().and_then(|residents| residents.get_mut(&key)) {
+            resident.deadline = resident.deadline.max(deadline);
+        }
+    }
+
+    /// Passes a message of the keeper to the run it concerns.
+    pub(crate) fn hear(&self, news: KeeperNews) {
+        self.is_heard.store(true, Ordering::Relaxed);
+        let mut residents = self.residents();
+        let Some(residents) = residents.as_mut() else { return };
+        match news {
+            KeeperNews::Started(key, pid) => {
+                if let Some(resident) = residents.get_mut(&key) {
+                    resident.identity.leader = Some(pid);
+                }
+            }
+            KeeperNews::Output(key, stream, bytes) => {
+                if let Some(resident) = residents.get(&key) {
+                    resident.output.append(stream, &bytes);
+                }
+            }
+            KeeperNews::Dropped(key, count) => {
+                if let Some(resident) = residents.get(&key) {
+                    resident.output.add_dropped(count);
+                }
+            }
+            KeeperNews::Ended(key, report) => {
+                if let Some(resident) = residents.remove(&key) {
+                    let _ = resident.ended.send(report);
+                }
+            }
+            KeeperNews::Pong => {}
+        }
+    }
+
+    /// Returns the identities of the runs whose end the keeper did not report.
+    pub(crate) fn identities(&self) -> Vec<Identity> {
+        self.residents().iter().flat_map(HashMap::values).map(|resident| resident.identity.clone()).collect()
+    }
+
+    /// Reports to all remaining runs that the keeper died and that they ended with `end`. Accepts
+    /// no more runs.
+    pub(crate) fn close(&self, end: ProcessEnd) {
+        for resident in self.residents().take().into_iter().flat_map(HashMap::into_values) {
+            let _ = resident.ended.send(keeper_died(end));
+        }
+    }
+}
+
+fn keeper_died(end: ProcessEnd) -> RunReport {
+    RunReport::of(end, "the keeper died")
+}
+
+/// A run in the keeper.
+#[derive(Debug)]
+pub struct Child {
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Living { key: Key, link: Arc<KeeperLink>, report: oneshot::Receiver<RunReport> },
+    Over(RunReport),
+}
+
+impl Child {
+    fn never(report: RunReport) -> Self {
+        Self { state: State::Over(report) }
+    }
+
+    /// Passes on that the lease was renewed up to `deadline`. The order may be lost if the keeper
+    /// is slow; the next order makes up for it.
+    pub fn extend(&self, deadline: BootInstant) {
+        if let State::Living { key, link, .. } = &self.state {
+            link.note_deadline(*key, deadline);
+        }
+        self.try_send(|key| KeeperOrder::Extend { key, deadline });
+    }
+
+    /// Stops the run: TERM, and KILL after its grace.
+    pub async fn stop(&self) {
+        self.send(|key| KeeperOrder::Stop { key }).await;
+    }
+
+    /// Kills the run at once, because another node has its lease already.
+    pub async fn abandon(&self) {
+        self.send(|key| KeeperOrder::Abandon { key }).await;
+    }
+
+    /// Waits for the end of the run. The future may be dropped and the call repeated.
+    pub async fn ended(&mut self) -> RunReport {
+        let report = match &mut self.state {
+            State::Living { report, .. } => report.await.unwrap_or_else(|_| keeper_died(ProcessEnd::OutOfSight)),
+            State::Over(report) => return report.clone(),
+        };
+        self.state = State::Over(report.clone());
+        report
+    }
+
+    async fn send(&self, order: impl Fn(Key) -> KeeperOrder) {
+        if let State::Living { key, link, .. } = &self.state
+            && let Ok(frame) = wire::order_frame(&order(*key))
+        {
+            let _ = link.orders.send(frame).await;
+        }
+    }
+
+    fn try_send(&self, order: impl Fn(Key) -> KeeperOrder) {
+        if let State::Living { key, link, .. } = &self.state
+            && let Ok(frame) = wire::order_frame(&order(*key))
+        {
+            let _ = link.orders.try_send(frame);
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // If this order is lost, the lease ends the run, because nothing renews it now.
+        self.try_send(|key| KeeperOrder::Abandon { key });
+    }
+}

@@ -1,0 +1,177 @@
+//! The keeper's own process: takes orders until the daemon is gone, then kills all jobs, leaves its
+//! mark and exits.
+//!
+//! Invariant: the process has one thread, because the death signal of the jobs is tied to the
+//! thread that started them. The mark is written only when nothing this process ever started is
+//! alive.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use rustix::fs::Mode;
+use rustix::process::Signal;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
+use tokio::net::unix::OwnedReadHalf;
+use tokio::task::LocalSet;
+
+use super::outbox;
+use super::wire;
+use super::wire::{KeeperNews, KeeperOrder, ProcessEnd, RunReport};
+use crate::keeper::limits::boot_clock::BootInstant;
+use crate::keeper::limits::cgroup::Cgroup;
+use crate::keeper::process::attendance::attend;
+use crate::keeper::process::end_mark::EndedMark;
+use crate::keeper::process::process_table::{ProcessTable, ProcessWord};
+use crate::keeper::process::process_tree;
+use crate::keeper::process::process_tree::{Process, Snapshot};
+
+/// The argument that makes the program `schedd` a keeper.
+pub(crate) const ARGUMENT: &str = "__keeper";
+
+/// The longest wait for processes that do not die. After it the keeper exits without its mark.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Becomes the keeper if the command line says so, and returns when the keeper is done. Returns
+/// `None` for any other command line.
+///
+/// Call it first, before any thread is started.
+pub fn run_from_args() -> Option<ExitCode> {
+    if std::env::args_os().nth(1).as_deref() != Some(OsStr::new(ARGUMENT)) {
+        return None;
+    }
+    // A run whose task panicked would be attended by no task. The daemon replaces a keeper that is
+    // gone, but not a keeper that half works.
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        std::process::abort();
+    }));
+    Some(match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // A closed standard error must not change the exit code.
+            let _ = writeln!(io::stderr(), "schedd: keeper: {error}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+fn run() -> io::Result<()> {
+    // The name only helps readers of the process list.
+    let _ = rustix::thread::set_name(c"schedd-keeper");
+    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    if socket.peer_addr().is_err() {
+        return Err(io::Error::other("standard input is not a socket: the keeper is started by schedd, not by hand"));
+    }
+    // Fails if the process leads a group already. Then the daemon did not start it, but it has its
+    // own group all the same.
+    let _ = rustix::process::setsid();
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGCHLD] {
+        // Caught, not ignored: an ignored SIGCHLD would throw exit codes away.
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    socket.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, serve(socket))
+}
+
+async fn serve(socket: UnixStream) -> io::Result<()> {
+    let (mut orders, to) = tokio::net::UnixStream::from_std(socket)?.into_split();
+    let Some(KeeperOrder::Serve { ended_file, node, incarnation, output, cgroups }) = wire::read_order(&mut orders).await? else {
+        return Ok(());
+    };
+    let (house, items) = ProcessTable::new(output, cgroups.map(Cgroup::at));
+    let delivery = tokio::task::spawn_local(outbox::deliver(items, to));
+    let sweeper = tokio::task::spawn_local(sweep_now_and_then(Rc::clone(&house)));
+    let told = obey(&house, &mut orders).await;
+    sweeper.abort();
+    house.tell_all(ProcessWord::Abandon);
+    let all_gone = clear_house(&house).await;
+    // The daemon may still listen, if it only closed its writing side. Then it gets the ends of its
+    // runs.
+    drop(house);
+    let _ = tokio::time::timeout(Duration::from_secs(1), delivery).await;
+    // A daemon that sent an unreadable order is alive, and may still make requests of its own for
+    // its runs. So there is no mark.
+    if let (true, Ok(()), Some(file)) = (all_gone, &told, ended_file) {
+        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+        EndedMark { node, incarnation, boot_id }.write(&file)?;
+    }
+    told
+}
+
+/// Takes orders until there are no more. Fails if an order cannot be read, and reads no further
+/// then.
+async fn obey(house: &Rc<ProcessTable>, orders: &mut OwnedReadHalf) -> io::Result<()> {
+    loop {
+        let order = match wire::read_order(orders).await {
+            Ok(Some(order)) => order,
+            Ok(None) => return Ok(()),
+            // A killed daemon closes its side with either of these errors: with news it had not
+            // read yet, or in the middle of an order.
+            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        match order {
+            KeeperOrder::Serve { .. } => return Err(io::Error::other("the order to serve came twice")),
+            KeeperOrder::Start { key, launch } => match house.admit(key, &launch) {
+                Some(words) => drop(tokio::task::spawn_local(attend(Rc::clone(house), key, *launch, words))),
+                None => house.say(KeeperNews::Ended(key, RunReport::of(ProcessEnd::Refused, "not started: its key is taken"))),
+            },
+            KeeperOrder::Extend { key, deadline } => house.tell(key, ProcessWord::Extend(deadline)),
+            KeeperOrder::Stop { key } => house.tell(key, ProcessWord::Stop),
+            KeeperOrder::Abandon { key } => house.tell(key, ProcessWord::Abandon),
+            KeeperOrder::Ping => house.say(KeeperNews::Pong),
+        }
+    }
+}
+
+/// Kills all descendants of this process and waits until they are gone. Returns true if they are
+/// gone.
+async fn clear_house(house: &ProcessTable) -> bool {
+    let end = BootInstant::now().saturating_add(PATIENCE);
+    loop {
+        let has_none = process_tree::own_children().is_some_and(|children| children.is_empty());
+        let seen = if has_none { Some(Vec::new()) } else { Snapshot::try_take().map(|snapshot| snapshot.descendants()) };
+        let is_seen = seen.is_some();
+        let mut below = seen.unwrap_or_default();
+        below.retain(|process| !house.never_begins(process.pid));
+        if is_seen && house.clear_cgroups() && below.is_empty() && house.is_empty() {
+            return true;
+        }
+        if BootInstant::now() >= end {
+            return false;
+        }
+        process_tree::signal_all(&below, Signal::KILL);
+        if house.is_empty() {
+            // The tasks of the runs reap the direct children, because they need the exit status.
+            // Only orphans are left here.
+            below.iter().filter(|process| process.is_zombie).for_each(Process::reap);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Sweeps once a second while there is a run, and afterwards until nothing is left. Sleeps
+/// otherwise.
+async fn sweep_now_and_then(house: Rc<ProcessTable>) {
+    loop {
+        house.changed().await;
+        loop {
+            let pause = if house.is_ending() { Duration::from_millis(50) } else { Duration::from_secs(1) };
+            tokio::time::sleep(pause).await;
+            if house.sweep() == 0 && house.is_empty() {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The messages between a node and its keeper, and both ends.
+
+pub(crate) mod keeper_link;
+pub(crate) mod keeper_process;
+pub(crate) mod outbox;
+pub(crate) mod supervisor;
+pub(crate) mod wire;

@@ -1,0 +1,59 @@
+//! The queue of news and output from the keeper to the daemon.
+//!
+//! Invariant: the queue is bounded, however slow the daemon is: one excerpt, one start and one end
+//! for each run.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use tokio::io::AsyncWriteExt;
+use tokio::sync::mpsc;
+
+use super::wire;
+use super::wire::{KeeperNews, Key};
+use crate::keeper::limits::excerpt::{Excerpt, ExcerptStream, OutputBounds};
+
+/// An item that waits for the daemon.
+pub(crate) enum OutboxItem {
+    News(KeeperNews),
+    Output(Rc<Pending>),
+}
+
+/// The output of a run that the daemon has not taken yet.
+pub(crate) struct Pending {
+    key: Key,
+    excerpt: RefCell<Excerpt>,
+    bounds: OutputBounds,
+    is_queued: Cell<bool>,
+}
+
+impl Pending {
+    /// Creates an empty buffer for the run `key`.
+    pub(crate) fn new(key: Key, bounds: OutputBounds) -> Self {
+        Self { key, excerpt: RefCell::new(Excerpt::new(bounds)), bounds, is_queued: Cell::new(false) }
+    }
+
+    /// Appends bytes of `stream`. Returns true if the buffer must be queued now, because it is not
+    /// queued yet.
+    pub(crate) fn append(&self, stream: ExcerptStream, bytes: &[u8]) -> bool {
+        self.excerpt.borrow_mut().append(stream, bytes);
+        !self.is_queued.replace(true)
+    }
+}
+
+/// Sends all items to the daemon, until the daemon is gone or the queue is closed and empty.
+pub(crate) async fn deliver(mut items: mpsc::UnboundedReceiver<OutboxItem>, mut to: tokio::net::unix::OwnedWriteHalf) {
+    while let Some(item) = items.recv().await {
+        let frames = match item {
+            OutboxItem::News(news) => wire::news_frame(news),
+            OutboxItem::Output(pending) => {
+                pending.is_queued.set(false);
+                wire::output_frames(pending.key, &pending.excerpt.replace(Excerpt::new(pending.bounds)).output())
+            }
+        };
+        let Ok(frames) = frames else { continue };
+        if to.write_all(&frames).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The supervisor of the keeper: it starts a keeper and listens to it. When the keeper dies or
+//! hangs, it kills the runs and starts another keeper.
+//!
+//! Invariant: the runs of a dead keeper are reported as ended only after their processes were
+//! killed. So a node that takes a run over does not meet its old processes alive. A keeper that
+//! hangs counts as dead before another node may get the lease of any of its runs.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::{Child, Command};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::keeper_link::{KeeperError, KeeperLink, KeeperSettings};
+use super::keeper_process::ARGUMENT;
+use super::wire;
+use super::wire::{KeeperOrder, ProcessEnd};
+use crate::keeper::limits::boot_clock::BootInstant;
+use crate::keeper::limits::cgroup::Cgroup;
+use crate::keeper::process::process_tree;
+
+/// The number of orders that may wait for the keeper.
+const ORDERS: usize = 1024;
+/// The time a keeper may take to kill all runs when it is stopped. A little longer than the
+/// keeper's own patience.
+const LEAVE: Duration = Duration::from_secs(65);
+/// The longest wait until the processes of a dead keeper have died.
+const BURY: Duration = Duration::from_secs(10);
+/// The number of looks a lease at a keeper that has runs; at least one look a second.
+const LOOKS_A_LEASE: u32 = 20;
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
+/// The time for which a silent keeper counts as busy although one of its runs is past its deadline.
+/// At most a quarter of a lease.
+const BUSY: Duration = Duration::from_secs(5);
+/// The time for which a silent keeper is tolerated while none of its runs is past its deadline.
+/// Leases are renewed meanwhile, but no run is stopped or timed out.
+///
+/// At most one lease, but never less than [`BUSY`].
+const LEFT_ALONE: Duration = Duration::from_secs(10);
+/// The shortest and the longest wait between two starts.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+struct Running {
+    process: Child,
+    socket: UnixStream,
+    link: Arc<KeeperLink>,
+    orders: mpsc::Receiver<Vec<u8>>,
+}
+
+/// Starts the first keeper, and the task that keeps a keeper running until `closing`. Returns the
+/// link to the present keeper.
+pub(crate) async fn start(
+    settings: KeeperSettings,
+    closing: CancellationToken,
+) -> Result<watch::Receiver<Option<Arc<KeeperLink>>>, KeeperError> {
+    let first = launch(&settings).await.map_err(|source| KeeperError::Start { program: settings.program.clone(), source })?;
+    let (links, link) = watch::channel(Some(Arc::clone(&first.link)));
+    tokio::spawn(keep_one_running(settings, closing, first, links));
+    Ok(link)
+}
+
+async fn launch(settings: &KeeperSettings) -> io::Result<Running> {
+    // Processes left by a dying keeper's jobs must become our children, not children of init.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    let process = Command::new(&settings.program)
+        .arg(ARGUMENT)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .stderr(Stdio::inherit())
+        .spawn()?;
+    ours.set_nonblocking(true)?;
+    let mut socket = UnixStream::from_std(ours)?;
+    let serve = KeeperOrder::Serve {
+        ended_file: settings.ended_file.clone(),
+        node: settings.node.clone(),
+        incarnation: settings.incarnation.clone(),
+        output: settings.output,
+        cgroups: settings.delegation.as_ref().map(|delegation| delegation.runs().dir().to_owned()),
+    };
+    socket.write_all(&wire::order_frame(&serve)?).await?;
+    let (to, orders) = mpsc::channel(ORDERS);
+    let link = Arc::new(KeeperLink::new(process.id().unwrap_or(0), to));
+    Ok(Running { process, socket, link, orders })
+}
+
+async fn keep_one_running(
+    mut settings: KeeperSettings,
+    closing: CancellationToken,
+    first: Running,
+    links: watch::Sender<Option<Arc<KeeperLink>>>,
+) {
+    let mut present = Some(first);
+    let mut wait = FIRST_WAIT;
+    loop {
+        if let Some(keeper) = present.take() {
+            let born = tokio::time::Instant::now();
+            let pid = keeper.link.pid;
+            let all_gone = accompany(keeper, &settings, &closing, &links).await;
+            if closing.is_cancelled() {
+                return;
+            }
+            tracing::error!(keeper = pid, all_gone, "The keeper died; its runs were killed; starting another keeper.");
+            if !all_gone {
+                // A later mark would claim that nothing of this incarnation is alive.
+                settings.ended_file = None;
+            }
+            if born.elapsed() > LONGEST_WAIT {
+                wait = FIRST_WAIT;
+            }
+        }
+        tokio::select! {
+            () = closing.cancelled() => return,
+            () = tokio::time::sleep(wait) => wait = (wait * 2).min(LONGEST_WAIT),
+        }
+        match launch(&settings).await {
+            Ok(keeper) => {
+                tracing::info!(keeper = keeper.link.pid, "The keeper was started again.");
+                links.send_replace(Some(Arc::clone(&keeper.link)));
+                present = Some(keeper);
+            }
+            Err(error) => tracing::error!(program = ?settings.program, %error, "The keeper cannot be started; trying again."),
+        }
+    }
+}
+
+/// Serves one keeper until it is gone. Returns true if all it ran is gone too.
+async fn accompany(
+    keeper: Running,
+    settings: &KeeperSettings,
+    closing: &CancellationToken,
+    links: &watch::Sender<Option<Arc<KeeperLink>>>,
+) -> bool {
+    let Running { mut process, socket, link, orders } = keeper;
+    let lease = settings.lease;
+    let (from, to) = socket.into_split();
+    let mut listener = tokio::spawn(listen(from, Arc::clone(&link)));
+    let writer = tokio::spawn(write_orders(orders, to));
+    tokio::select! {
+        _ = &mut listener => {}
+        () = stands_still(&link, lease) => {
+            tracing::error!(keeper = link.pid, "The keeper hangs; killing it and its runs.");
+        }
+        () = closing.cancelled() => {
+            // Dropping the writing half ends the orders. The keeper still reports how its runs end.
+            writer.abort();
+            let leaving = async {
+                let _ = (&mut listener).await;
+                let _ = process.wait().await;
+            };
+            // A keeper that hangs is killed below.
+            tokio::select! {
+                _ = tokio::time::timeout(LEAVE, leaving) => {}
+                () = out_of_time(&link, lease) => {}
+            }
+        }
+    }
+    links.send_replace(None);
+    listener.abort();
+    writer.abort();
+    // The keeper closed its socket, sent something unreadable or hangs. In no case can it be
+    // trusted to go on.
+    let _ = process.start_kill();
+    let is_dead = tokio::time::timeout(BURY, process.wait()).await.is_ok();
+    let runs = link.identities();
+    let cgroups = settings.delegation.as_ref().map(|delegation| delegation.runs().clone());
+    let kill_all = move || {
+        let killed = runs.is_empty() || process_tree::kill_runs(&runs, BURY);
+        killed & cgroups.is_none_or(|cgroups| cgroups.clear(BURY) && cgroups.children().iter().all(Cgroup::remove))
+    };
+    let killed = tokio::task::spawn_blocking(kill_all).await.unwrap_or(false);
+    let all_gone = is_dead && killed;
+    link.close(if all_gone { ProcessEnd::LeaseLost } else { ProcessEnd::OutOfSight });
+    all_gone
+}
+
+/// Waits until the keeper was silent for so long that its runs are no longer safe with it.
+///
+/// Looks are counted, not time: a daemon that was itself stopped, or does not get the processor,
+/// has not looked meanwhile.
+async fn stands_still(link: &KeeperLink, lease: Duration) {
+    let look = (lease / LOOKS_A_LEASE).min(LONGEST_LOOK);
+    let looks = |time: Duration| u32::try_from(time.as_millis().div_ceil(look.as_millis().max(1))).unwrap_or(u32::MAX);
+    let (busy, left_alone) = (looks(BUSY.min(lease / 4)), looks(LEFT_ALONE.min(lease.max(BUSY))));
+    let mut silent: u32 = 0;
+    loop {
+        tokio::time::sleep(look).await;
+        if link.was_heard() || link.first_deadline().is_none() {
+            silent = 0;
+        } else {
+            silent = silent.saturating_add(1);
+        }
+        link.note_silence(silent);
+        if silent >= left_alone || silent >= busy && is_out_of_time(link, look) {
+            return;
+        }
+        if link.first_deadline().is_some() {
+            link.ping();
+        }
+    }
+}
+
+/// Waits until a run is past its deadline and still alive.
+async fn out_of_time(link: &KeeperLink, lease: Duration) {
+    let look = (lease / LOOKS_A_LEASE).min(LONGEST_LOOK);
+    while !is_out_of_time(link, Duration::ZERO) {
+        tokio::time::sleep(look).await;
+    }
+}
+
+/// Returns true if the deadline of one of its runs is at most `ahead` away. The keeper ends the
+/// runs by then. Other nodes take them over a tenth of a lease later.
+fn is_out_of_time(link: &KeeperLink, ahead: Duration) -> bool {
+    link.first_deadline().is_some_and(|deadline| BootInstant::now().saturating_add(ahead) >= deadline)
+}
+
+async fn listen(mut from: OwnedReadHalf, link: Arc<KeeperLink>) {
+    loop {
+        match wire::read_news(&mut from).await {
+            Ok(Some(news)) => link.hear(news),
+            Ok(None) => return,
+            Err(error) => {
+                tracing::error!(%error, "The keeper sent an unreadable message.");
+                return;
+            }
+        }
+    }
+}
+
+async fn write_orders(mut orders: mpsc::Receiver<Vec<u8>>, mut to: OwnedWriteHalf) {
+    while let Some(frame) = orders.recv().await {
+        if to.write_all(&frame).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The messages between the daemon and its keeper, and their frames on the socket.
+//!
+//! Invariant: no frame is longer than [`LONGEST`], on either side. A frame that cannot be read is
+//! an error, never a panic. A frame has its length in 4 bytes (little endian) and a kind in 1 byte.
+//! Then follows JSON, or for output the key and the bytes; the kind names the stream.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use crate::domain::job::process_limits::Limits;
+use crate::keeper::limits::boot_clock::BootInstant;
+use crate::keeper::limits::excerpt::{ExcerptStream, Output, OutputBounds};
+use crate::keeper::process::environment_text::Variables;
+
+/// The longest frame, in bytes. It exceeds what the kernel takes as arguments and environment
+/// together, even when each byte is escaped.
+pub(crate) const LONGEST: usize = 16 * 1024 * 1024;
+
+const JSON: u8 = 0;
+const STDOUT: u8 = 1;
+const STDERR: u8 = 2;
+
+/// The number of a run on one connection.
+pub type Key = u64;
+
+/// A message from the daemon to the keeper.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KeeperOrder {
+    /// The first frame. Sent once.
+    Serve {
+        /// The file for the mark that the keeper writes when all its jobs are dead.
+        ended_file: Option<PathBuf>,
+        /// The node's name, for the mark.
+        node: String,
+        /// The node's incarnation, for the mark.
+        incarnation: String,
+        /// The bounds of a run's output that waits for the daemon. An older daemon does not send
+        /// it.
+        #[serde(default)]
+        output: OutputBounds,
+        /// The directory in which each run gets a cgroup of its own; `None` if runs have no
+        /// cgroups.
+        cgroups: Option<PathBuf>,
+    },
+    /// Starts a program.
+    Start {
+        /// The key of the run from now on.
+        key: Key,
+        /// The program and its bounds.
+        launch: Box<LaunchOrder>,
+    },
+    /// Extends the deadline, because the lease was renewed.
+    Extend {
+        /// The run.
+        key: Key,
+        /// The new deadline.
+        deadline: BootInstant,
+    },
+    /// Sends TERM to the run, and KILL after its grace.
+    Stop {
+        /// The run.
+        key: Key,
+    },
+    /// Kills the run at once, because its end is no longer awaited.
+    Abandon {
+        /// The run.
+        key: Key,
+    },
+    /// Asks the keeper for a sign of life.
+    Ping,
+}
+
+/// A program to start, and its bounds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchOrder {
+    /// The run's id. Orphans are recognised by it.
+    pub run: String,
+    /// The fence of the run's lease. Orphans are recognised by it.
+    pub fence: u64,
+    /// The program and its arguments; at least one entry.
+    pub argv: Vec<String>,
+    /// The whole environment. Nothing is inherited.
+    pub env: Variables,
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// The working directory to use if `cwd` is missing or no directory. `None`: the program cannot
+    /// start then.
+    #[serde(default)]
+    pub cwd_else: Option<PathBuf>,
+    /// The user the process becomes; `None` keeps the keeper's user.
+    pub owner: Option<Owner>,
+    /// The limits of the process. An older daemon does not send them.
+    #[serde(default)]
+    pub limits: Limits,
+    /// The umask; `None` keeps the keeper's.
+    pub umask: Option<u16>,
+    /// The text on its standard input; `None` for an empty input.
+    pub stdin: Option<String>,
+    /// The longest time for the start: entering the directory, finding and executing the program.
+    /// An older daemon does not send it.
+    #[serde(default = "start_within")]
+    pub start_within: Duration,
+    /// The longest time the program may run, counted from its start.
+    pub timeout: Duration,
+    /// The time between TERM and KILL.
+    pub kill_grace: Duration,
+    /// The end of the lease. All of the run is killed by then.
+    pub deadline: BootInstant,
+    /// The time before the deadline at which the run gets TERM.
+    pub margin: Duration,
+}
+
+fn start_within() -> Duration {
+    Duration::from_secs(10)
+}
+
+/// A user of this host, as numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// The user id; never 0.
+    pub uid: u32,
+    /// The group id.
+    pub gid: u32,
+    /// The ids of all the user's groups.
+    pub groups: Vec<u32>,
+}
+
+/// A message from the keeper to the daemon.
+#[derive(Debug, PartialEq, Eq)]
+pub enum KeeperNews {
+    /// The program runs, with this pid.
+    Started(Key, i32),
+    /// The program wrote bytes to a stream.
+    Output(Key, ExcerptStream, Vec<u8>),
+    /// The program wrote this many more bytes, which were dropped.
+    Dropped(Key, u64),
+    /// The run is over and none of its processes is left.
+    Ended(Key, RunReport),
+    /// The answer to a ping.
+    Pong,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum NewsInJson {
+    Pong,
+    Started(Key, i32),
+    Dropped(Key, u64),
+    Ended(Key, RunReport),
+}
+
+/// The end of a run's process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunReport {
+    /// The reason of the end.
+    pub end: ProcessEnd,
+    /// The direct child's exit code; 126 or 127 if the program could not start.
+    pub exit_code: Option<i32>,
+    /// The signal that ended the direct child.
+    pub signal: Option<i32>,
+    /// The error as text.
+    pub error: Option<String>,
+    /// True if the run left processes behind that had to be killed.
+    pub left_processes: bool,
+    /// True if one of its processes was killed because memory had run out, according to its cgroup.
+    #[serde(default)]
+    pub out_of_memory: bool,
+    /// The part of the job whose absence prevented the start.
+    #[serde(default)]
+    pub wanting: Option<Wanting>,
+}
+
+/// A part of a job that may be missing at a start, and that a notice of the job can do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wanting {
+    /// The directory is missing, cannot be entered or does not answer.
+    Directory,
+    /// The program is missing, cannot be executed or does not answer.
+    Program,
+}
+
+impl RunReport {
+    /// Returns a report that contains only the reason and an error text.
+    pub(crate) fn of(end: ProcessEnd, error: impl Into<String>) -> Self {
+        Self {
+            end,
+            exit_code: None,
+            signal: None,
+            error: Some(error.into()),
+            left_processes: false,
+            out_of_memory: false,
+            wanting: None,
+        }
+    }
+}
+
+/// The reason why a run's process is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProcessEnd {
+    /// The process ended by itself.
+    ByItself,
+    /// The process ran longer than its timeout and was killed.
+    TimedOut,
+    /// The process was asked to stop.
+    Stopped,
+    /// Its lease ran out, or the holder of the lease went away, and it was killed.
+    LeaseLost,
+    /// Like `LeaseLost`, but some of its processes may be alive.
+    OutOfSight,
+    /// The program cannot be started.
+    CannotStart,
+    /// The keeper lacked resources to start it: descriptors, processes, memory. Nothing of it ran.
+    Short,
+    /// The keeper refused to start it.
+    Refused,
+}
+
+fn broken(what: impl std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("frame between daemon and keeper cannot be read: {what}"))
+}
+
+fn push_frame(to: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
+    let length = 1 + parts.iter().map(|part| part.len()).sum::<usize>();
+    let Some(prefix) = u32::try_from(length).ok().filter(|_| length <= LONGEST) else {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("arguments and environment take {length} bytes: wanted at most {LONGEST}"),
+        ));
+    };
+    to.extend(prefix.to_le_bytes());
+    to.push(kind);
+    for part in parts {
+        to.extend(*part);
+    }
+    Ok(())
+}
+
+/// Returns the frame of an order. Fails if the frame is too long.
+pub fn order_frame(order: &KeeperOrder) -> io::Result<Vec<u8>> {
+    let mut frame = Vec::new();
+    push_frame(&mut frame, JSON, &[&serde_json::to_vec(order)?])?;
+    Ok(frame)
+}
+
+/// Returns the frame of a message from the keeper. Fails if the frame is too long.
+pub fn news_frame(news: KeeperNews) -> io::Result<Vec<u8>> {
+    let news = match news {
+        KeeperNews::Started(key, pid) => NewsInJson::Started(key, pid),
+        KeeperNews::Dropped(key, count) => NewsInJson::Dropped(key, count),
+        KeeperNews::Ended(key, report) => NewsInJson::Ended(key, report),
+        KeeperNews::Pong => NewsInJson::Pong,
+        KeeperNews::Output(key, stream, bytes) => {
+            let mut frame = Vec::new();
+            push_output(&mut frame, key, stream, &bytes)?;
+            return Ok(frame);
+        }
+    };
+    let mut frame = Vec::new();
+    push_frame(&mut frame, JSON, &[&serde_json::to_vec(&news)?])?;
+    Ok(frame)
+}
+
+fn push_output(to: &mut Vec<u8>, key: Key, stream: ExcerptStream, bytes: &[u8]) -> io::Result<()> {
+    let kind = match stream {
+        ExcerptStream::Stdout => STDOUT,
+        ExcerptStream::Stderr => STDERR,
+    };
+    push_frame(to, kind, &[&key.to_le_bytes(), bytes])
+}
+
+/// Returns the frames of a run's output. The dropped bytes are reported at the place where they are
+/// missing.
+pub(crate) fn output_frames(key: Key, output: &Output) -> io::Result<Vec<u8>> {
+    let mut frames = Vec::new();
+    for chunk in &output.head {
+        push_output(&mut frames, key, chunk.stream, &chunk.bytes)?;
+    }
+    if output.dropped_bytes > 0 {
+        frames.extend(news_frame(KeeperNews::Dropped(key, output.dropped_bytes))?);
+    }
+    for chunk in &output.tail {
+        push_output(&mut frames, key, chunk.stream, &chunk.bytes)?;
+    }
+    Ok(frames)
+}
+
+/// Reads the next frame; `None` at the end of the stream. The future must not be dropped half way.
+async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Vec<u8>>> {
+    let mut prefix = [0_u8; 4];
+    match from.read_exact(&mut prefix).await {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        other => other?,
+    };
+    let length = usize::try_from(u32::from_le_bytes(prefix)).map_err(broken)?;
+    if length > LONGEST {
+        return Err(broken(format_args!("{length} bytes long, wanted at most {LONGEST}")));
+    }
+    // The buffer grows as bytes arrive, not to the length that the prefix claims.
+    let mut frame = Vec::new();
+    from.take(length as u64).read_to_end(&mut frame).await?;
+    if frame.len() == length {
+        Ok(Some(frame))
+    } else {
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, broken("it ends early")))
+    }
+}
+
+/// Reads the next order; `None` when the daemon is gone. Fails with `UnexpectedEof` if the daemon
+/// went away in the middle of an order.
+pub async fn read_order(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<KeeperOrder>> {
+    let Some(frame) = read_frame(from).await? else { return Ok(None) };
+    match frame.split_first() {
+        Some((&JSON, json)) => serde_json::from_slice(json).map(Some).map_err(broken),
+        Some((kind, _)) => Err(broken(format_args!("an order of kind {kind}"))),
+        None => Err(broken("it is empty")),
+    }
+}
+
+/// Reads the next message from the keeper; `None` when the keeper is gone.
+pub async fn read_news(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<KeeperNews>> {
+    let Some(frame) = read_frame(from).await? else { return Ok(None) };
+    let stream = match frame.split_first() {
+        Some((&JSON, json)) => {
+            return Ok(Some(match serde_json::from_slice(json).map_err(broken)? {
+                NewsInJson::Started(key, pid) => KeeperNews::Started(key, pid),
+                NewsInJson::Dropped(key, count) => KeeperNews::Dropped(key, count),
+                NewsInJson::Ended(key, report) => KeeperNews::Ended(key, report),
+                NewsInJson::Pong => KeeperNews::Pong,
+            }));
+        }
+        Some((&STDOUT, _)) => ExcerptStream::Stdout,
+        Some((&STDERR, _)) => ExcerptStream::Stderr,
+        Some((kind, _)) => return Err(broken(format_args!("news of kind {kind}"))),
+        None => return Err(broken("it is empty")),
+    };
+    let (key, bytes) = frame.get(1..).and_then(<[u8]>::split_first_chunk::<8>).ok_or_else(|| broken("it has no key"))?;
+    Ok(Some(KeeperNews::Output(Key::from_le_bytes(*key), stream, bytes.to_vec())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn news_read_back_as_they_were_written() {
+        let report = RunReport { exit_code: Some(3), ..RunReport::of(ProcessEnd::ByItself, "é") };
+        for news in [
+            || KeeperNews::Started(7, 42),
+            || KeeperNews::Output(u64::MAX, ExcerptStream::Stderr, vec![0, 255, 10]),
+            || KeeperNews::Dropped(1, u64::MAX),
+            || KeeperNews::Pong,
+        ] {
+            assert_eq!(read_news(&mut &*news_frame(news()).unwrap()).await.unwrap(), Some(news()));
+        }
+        let frame = news_frame(KeeperNews::Ended(1, report.clone())).unwrap();
+        assert_eq!(read_news(&mut &*frame).await.unwrap(), Some(KeeperNews::Ended(1, report)));
+        assert_eq!(read_news(&mut &[][..]).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn no_bytes_at_all_make_a_reader_panic() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..20_000 {
+            let mut bytes: Vec<u8> = (0..random.usize(0..40)).map(|_| random.u8(..)).collect();
+            if let (Some(kind), true) = (bytes.get_mut(4), random.bool()) {
+                *kind = random.u8(0..4);
+                let length = u32::try_from(random.usize(0..40)).unwrap();
+                bytes[..4].copy_from_slice(&length.to_le_bytes());
+            }
+            let _ = read_news(&mut &*bytes).await;
+            let _ = read_order(&mut &*bytes).await;
+        }
+        let too_long = [0xff, 0xff, 0xff, 0xff, 0];
+        assert!(read_order(&mut &too_long[..]).await.unwrap_err().to_string().contains("wanted at most"));
+    }
+}

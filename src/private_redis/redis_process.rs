@@ -1,0 +1,225 @@
+//! A server process, started by this daemon or an earlier one: started, recognised, signalled,
+//! awaited.
+//!
+//! Invariant: a [`Server`] is proven to be the server of its state directory. Its pid cannot be
+//! reused for another process: it is our child, or has a pidfd opened before the proof.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, geteuid, kill_process, pidfd_open, pidfd_send_signal};
+use tokio::process::{Child, Command};
+
+use super::private_redis_error::io_error;
+use super::rights::spawn_without_rights;
+use super::{Access, PrivateServerError, server_request};
+
+const PID_FILE: &str = "redis.pid";
+const LOG_FILE: &str = "redis.log";
+const MAX_LOG_BYTES: u64 = 1 << 20;
+/// The interval for checking an adopted process. Registering its raw descriptor with the runtime
+/// would need unsafe code.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The process of the server.
+#[derive(Debug)]
+pub(super) struct Server {
+    pid: Pid,
+    hold: Hold,
+}
+
+#[derive(Debug)]
+enum Hold {
+    Child(Child),
+    Adopted(OwnedFd),
+}
+
+/// Returns the path of the server's log.
+pub(super) fn log_path(dir: &Path) -> PathBuf {
+    dir.join(LOG_FILE)
+}
+
+impl Server {
+    /// Starts `program` as the server of `dir`. It does not answer yet.
+    pub(super) fn spawn(program: &Path, dir: &Path, socket: &Path, access: Access) -> Result<Self, PrivateServerError> {
+        // The shell sets the umask and closes descriptors that schedd's own caller left open. It
+        // writes the pid before the server exists, so the next daemon can always find a running
+        // server.
+        const BECOME_SERVER: &str = "umask 077; echo $$ >\"$1\"; shift; \
+            exec \"$@\" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-";
+        let log = open_log(dir)?;
+        let log_again = log.try_clone().map_err(io_error("open", &log_path(dir)))?;
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", BECOME_SERVER, "sh"])
+            .arg(dir.join(PID_FILE))
+            .arg(program)
+            .args(arguments(dir, socket, access))
+            .current_dir(dir)
+            // A server of version 7.2 or later stops if the environment names a locale that the
+            // host lacks.
+            .env("LC_ALL", "C")
+            // These variables of systemd are for schedd, not for its server.
+            .env_remove("NOTIFY_SOCKET")
+            .env_remove("CREDENTIALS_DIRECTORY")
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(log_again)
+            // A Ctrl-C for schedd must not reach the server, which must end last.
+            .process_group(0);
+        let child = spawn_without_rights(&mut command).map_err(io_error("start", program))?;
+        let raw = child.id().and_then(|id| i32::try_from(id).ok());
+        match raw.and_then(Pid::from_raw) {
+            Some(pid) => Ok(Self { pid, hold: Hold::Child(child) }),
+            None => Err(io_error("start", program)(io::Error::other("it has no process id"))),
+        }
+    }
+
+    /// Returns the server that listens at `socket`, if any. Fails if that process is not the server
+    /// of `dir`.
+    pub(super) async fn listening(dir: &Path, socket: &Path) -> Result<Option<Self>, PrivateServerError> {
+        let Some(raw) = server_request::listener(socket).await.map_err(io_error("connect to", socket))? else { return Ok(None) };
+        let foreign = || PrivateServerError::Foreign {
+            socket: socket.to_owned(),
+            holder: if raw == 0 { "a process of another container".to_owned() } else { format!("pid {raw}") },
+        };
+        let pid = Pid::from_raw(raw).ok_or_else(foreign)?;
+        let Some(held) = hold(pid).map_err(io_error("watch the server of", dir))? else { return Ok(None) };
+        if serves(pid, dir) { Ok(Some(Self { pid, hold: Hold::Adopted(held) })) } else { Err(foreign()) }
+    }
+
+    /// Returns the last started server of `dir` if it still runs, reachable or not.
+    pub(super) fn recorded(dir: &Path) -> Result<Option<Self>, PrivateServerError> {
+        let text = fs::read_to_string(dir.join(PID_FILE)).unwrap_or_default();
+        let Some(pid) = text.trim().parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw) else { return Ok(None) };
+        let Some(held) = hold(pid).map_err(io_error("watch the server of", dir))? else { return Ok(None) };
+        Ok(serves(pid, dir).then_some(Self { pid, hold: Hold::Adopted(held) }))
+    }
+
+    /// Returns the process id.
+    pub(super) fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    /// Waits for the end of the server and returns its exit status in words. May be dropped and
+    /// called again.
+    pub(super) async fn ended(&mut self) -> String {
+        match &mut self.hold {
+            Hold::Child(child) => match child.wait().await {
+                Ok(status) => status.to_string(),
+                Err(error) => error.to_string(),
+            },
+            Hold::Adopted(held) => {
+                while runs(held) {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+                "exit status unknown".to_owned()
+            }
+        }
+    }
+
+    /// Ends the server and waits. It sends SHUTDOWN at `socket`, TERM if the server does not listen
+    /// there or does not react, and KILL after 10 s.
+    pub(super) async fn end(mut self, socket: &Path) {
+        const PATIENCE: Duration = Duration::from_secs(5);
+        let listens = matches!(server_request::listener(socket).await, Ok(Some(pid)) if pid == self.pid());
+        if !listens || server_request::shut_down(socket).await.is_err() {
+            self.signal(Signal::TERM);
+        }
+        for signal in [Signal::TERM, Signal::KILL] {
+            if tokio::time::timeout(PATIENCE, self.ended()).await.is_ok() {
+                return;
+            }
+            tracing::warn!(pid = self.pid(), "The private redis-server does not end; sending {signal:?}.");
+            self.signal(signal);
+        }
+        self.ended().await;
+    }
+
+    fn signal(&self, signal: Signal) {
+        let sent = match &self.hold {
+            // A child that was waited for has no id any more. Its number may belong to another
+            // process.
+            Hold::Child(child) if child.id().is_none() => return,
+            Hold::Child(_) => kill_process(self.pid, signal),
+            Hold::Adopted(held) => pidfd_send_signal(held, signal),
+        };
+        if let Err(error) = sent
+            && error != rustix::io::Errno::SRCH
+        {
+            tracing::warn!(pid = self.pid(), %error, "Cannot signal the private redis-server.");
+        }
+    }
+}
+
+fn hold(pid: Pid) -> io::Result<Option<OwnedFd>> {
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(held) => Ok(Some(held)),
+        Err(rustix::io::Errno::SRCH) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns true if the process of a pidfd still runs. The descriptor becomes readable at its end
+/// (`pidfd_open(2)`).
+fn runs(held: &OwnedFd) -> bool {
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    !matches!(poll(&mut [PollFd::new(held, PollFlags::IN)], Some(&at_once)), Ok(1..))
+}
+
+/// Proves that a process is the server of `dir`: it has our user, a server's name, and our state
+/// directory as its working directory.
+fn serves(pid: Pid, dir: &Path) -> bool {
+    let process = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
+    let named =
+        fs::read_to_string(process.join("comm")).is_ok_and(|name| ["redis-server", "valkey-server"].contains(&name.trim()));
+    let ours = process.metadata().is_ok_and(|meta| meta.uid() == geteuid().as_raw());
+    let here = match (process.join("cwd").metadata(), dir.metadata()) {
+        (Ok(cwd), Ok(dir)) => (cwd.dev(), cwd.ino()) == (dir.dev(), dir.ino()),
+        _ => false,
+    };
+    named && ours && here
+}
+
+fn open_log(dir: &Path) -> Result<File, PrivateServerError> {
+    let path = log_path(dir);
+    let open = || {
+        let log = OpenOptions::new().append(true).create(true).open(&path)?;
+        log.set_permissions(Permissions::from_mode(0o600))?;
+        if log.metadata()?.len() > MAX_LOG_BYTES {
+            log.set_len(0)?;
+        }
+        Ok(log)
+    };
+    open().map_err(io_error("open", &path))
+}
+
+/// Returns the whole configuration as arguments. `everysec` loses nothing if a process is killed,
+/// and about a second at most at a power failure.
+fn arguments(dir: &Path, socket: &Path, access: Access) -> Vec<OsString> {
+    let log = log_path(dir);
+    let settings: [(&str, &Path); 13] = [
+        ("--port", Path::new("0")),
+        ("--unixsocket", socket),
+        ("--unixsocketperm", Path::new(access.socket_mode())),
+        ("--dir", dir),
+        ("--appendonly", Path::new("yes")),
+        ("--appendfsync", Path::new("everysec")),
+        ("--aof-use-rdb-preamble", Path::new("yes")),
+        ("--save", Path::new("")),
+        // A full server must refuse new data, not drop jobs.
+        ("--maxmemory-policy", Path::new("noeviction")),
+        ("--daemonize", Path::new("no")),
+        ("--supervised", Path::new("no")),
+        ("--logfile", &log),
+        ("--enable-protected-configs", Path::new("no")),
+    ];
+    settings.iter().flat_map(|(name, value)| [OsString::from(name), value.as_os_str().to_owned()]).collect()
+}

@@ -1,0 +1,115 @@
+//! The location of the state directory, and the places where a client searches for a private
+//! server.
+//!
+//! Invariant: this module creates and changes nothing. Its answers depend on the environment and on
+//! existing files.
+
+use std::env;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use super::{PrivateServerError, server_socket};
+
+const SYSTEM_DIR: &str = "/var/lib/schedd";
+
+/// Returns the state directory of this daemon. It is `$STATE_DIRECTORY` (systemd.exec(5)), else
+/// `$XDG_STATE_HOME/schedd`, else `~/.local/state/schedd`. For root without HOME it is
+/// `/var/lib/schedd`. The directory need not exist. Fails if the environment names none of them.
+pub fn state_dir() -> Result<PathBuf, PrivateServerError> {
+    Places::from_env().own().ok_or(PrivateServerError::NoStateDirectory)
+}
+
+/// Returns the URL of the first socket of [`looked_at`] that exists.
+pub fn find_socket() -> Option<String> {
+    looked_at().into_iter().find(|path| is_socket(path)).map(|path| server_socket::url(&path))
+}
+
+/// Returns the sockets that [`find_socket`] tries, in order, for use in a message.
+pub fn looked_at() -> Vec<PathBuf> {
+    Places::from_env().all().iter().map(|dir| server_socket::of_dir(dir)).collect()
+}
+
+fn is_socket(path: &Path) -> bool {
+    path.metadata().is_ok_and(|meta| meta.file_type().is_socket())
+}
+
+/// The environment variables that name places.
+#[derive(Debug, Default)]
+struct Places {
+    state_directory: Option<PathBuf>,
+    xdg_state_home: Option<PathBuf>,
+    home: Option<PathBuf>,
+    is_root: bool,
+}
+
+impl Places {
+    fn from_env() -> Self {
+        Self {
+            state_directory: unit_directory(),
+            xdg_state_home: absolute("XDG_STATE_HOME"),
+            home: absolute("HOME"),
+            is_root: rustix::process::geteuid().is_root(),
+        }
+    }
+
+    fn of_person(&self) -> Option<PathBuf> {
+        let xdg = self.xdg_state_home.clone();
+        xdg.or_else(|| Some(self.home.as_ref()?.join(".local/state"))).map(|dir| dir.join("schedd"))
+    }
+
+    fn own(&self) -> Option<PathBuf> {
+        let named = self.state_directory.clone().or_else(|| self.of_person());
+        named.or_else(|| self.is_root.then(|| PathBuf::from(SYSTEM_DIR)))
+    }
+
+    fn all(&self) -> Vec<PathBuf> {
+        let mut all: Vec<PathBuf> = Vec::new();
+        for dir in [self.state_directory.clone(), self.of_person(), Some(PathBuf::from(SYSTEM_DIR))].into_iter().flatten() {
+            if !all.contains(&dir) {
+                all.push(dir);
+            }
+        }
+        all
+    }
+}
+
+/// Returns the first directory of `$STATE_DIRECTORY`, a colon-separated list set by systemd.
+pub(super) fn unit_directory() -> Option<PathBuf> {
+    env::split_paths(&env::var_os("STATE_DIRECTORY")?).next().filter(|dir| dir.is_absolute())
+}
+
+/// Returns a variable that contains an absolute path. Relative paths must be ignored (XDG Base
+/// Directory Specification).
+pub(super) fn absolute(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).map(PathBuf::from).filter(|dir| dir.is_absolute())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dir(path: &str) -> PathBuf {
+        PathBuf::from(path)
+    }
+
+    #[test]
+    fn the_nearest_place_is_the_daemons_own() {
+        let mut places =
+            Places { state_directory: Some(dir("/s")), xdg_state_home: Some(dir("/x")), home: Some(dir("/h")), is_root: true };
+        assert_eq!(places.own(), Some(dir("/s")));
+        places.state_directory = None;
+        assert_eq!(places.own(), Some(dir("/x/schedd")));
+        places.xdg_state_home = None;
+        assert_eq!(places.own(), Some(dir("/h/.local/state/schedd")));
+        places.home = None;
+        assert_eq!(places.own(), Some(dir("/var/lib/schedd")));
+        places.is_root = false;
+        assert_eq!(places.own(), None);
+    }
+
+    #[test]
+    fn a_client_looks_everywhere_once() {
+        let places = Places { state_directory: Some(dir("/var/lib/schedd")), home: Some(dir("/h")), ..Places::default() };
+        assert_eq!(places.all(), [dir("/var/lib/schedd"), dir("/h/.local/state/schedd")]);
+    }
+}

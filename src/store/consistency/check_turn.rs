@@ -1,0 +1,97 @@
+//! The state of the background consistency check: whose turn it is, where it continues, what it
+//! found.
+//!
+//! Invariant: one node at a time has the turn, whichever asks first. Each turn overwrites the
+//! findings of the last turn as a whole.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::domain::name::names::NodeName;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::runs::claims::millis;
+use crate::store::server::reply::text_of;
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// A node's turn.
+#[derive(Debug, Clone)]
+pub struct AuditTurn {
+    /// Redis' time.
+    pub now: UnixMillis,
+    /// The position to continue from, as the last turn wrote it.
+    pub place: String,
+    /// The findings of the last turns that still applied, as they wrote them.
+    pub list: String,
+    /// The time the last full check ended.
+    pub round_at: Option<UnixMillis>,
+}
+
+/// The result of a turn.
+#[derive(Debug, Clone)]
+pub struct AuditNote {
+    /// The start of the turn, by Redis' time.
+    pub at: UnixMillis,
+    /// The time the last full check ended; None before the first.
+    pub round_at: Option<UnixMillis>,
+    /// The position where the next turn continues.
+    pub place: String,
+    /// The findings that still apply, the newest first.
+    pub list: String,
+    /// The number of findings, including findings that the list has no room for.
+    pub findings: u64,
+}
+
+impl Store {
+    /// Takes the turn if the last turn began at least `every` ago. None if it is too early.
+    pub async fn take_audit(&self, node: &NodeName, every: Duration) -> Result<Option<AuditTurn>, StoreError> {
+        let call = Invocation::new(&scripts::TAKE_AUDIT)
+            .key("audit", self.keys.audit())
+            .arg("now", self.now_arg())
+            .arg("node", node.as_str())
+            .arg("every_ms", millis(every));
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "turn" => Ok(Some(AuditTurn {
+                now: crate::store::runs::claims::instant(&mut reply)?,
+                place: reply.text()?,
+                list: reply.text()?,
+                round_at: reply.text()?.parse().ok().and_then(UnixMillis::new),
+            })),
+            "later" => Ok(None),
+            _ => Err(reply.unknown()),
+        }
+    }
+
+    /// Records the result of a turn.
+    pub async fn note_audit(&self, note: &AuditNote) -> Result<(), StoreError> {
+        let mut pipeline = redis::pipe();
+        let write = pipeline.cmd("HSET").arg(self.keys.audit());
+        write.arg("at").arg(note.at.as_i64()).arg("place").arg(&note.place).arg("list").arg(&note.list);
+        write.arg("findings").arg(note.findings);
+        if let Some(at) = note.round_at {
+            write.arg("round_at").arg(at.as_i64());
+        }
+        self.link.query(&mut pipeline).await.map(|_| ())
+    }
+
+    /// Returns the result of the last turn; None before the first.
+    pub async fn read_audit(&self) -> Result<Option<AuditNote>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HMGET").arg(self.keys.audit()).arg(&["at", "place", "list", "findings", "round_at"]);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(fields)) = answer.first() else { return Ok(None) };
+        let text = |at: usize| fields.get(at).and_then(text_of);
+        let at = text(0).and_then(|at| at.parse().ok()).and_then(UnixMillis::new);
+        Ok(at.map(|at| AuditNote {
+            at,
+            round_at: text(4).and_then(|at| at.parse().ok()).and_then(UnixMillis::new),
+            place: text(1).unwrap_or_default(),
+            list: text(2).unwrap_or_default(),
+            findings: text(3).and_then(|count| count.parse().ok()).unwrap_or(0),
+        }))
+    }
+}

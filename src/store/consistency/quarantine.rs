@@ -1,0 +1,262 @@
+//! Quarantine: data that no schedd could have written is moved aside and reported. It never runs,
+//! and only an operator deletes it (`discarding`).
+//!
+//! Entries of sets are copied into one hash. Whole keys are renamed and listed in that hash. The
+//! quarantine has room for 10,000 entries. Beyond that a key stays where it is. A set entry would
+//! return at every poll, so it is removed, counted and logged by the caller.
+
+use redis::Value;
+use serde_json::Value as Json;
+
+pub(crate) use crate::domain::consistency::member_bytes;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::gates::gate_calls::names_of;
+use crate::store::runs::due_poll::RipeEntry;
+use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// The result of moving a set entry to quarantine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quarantined {
+    /// The entry is in quarantine.
+    Kept,
+    /// The quarantine is full. The entry was removed and only counted.
+    Dropped,
+    /// The entry was already gone.
+    Gone,
+}
+
+/// The result of moving a key to quarantine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SetAside {
+    /// The key has this new name.
+    Kept(String),
+    /// The key was already gone.
+    Gone,
+    /// The quarantine is full.
+    Full,
+}
+
+/// An entry of the quarantine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuarantineEntry {
+    /// The name in quarantine; bytes that are not text are written `\xNN`.
+    pub name: String,
+    /// The original key, or the set that contained the entry.
+    pub key: String,
+    /// The reason for the quarantine.
+    pub why: String,
+    /// The time it was moved.
+    pub at: Option<UnixMillis>,
+    /// The kind of entry.
+    pub kind: EntryKind,
+    /// The stored bytes. A change requires that they are still the same.
+    pub(crate) raw: Vec<u8>,
+}
+
+/// The kind of a quarantine entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A member of a set, with its score.
+    Member {
+        /// The score.
+        score: String,
+    },
+    /// A whole key.
+    Key {
+        /// The new name of the key.
+        aside: String,
+    },
+}
+
+impl Store {
+    /// Moves an entry of a lane's due set to quarantine.
+    pub async fn quarantine_run(&self, lane: &Lane, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
+        self.quarantine(&self.keys.due(lane), entry, why).await
+    }
+
+    /// Moves an entry of the leases to quarantine.
+    pub async fn quarantine_lease(&self, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
+        self.quarantine(&self.keys.leases(), entry, why).await
+    }
+
+    pub(crate) async fn quarantine(&self, set: &str, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
+        let is_due = self.keys.rest(set).is_some_and(|rest| rest.starts_with("due:"));
+        let run: Option<RunId> = if is_due { entry.member.parse().ok() } else { None };
+        let call = |gates: &[Gate]| {
+            let call = Invocation::new(&scripts::QUARANTINE_RUN)
+                .key("set", member_bytes(set))
+                .key("quarantine", self.keys.quarantine())
+                .key("totals", self.keys.totals())
+                .key("run", run.as_ref().map_or_else(|| self.keys.quarantine(), |run| self.keys.run(run)))
+                .key("nudge", self.keys.nudge())
+                .arg("now", self.now_arg())
+                .arg("member", member_bytes(&entry.member))
+                .arg("score", &entry.score)
+                .arg("why", why)
+                .arg("id", run.as_ref().map_or_else(String::new, RunId::to_string))
+                .arg("gates", names_of(gates));
+            call.gate_keys(&self.keys, gates)
+        };
+        let reply = self.invoke_at_gates(&[], call).await?;
+        match reply.word.as_str() {
+            "quarantined" => Ok(Quarantined::Kept),
+            "dropped" => Ok(Quarantined::Dropped),
+            "gone" => Ok(Quarantined::Gone),
+            _ => Err(reply.unknown()),
+        }
+    }
+
+    /// Moves the key `rest` of the namespace to quarantine. `job` is removed from the lists of all
+    /// files, so that these files define the job again.
+    pub async fn quarantine_key(&self, rest: &str, why: &str, job: Option<&str>) -> Result<SetAside, StoreError> {
+        let keys = &self.keys;
+        let mut now = self.now().await?;
+        let sources = match job {
+            Some(_) => self.list_sources().await?,
+            None => Vec::new(),
+        };
+        loop {
+            let aside = keys.set_aside(rest, now);
+            let field = keys.rest(&aside).unwrap_or_default().to_owned();
+            let mut call = Invocation::new(&scripts::QUARANTINE_KEY)
+                .key("key", member_bytes(&keys.whole(rest)))
+                .key("aside", member_bytes(&aside))
+                .key("quarantine", keys.quarantine());
+            for source in &sources {
+                call = call.key("source", keys.whole(source));
+            }
+            let call = call
+                .arg("now", self.now_arg())
+                .arg("field", member_bytes(&field))
+                .arg("why", why)
+                .arg("job_name", job.unwrap_or_default());
+            let reply = self.link.invoke(&call).await?;
+            match reply.word.as_str() {
+                "quarantined" => return Ok(SetAside::Kept(aside)),
+                "gone" => return Ok(SetAside::Gone),
+                "full" => return Ok(SetAside::Full),
+                "taken" => now = now.saturating_add(std::time::Duration::from_millis(1)),
+                _ => return Err(reply.unknown()),
+            }
+        }
+    }
+
+    /// Lists the source lists of files, by their names within the namespace.
+    async fn list_sources(&self) -> Result<Vec<String>, StoreError> {
+        let (_, nodes) = self.list_nodes().await?;
+        let mut sources: Vec<String> = nodes.into_iter().map(|node| format!("source:{}", node.name)).collect();
+        let listed = self.scan_keys("source:*").await?.into_iter().map(|key| key.rest);
+        sources.extend(listed);
+        sources.sort();
+        sources.dedup();
+        Ok(sources)
+    }
+
+    /// Lists the quarantine, the oldest entry first, at most `limit`. Also returns the total number
+    /// of entries.
+    pub async fn list_quarantine(&self, limit: usize) -> Result<(u64, Vec<QuarantineEntry>), StoreError> {
+        let (mut cursor, mut entries) = (0_u64, Vec::new());
+        loop {
+            let mut pipeline = redis::pipe();
+            pipeline.cmd("HSCAN").arg(self.keys.quarantine()).arg(cursor).arg("COUNT").arg(1_000);
+            pipeline.cmd("HLEN").arg(self.keys.quarantine());
+            let answer = self.link.query(&mut pipeline).await?;
+            let [Value::Array(parts), total] = answer.as_slice() else { return Ok((0, entries)) };
+            let total = number_of(total).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+            let [next, Value::Array(flat)] = parts.as_slice() else { return Ok((total, entries)) };
+            entries.extend(flat.chunks_exact(2).filter_map(|pair| entry(&pair[0], &pair[1])));
+            cursor = text_of(next).and_then(|text| text.parse().ok()).unwrap_or(0);
+            if cursor == 0 {
+                entries.sort_by(|a, b| (a.at, &a.name).cmp(&(b.at, &b.name)));
+                entries.dedup_by(|a, b| a.name == b.name);
+                entries.truncate(limit);
+                return Ok((total, entries));
+            }
+        }
+    }
+
+    /// Returns true if a definition of this job is in quarantine.
+    pub async fn is_set_aside(&self, job: &JobName) -> Result<bool, StoreError> {
+        let pattern = format!("quarantined:job:{job}:*");
+        let mut cursor = 0_u64;
+        loop {
+            let mut pipeline = redis::pipe();
+            let scan = pipeline.cmd("HSCAN").arg(self.keys.quarantine()).arg(cursor);
+            scan.arg("MATCH").arg(&pattern).arg("COUNT").arg(1_000);
+            let answer = self.link.query(&mut pipeline).await?;
+            let Some(Value::Array(parts)) = answer.first() else { return Ok(false) };
+            let [next, Value::Array(found)] = parts.as_slice() else { return Ok(false) };
+            if !found.is_empty() {
+                return Ok(true);
+            }
+            cursor = text_of(next).and_then(|text| text.parse().ok()).unwrap_or(0);
+            if cursor == 0 {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Returns the entry with this name; None if there is none.
+    pub async fn read_quarantined(&self, name: &str) -> Result<Option<QuarantineEntry>, StoreError> {
+        let field = member_bytes(name);
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HGET").arg(self.keys.quarantine()).arg(&field);
+        let answer = self.link.query(&mut pipeline).await?;
+        Ok(answer.first().filter(|value| **value != Value::Nil).and_then(|value| entry(&Value::BulkString(field), value)))
+    }
+}
+
+fn entry(field: &Value, value: &Value) -> Option<QuarantineEntry> {
+    let Value::BulkString(raw) = value else { return None };
+    let json: Json = serde_json::from_slice(raw).unwrap_or_default();
+    let text = |word: &str| json.get(word).and_then(Json::as_str).unwrap_or_default().to_owned();
+    let kind = match json.get("aside") {
+        Some(_) => EntryKind::Key { aside: text("aside") },
+        None => EntryKind::Member { score: text("score") },
+    };
+    Some(QuarantineEntry {
+        name: shown_member(field)?,
+        key: text("key"),
+        why: text("why"),
+        at: text("at").parse().ok().and_then(UnixMillis::new),
+        kind,
+        raw: raw.clone(),
+    })
+}
+
+/// Returns a member as reversible text. Bytes that are not text, and backslashes, are written
+/// `\xNN`.
+pub(crate) fn shown_member(value: &Value) -> Option<String> {
+    let Value::BulkString(bytes) = value else { return crate::store::server::reply::text_of(value) };
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && !text.contains('\\')
+    {
+        return Some(text.to_owned());
+    }
+    let show = |byte: &u8| match byte {
+        b' '..=b'~' if *byte != b'\\' => char::from(*byte).to_string(),
+        _ => format!("\\x{byte:02x}"),
+    };
+    Some(bytes.iter().map(show).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_member_is_shown_as_text_that_leads_back_to_it() {
+        for bytes in [&b"a@5"[..], b"", b"\xff\xfe", b"a\\x41", b"\\", b"\\\xff\n", "\u{e9}".as_bytes()] {
+            let shown = shown_member(&Value::BulkString(bytes.to_vec())).unwrap();
+            assert_eq!(member_bytes(&shown), bytes, "{shown}");
+        }
+        assert_eq!(shown_member(&Value::BulkString(b"a@5".to_vec())).unwrap(), "a@5");
+    }
+}

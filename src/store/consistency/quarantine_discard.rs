@@ -1,0 +1,117 @@
+//! Deleting quarantine entries for good, at an operator's request, with a log of who did it.
+//!
+//! Invariant: only quarantined keys are deleted, and each only together with its entry.
+
+use redis::Value;
+use serde_json::{Value as Json, json};
+
+use super::quarantine::{EntryKind, QuarantineEntry, member_bytes};
+use crate::domain::consistency::{KnownNames, known_key};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// Entries discarded in one call.
+const STEP: usize = 100;
+/// Log entries read; as many are kept.
+const READ: usize = 200;
+/// Characters kept of a name, a key and a reason, each.
+const KEPT: usize = 200;
+
+/// A discarded quarantine entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Discarded {
+    /// The name in quarantine, cut to 200 characters.
+    pub name: String,
+    /// The original key, or the set that contained the entry.
+    pub key: String,
+    /// The reason for its quarantine.
+    pub why: String,
+    /// The time it was discarded.
+    pub at: Option<UnixMillis>,
+    /// The operator, `user@host`; None if unknown.
+    pub by: Option<String>,
+}
+
+impl Store {
+    /// Discards the entries that are unchanged since they were read, in steps of 100, and logs
+    /// each. `dropped` is the count of entries that found no room, as read; an unchanged count is
+    /// cleared. Returns for each entry whether it was discarded.
+    pub async fn discard(&self, entries: &[QuarantineEntry], dropped: Option<u64>) -> Result<Vec<bool>, StoreError> {
+        let wish = format!("{:016x}", fastrand::u64(..));
+        let mut done = Vec::with_capacity(entries.len());
+        let mut dropped = dropped.map_or_else(String::new, |count| count.to_string());
+        let mut steps: Vec<&[QuarantineEntry]> = entries.chunks(STEP).collect();
+        if steps.is_empty() {
+            steps.push(&[]);
+        }
+        for step in steps {
+            let mut call = Invocation::new(&scripts::DISCARD_ENTRIES)
+                .key("quarantine", self.keys.quarantine())
+                .key("discarded", self.keys.discarded())
+                .key("totals", self.keys.totals());
+            for entry in step {
+                call = call.key("aside", self.key_aside(entry).unwrap_or_else(|| self.keys.quarantine().into_bytes()));
+            }
+            call = call.arg("now", self.now_arg()).arg("dropped", std::mem::take(&mut dropped));
+            for entry in step {
+                call = call
+                    .arg("field", member_bytes(&entry.name))
+                    .arg("entry", &entry.raw)
+                    .arg("note", note(entry, &self.by, &wish));
+            }
+            let mut reply = self.link.invoke(&call).await?;
+            if reply.word != "discarded" {
+                return Err(reply.unknown());
+            }
+            let mut are_done = vec![false; step.len()];
+            while let Ok(place) = reply.number() {
+                let at = usize::try_from(place).ok().and_then(|place| place.checked_sub(1));
+                if let Some(is_done) = at.and_then(|at| are_done.get_mut(at)) {
+                    *is_done = true;
+                }
+            }
+            done.extend(are_done);
+        }
+        Ok(done)
+    }
+
+    /// Lists discarded entries, the newest first. Only the newest 200 are kept. Unreadable log
+    /// entries are skipped.
+    pub async fn list_discarded(&self) -> Result<Vec<Discarded>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.discarded()).arg(0).arg(READ - 1).arg("REV").arg("WITHSCORES");
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(flat)) = answer.first() else { return Ok(Vec::new()) };
+        Ok(flat.chunks_exact(2).filter_map(|pair| discarded(&text_of(&pair[0])?, &pair[1])).collect())
+    }
+
+    /// Returns the renamed key of an entry; None for a set member. Also None if the name is not a
+    /// quarantined key: that key may belong to somebody else, and stays.
+    fn key_aside(&self, entry: &QuarantineEntry) -> Option<Vec<u8>> {
+        let EntryKind::Key { aside } = &entry.kind else { return None };
+        let rest = self.keys.rest(aside)?;
+        (known_key(rest) == KnownNames::SetAside).then(|| member_bytes(aside))
+    }
+}
+
+fn note(entry: &QuarantineEntry, by: &str, wish: &str) -> String {
+    let kept = |text: &str| text.chars().take(KEPT).collect::<String>();
+    let note = json!({"name": kept(&entry.name), "key": kept(&entry.key), "why": kept(&entry.why), "by": by, "wish": wish});
+    note.to_string()
+}
+
+fn discarded(member: &str, score: &Value) -> Option<Discarded> {
+    let json: Json = serde_json::from_str(member).ok()?;
+    let text = |word: &str| json[word].as_str().map(str::to_owned);
+    Some(Discarded {
+        name: text("name")?,
+        key: text("key")?,
+        why: text("why")?,
+        at: number_of(score).and_then(UnixMillis::new),
+        by: text("by").filter(|by| !by.is_empty()),
+    })
+}

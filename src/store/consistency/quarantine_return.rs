@@ -1,0 +1,122 @@
+//! Restoring quarantined data after the caller has checked it.
+
+use super::quarantine::{EntryKind, QuarantineEntry, member_bytes};
+use crate::domain::consistency::{KnownNames, known_key};
+use crate::domain::name::names::RunId;
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::gates::gate_calls::names_of;
+use crate::store::server::redis_keys::parse_lease_member;
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// The result of restoring an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PutBackReply {
+    /// The entry is back in its place. For a set member this is its new score.
+    Restored(Option<UnixMillis>),
+    /// The entry is no longer in quarantine.
+    Gone,
+    /// The original place is in use.
+    Taken,
+    /// The entry cannot be used, for this reason.
+    Refused(String),
+}
+
+impl Store {
+    /// Restores a set member or a whole key.
+    pub async fn restore(&self, entry: &QuarantineEntry) -> Result<PutBackReply, StoreError> {
+        match &entry.kind {
+            EntryKind::Member { score } => self.restore_entry(entry, score).await,
+            EntryKind::Key { aside } => self.restore_key(entry, aside).await,
+        }
+    }
+
+    /// Restores a member of a due set or of the leases. A due run gets its ready time, or its due
+    /// time if the score is invalid; its claim checks its gates again. A lease comes back expired,
+    /// is counted in its queue, and its run regains its places at gates.
+    async fn restore_entry(&self, entry: &QuarantineEntry, score: &str) -> Result<PutBackReply, StoreError> {
+        // If two entries had the same name, the second name has a time and a number appended.
+        let member = entry.name.split(' ').next().unwrap_or_default();
+        let set = self.keys.rest(&entry.key).unwrap_or_default();
+        let (run, fence): (RunId, _) = match (set, parse_lease_member(member), member.parse()) {
+            ("leases", Some((run, fence)), _) => (run, Some(fence)),
+            ("leases", None, _) => return Ok(PutBackReply::Refused("it is no lease (RUN#FENCE)".to_owned())),
+            (set, _, Ok(run)) if set.starts_with("due:") => (run, None),
+            (set, _, Err(error)) if set.starts_with("due:") => return Ok(PutBackReply::Refused(format!("{error}"))),
+            _ => return Ok(PutBackReply::Refused(format!("it comes from {:?}, which is not a set of runs", entry.key))),
+        };
+        let ready = match fence {
+            Some(_) => self.now().await?,
+            None => score.parse().ok().and_then(UnixMillis::new).unwrap_or(run.due()),
+        };
+        let record = if fence.is_some() { self.read_run(&run).await? } else { None };
+        let (lane, places) = record.map_or_else(|| (Lane::default_lane(), Vec::new()), |record| (record.lane, record.places));
+        let call = |gates: &[Gate]| {
+            let call = Invocation::new(&scripts::RESTORE_ENTRY)
+                .key("quarantine", self.keys.quarantine())
+                .key("set", &entry.key)
+                .key("run", self.keys.run(&run))
+                .key("job", self.keys.job(run.job()))
+                .key("nudge", self.keys.nudge())
+                .key("running", self.keys.running(lane.queue()))
+                .arg("now", self.now_arg())
+                .arg("field", member_bytes(&entry.name))
+                .arg("entry", &entry.raw)
+                .arg("member", member)
+                .arg("score", ready.as_i64())
+                .arg("fence", fence.map_or_else(String::new, |fence| fence.to_string()))
+                .arg("id", run.to_string())
+                .arg("lane", lane.as_str())
+                .arg("gates", names_of(gates));
+            call.gate_keys(&self.keys, gates)
+        };
+        let mut reply = self.invoke_at_gates(&places, call).await?;
+        Ok(match reply.word.as_str() {
+            "restored" => PutBackReply::Restored(Some(ready)),
+            "gone" => PutBackReply::Gone,
+            "taken" => PutBackReply::Taken,
+            "refused" => PutBackReply::Refused(reply.text()?),
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    async fn restore_key(&self, entry: &QuarantineEntry, aside: &str) -> Result<PutBackReply, StoreError> {
+        let rest = self.keys.rest(&entry.key).unwrap_or_default();
+        let KnownNames::Type(kind) = known_key(rest) else {
+            return Ok(PutBackReply::Refused(format!("{:?} is not a key of this version of schedd", entry.key)));
+        };
+        let call = Invocation::new(&scripts::RESTORE_KEY)
+            .key("quarantine", self.keys.quarantine())
+            .key("aside", member_bytes(aside))
+            .key("key", member_bytes(&entry.key))
+            .arg("field", member_bytes(&entry.name))
+            .arg("entry", &entry.raw)
+            .arg("kind", kind);
+        let mut reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "restored" => PutBackReply::Restored(None),
+            "gone" => PutBackReply::Gone,
+            "taken" => PutBackReply::Taken,
+            "refused" => PutBackReply::Refused(reply.text()?),
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Returns the job record in a quarantined key; None if the entry is not a job's key.
+    pub async fn read_set_aside_job(&self, entry: &QuarantineEntry) -> Result<Option<crate::store::JobRecord>, StoreError> {
+        let name = self.keys.rest(&entry.key).and_then(|rest| rest.strip_prefix("job:")).and_then(|name| name.parse().ok());
+        let (EntryKind::Key { aside }, Some(name)) = (&entry.kind, name) else { return Ok(None) };
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HGETALL").arg(member_bytes(aside));
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(fields) = answer.first() else { return Ok(None) };
+        crate::store::JobRecord::read(&name, fields)?.map_or_else(
+            || Err(StoreError::corrupt(format!("job {name}"), "its field \"rev\" is missing")),
+            |record| Ok(Some(record)),
+        )
+    }
+}

@@ -1,0 +1,261 @@
+//! A check of the Redis server: its own reports and its response time, with a verdict for each.
+//!
+//! Invariant: a fact that this Redis user may not read is reported as not known. It changes no
+//! other verdict.
+
+use std::time::{Duration, Instant};
+
+use redis::Value;
+
+use crate::domain::queue::lane::Lane;
+use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::store_error::StoreError;
+use crate::store::{LaneAsk, Store};
+
+/// The response time of a script above which every start of a run is delayed.
+const SLOW_SCRIPT: Duration = Duration::from_millis(20);
+
+/// The verdict of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CheckLevel {
+    /// The setting is as it should be.
+    Ok,
+    /// The fact is worth knowing.
+    Note,
+    /// The server works, but may fail one day.
+    Warn,
+    /// The server has a fault.
+    Fail,
+}
+
+impl CheckLevel {
+    /// Returns the name of this verdict.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// The result of one check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerCheck {
+    /// The name of the check.
+    pub name: String,
+    /// The verdict.
+    pub level: CheckLevel,
+    /// The finding, and the remedy unless the verdict is good.
+    pub text: String,
+}
+
+impl ServerCheck {
+    /// Creates a check result.
+    pub fn new(name: impl Into<String>, level: CheckLevel, text: impl Into<String>) -> Self {
+        Self { name: name.into(), level, text: text.into() }
+    }
+}
+
+impl Store {
+    /// Checks the server.
+    pub async fn check_server(&self) -> Result<Vec<ServerCheck>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("INFO");
+        pipeline.cmd("CONFIG").arg("GET").arg("appendfsync");
+        pipeline.cmd("CONFIG").arg("GET").arg("min-replicas-to-write");
+        pipeline.cmd("SLOWLOG").arg("GET").arg(10);
+        let answers = self.link.ask(&mut pipeline).await?;
+        let answer = |at: usize| answers.get(at).and_then(|answer| answer.as_ref().ok());
+        let setting = |at: usize| match answer(at) {
+            Some(Value::Array(pair)) => pair.get(1).and_then(text_of),
+            _ => None,
+        };
+        let info = answer(0).and_then(info_text).ok_or_else(|| StoreError::corrupt("INFO", "no text"))?;
+        let mut checks = judge_info(&info, setting(1).as_deref(), setting(2).as_deref());
+        checks.push(slow_log(answer(3)));
+        checks.push(self.time_script().await?);
+        Ok(checks)
+    }
+
+    /// Measures how long an idle script takes. It reports the best of three calls, so that one slow
+    /// answer proves nothing.
+    async fn time_script(&self) -> Result<ServerCheck, StoreError> {
+        let mut best = Duration::MAX;
+        for _ in 0..3 {
+            let sent = Instant::now();
+            self.list_ripe(&[LaneAsk::new(Lane::default_lane(), 0)]).await?;
+            best = best.min(sent.elapsed());
+        }
+        let millis = best.as_secs_f64() * 1_000.0;
+        Ok(if best > SLOW_SCRIPT {
+            let text = format!(
+                "a script that does nothing takes {millis:.1} ms, and every start of a run waits that long: check the network and the load of this Redis"
+            );
+            ServerCheck::new("script time", CheckLevel::Warn, text)
+        } else {
+            ServerCheck::new("script time", CheckLevel::Ok, format!("{millis:.1} ms for a script that does nothing"))
+        })
+    }
+}
+
+fn info_text(value: &Value) -> Option<String> {
+    match value {
+        Value::VerbatimString { text, .. } => Some(text.clone()),
+        other => text_of(other),
+    }
+}
+
+/// Checks the slow log for commands of any client.
+fn slow_log(answer: Option<&Value>) -> ServerCheck {
+    let Some(Value::Array(entries)) = answer else {
+        return ServerCheck::new("slow log", CheckLevel::Ok, "not known: this Redis user may not run SLOWLOG");
+    };
+    let took = |entry: &Value| match entry {
+        Value::Array(parts) => number_of(parts.get(2)?),
+        _ => None,
+    };
+    let slowest = entries.iter().filter_map(took).max().unwrap_or(0);
+    // In microseconds. Such a command keeps all other clients waiting.
+    if slowest > 100_000 {
+        let text = format!("a command blocked Redis for {} ms: see SLOWLOG GET", slowest / 1_000);
+        return ServerCheck::new("slow log", CheckLevel::Warn, text);
+    }
+    let text = if entries.is_empty() {
+        "empty".to_owned()
+    } else {
+        format!("slowest of the last {}: {} ms", entries.len(), slowest / 1_000)
+    };
+    ServerCheck::new("slow log", CheckLevel::Ok, text)
+}
+
+/// Judges the text of `INFO` and the known settings.
+fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>) -> Vec<ServerCheck> {
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok());
+    let mut checks = Vec::new();
+    let mut say = |name: &str, level: CheckLevel, text: String| checks.push(ServerCheck::new(name, level, text));
+    let (kind, version) = match field("valkey_version") {
+        Some(version) => ("valkey", version),
+        None => ("redis", field("redis_version").unwrap_or("?")),
+    };
+    say("version", CheckLevel::Ok, format!("{kind} {version}"));
+
+    match field("maxmemory_policy") {
+        Some("noeviction") => say("eviction", CheckLevel::Ok, "noeviction".to_owned()),
+        None => say("eviction", CheckLevel::Warn, "not known: INFO does not say it; wanted noeviction".to_owned()),
+        // Such a server is refused earlier, unless the jobs file allows eviction.
+        Some(policy) => say(
+            "eviction",
+            CheckLevel::Warn,
+            format!(
+                "{policy} drops jobs when memory is short (allow_eviction); set it to noeviction (CONFIG SET maxmemory-policy noeviction)"
+            ),
+        ),
+    }
+
+    let fsync = match appendfsync {
+        Some(word) => format!(", appendfsync {word}"),
+        None => ", appendfsync not known".to_owned(),
+    };
+    match (field("aof_enabled"), appendfsync) {
+        (Some("0"), _) => say(
+            "persistence",
+            CheckLevel::Warn,
+            "the append-only file is off: jobs and runs since the last snapshot are lost when Redis dies; set appendonly yes".to_owned(),
+        ),
+        (_, Some("no")) => say(
+            "persistence",
+            CheckLevel::Warn,
+            "the append-only file is synced only when the operating system decides (appendfsync no): a power cut loses up to half a minute; set appendfsync everysec".to_owned(),
+        ),
+        _ => say("persistence", CheckLevel::Ok, format!("append-only file{fsync}")),
+    }
+    let failed: Vec<&str> = [
+        ("aof_last_write_status", "writing the append-only file"),
+        ("aof_last_bgrewrite_status", "rewriting the append-only file"),
+        ("rdb_last_bgsave_status", "the last snapshot"),
+    ]
+    .into_iter()
+    .filter(|(name, _)| field(name).is_some_and(|status| status != "ok"))
+    .map(|(_, what)| what)
+    .collect();
+    if failed.is_empty() {
+        say("last write", CheckLevel::Ok, "ok".to_owned());
+    } else {
+        say(
+            "last write",
+            CheckLevel::Fail,
+            format!("failed: {}; see the log of Redis, and whether its disk is full", failed.join(", ")),
+        );
+    }
+    if field("loading") == Some("1") {
+        say("loading", CheckLevel::Warn, "it still loads its data".to_owned());
+    }
+
+    let used = number("used_memory").unwrap_or(0);
+    let shown = |bytes: u64| format!("{}.{} MiB", bytes / (1 << 20), bytes % (1 << 20) * 10 / (1 << 20));
+    match number("maxmemory").filter(|most| *most > 0) {
+        None => say("memory", CheckLevel::Ok, format!("{} used, no limit (maxmemory 0)", shown(used))),
+        Some(most) => {
+            let percent = used.saturating_mul(100) / most;
+            let text = format!("{} of {} used ({percent} %)", shown(used), shown(most));
+            if percent >= 100 {
+                say("memory", CheckLevel::Fail, format!("{text}: nothing can be added; raise maxmemory"));
+            } else if percent >= 80 {
+                say("memory", CheckLevel::Warn, format!("{text}; at the limit nothing can be added: raise maxmemory"));
+            } else {
+                say("memory", CheckLevel::Ok, text);
+            }
+        }
+    }
+
+    let replicas = number("connected_slaves").unwrap_or(0);
+    let wanted = min_replicas.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    let meaning = "a failover loses writes that were not yet copied, and their runs may run again";
+    match (replicas, wanted) {
+        (0, _) => say("replicas", CheckLevel::Ok, "none: if this server is lost for good, so is the data".to_owned()),
+        (count, 0) => {
+            say(
+                "replicas",
+                CheckLevel::Warn,
+                format!("{count}, and none must be connected (min-replicas-to-write 0): {meaning}"),
+            );
+        }
+        (count, wanted) => say("replicas", CheckLevel::Ok, format!("{count}, {wanted} must be connected; {meaning}")),
+    }
+    checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "redis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\naof_last_write_status:ok\r\nused_memory:1048576\r\nmaxmemory:0\r\nconnected_slaves:0\r\nrdb_last_bgsave_status:ok\r\n";
+
+    fn level(info: &str, fsync: Option<&str>, name: &str) -> CheckLevel {
+        judge_info(info, fsync, None).into_iter().find(|check| check.name == name).unwrap().level
+    }
+
+    #[test]
+    fn a_server_as_it_should_be_is_all_ok() {
+        assert!(judge_info(GOOD, Some("everysec"), None).iter().all(|check| check.level == CheckLevel::Ok));
+    }
+
+    #[test]
+    fn each_thing_that_is_wrong_has_its_own_line_and_level() {
+        for (from, to, name, wanted) in [
+            ("noeviction", "allkeys-lru", "eviction", CheckLevel::Warn),
+            ("aof_enabled:1", "aof_enabled:0", "persistence", CheckLevel::Warn),
+            ("aof_last_write_status:ok", "aof_last_write_status:err", "last write", CheckLevel::Fail),
+            ("rdb_last_bgsave_status:ok", "rdb_last_bgsave_status:err", "last write", CheckLevel::Fail),
+            ("maxmemory:0", "maxmemory:1100000", "memory", CheckLevel::Warn),
+            ("maxmemory:0", "maxmemory:1000000", "memory", CheckLevel::Fail),
+            ("connected_slaves:0", "connected_slaves:2", "replicas", CheckLevel::Warn),
+        ] {
+            assert_eq!(level(&GOOD.replace(from, to), Some("everysec"), name), wanted, "{name}");
+        }
+        assert_eq!(level(GOOD, Some("no"), "persistence"), CheckLevel::Warn);
+    }
+}

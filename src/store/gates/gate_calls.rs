@@ -1,0 +1,283 @@
+//! Gates: calls for runs at gates, and giving free places to waiting runs.
+//!
+//! Invariant: a script gets the keys of all gates its run is at. If the run's record names other
+//! gates, the script replies with these names before it changes anything. The call is then repeated
+//! with these gates.
+
+use std::collections::BTreeMap;
+
+use redis::Value;
+
+use super::lane_takers::Takers;
+use crate::domain::name::names::{GroupName, JobName, RunId};
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::domain::queue::rate::Rate;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::server::reply::{Reply, number_of, text_of};
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// The number of times a call is repeated with the gates of the record. These change with each
+/// claim.
+const CALLS: usize = 8;
+/// The maximum number of `open_gate` calls for one gate. Each reply may ask for a few more lanes,
+/// and a group has up to 100 members.
+const OPENINGS: usize = 128;
+
+/// The result of opening a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GateOpening {
+    /// The number of waiting runs that were given a place.
+    pub given: u64,
+    /// The time at which the gate must be checked again.
+    pub next: Option<UnixMillis>,
+}
+
+/// The state of a group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroupStanding {
+    /// The job whose turn it is, and since when.
+    pub turn: Option<(JobName, UnixMillis)>,
+    /// The time the last attempt of a member ended.
+    pub last_ended: Option<UnixMillis>,
+    /// The runs that have a place and have begun. Together with `let_in` at most 100.
+    pub held: Vec<RunId>,
+    /// The runs that have a place and have not begun.
+    pub let_in: Vec<RunId>,
+    /// The number of waiting runs.
+    pub waiting: u64,
+    /// The first waiting runs, at most 10.
+    pub first_waiting: Vec<RunId>,
+    /// The time at which the gate must be checked next.
+    pub next: Option<UnixMillis>,
+}
+
+/// The state of a run at a gate that gave it a place, before it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LetIn {
+    /// The run has its place since this time.
+    Since(UnixMillis),
+    /// The run lost its place because it did not begin while other runs waited.
+    GaveUp,
+}
+
+/// Returns the names of gates in the format of scripts.
+pub(crate) fn names_of(gates: &[Gate]) -> String {
+    gates.iter().map(Gate::as_str).collect::<Vec<_>>().join(" ")
+}
+
+impl Store {
+    /// Calls a script for a run at gates, with the keys of these gates. `known` are the gates as
+    /// read.
+    pub(crate) async fn invoke_at_gates(
+        &self,
+        known: &[Gate],
+        call: impl Fn(&[Gate]) -> Invocation,
+    ) -> Result<Reply, StoreError> {
+        let mut gates = known.to_vec();
+        for _ in 0..CALLS {
+            let mut reply = self.link.invoke(&call(&gates)).await?;
+            if reply.word != "places" {
+                return Ok(reply);
+            }
+            gates = Gate::all_in(&reply.text()?);
+        }
+        Err(StoreError::corrupt("places", "the gates of the run changed during every call"))
+    }
+
+    /// Gives the free places of a gate to waiting runs. `lanes` are lanes that nodes serve;
+    /// `takers` answers for other lanes.
+    pub async fn open_gate(&self, gate: &Gate, lanes: &[Lane], takers: &mut Takers) -> Result<GateOpening, StoreError> {
+        let keys = &self.keys;
+        // The map uses the stored lane name. A malformed name leads to the default lane.
+        let mut places: BTreeMap<(&str, String), String> =
+            lanes.iter().map(|lane| (("lane", lane.to_string()), keys.due(lane))).collect();
+        for _ in 0..OPENINGS {
+            let mut call = Invocation::new(&scripts::OPEN_GATE)
+                .key("nudge", keys.nudge())
+                .key("totals", keys.totals())
+                .key("jobs", keys.jobs())
+                .key("leases", keys.leases())
+                .key("shunned_lately", keys.shunned_lately())
+                .arg("now", self.now_arg())
+                .arg("gates", gate.as_str());
+            for ((kind, name), key) in &places {
+                call = call.key("place", key).arg("kind", *kind).arg("name", name);
+            }
+            let mut reply = self.link.invoke(&call.gate_keys(keys, std::slice::from_ref(gate))).await?;
+            match reply.word.as_str() {
+                "opened" => {
+                    let given = u64::try_from(reply.number()?).unwrap_or(0);
+                    let next = number_of(&reply.value()?).and_then(UnixMillis::new);
+                    return Ok(GateOpening { given, next });
+                }
+                "lanes" => {
+                    let Value::Array(wanted) = reply.value()? else { return Err(reply.unknown()) };
+                    for text in wanted.iter().filter_map(text_of) {
+                        let lane = text.parse().unwrap_or_else(|_| Lane::default_lane());
+                        let kind = if takers.take(self, &lane).await? { "lane" } else { "unserved" };
+                        places.insert((kind, text), keys.due(&lane));
+                    }
+                }
+                "members" => {
+                    let members = reply.text()?;
+                    let members = members.split_ascii_whitespace();
+                    // A malformed name cannot be a job. It gets a key of the gate in place of a
+                    // job's key.
+                    let key = |name: &str| name.parse::<JobName>().map_or_else(|_| keys.gate(gate), |job| keys.job(&job));
+                    for name in members {
+                        places.insert(("job", name.to_owned()), key(name));
+                        let open = name.parse::<JobName>().map_or_else(|_| keys.held(gate), |job| keys.open(&job));
+                        places.insert(("open", name.to_owned()), open);
+                    }
+                }
+                _ => return Err(reply.unknown()),
+            }
+        }
+        Err(StoreError::corrupt("open_gate", "the lanes or members of the gate changed during every call"))
+    }
+
+    /// Returns the state of each of these groups.
+    pub async fn read_group_standings(&self, groups: &[GroupName]) -> Result<Vec<GroupStanding>, StoreError> {
+        let mut pipeline = redis::pipe();
+        for group in groups {
+            let gate = Gate::of_group(group);
+            pipeline.cmd("HMGET").arg(self.keys.gate(&gate)).arg(&["turn", "since", "last_ended"]);
+            pipeline.cmd("ZRANGE").arg(self.keys.held(&gate)).arg(0).arg(99).arg("WITHSCORES");
+            pipeline.cmd("ZCARD").arg(self.keys.queued(&gate));
+            pipeline.cmd("ZRANGE").arg(self.keys.queued(&gate)).arg(0).arg(9);
+            pipeline.cmd("ZSCORE").arg(self.keys.gate_wakes()).arg(gate.as_str());
+        }
+        if groups.is_empty() {
+            return Ok(Vec::new());
+        }
+        // The consistency check reports a key of the wrong type.
+        let answers: Vec<Option<Value>> = self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
+        Ok(answers.chunks_exact(5).map(standing).collect())
+    }
+
+    /// Returns the run that keeps `run` out at a gate, and until when. That run is in the same lane
+    /// and did not begin after it was let in.
+    pub async fn read_stuck(&self, gate: &Gate, run: &RunId) -> Result<Option<(RunId, UnixMillis)>, StoreError> {
+        let state = self.keys.gate(gate);
+        let Some(lane) = self.gate_answer(redis::cmd("HGET").arg(&state).arg(format!("lane:{run}"))).await? else {
+            return Ok(None);
+        };
+        let mark = self.gate_answer(redis::cmd("HGET").arg(&state).arg(format!("stuck:{lane}"))).await?.unwrap_or_default();
+        let (Some((id, ends)), Ok(lane)) = (mark.split_once(' '), lane.parse::<Lane>()) else { return Ok(None) };
+        let (Ok(id), Some(ends)) = (id.parse(), ends.parse().ok().and_then(UnixMillis::new)) else { return Ok(None) };
+        let stands = self.gate_answer(redis::cmd("ZSCORE").arg(self.keys.due(&lane)).arg(mark.split(' ').next())).await?;
+        Ok(stands.map(|_| (id, ends)))
+    }
+
+    /// Returns the answer to one command; None for a key of the wrong type, which the consistency
+    /// check reports.
+    async fn gate_answer(&self, command: &redis::Cmd) -> Result<Option<String>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.add_command(command.clone());
+        let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
+        Ok(answer.as_ref().and_then(text_of))
+    }
+
+    /// Returns true if a run of `job` waits at a gate.
+    pub async fn has_queued(&self, gate: &Gate, job: &JobName) -> Result<bool, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZLEXCOUNT").arg(self.keys.queued_by_job(gate)).arg(format!("[{job} ")).arg(format!("({job}!"));
+        // The consistency check reports a key of the wrong type.
+        let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
+        Ok(answer.as_ref().and_then(number_of).is_some_and(|count| count > 0))
+    }
+
+    /// Returns when the rate limit of a concurrency key lets one more run begin. None if the rate
+    /// is unused.
+    pub async fn read_key_opens(&self, gate: &Gate, rate: Rate) -> Result<Option<UnixMillis>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("GET").arg(self.keys.gate_rate(gate));
+        // The consistency check reports a key of the wrong type.
+        let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
+        let (interval, burst) = (rate.interval_micros(), u64::from(rate.burst()));
+        let own = format!(":{interval}:{burst}");
+        let text = answer.as_ref().and_then(text_of).unwrap_or_default();
+        let taken_up = text.split(' ').find_map(|word| word.strip_suffix(&own)?.parse::<u64>().ok());
+        let opens = taken_up.map(|to| to.saturating_add(interval).saturating_sub(interval.saturating_mul(burst)).div_ceil(1_000));
+        Ok(opens.and_then(|ms| UnixMillis::new(i64::try_from(ms).ok()?)))
+    }
+
+    /// Returns a run that has a place at a gate, and true if it has begun. If several runs have
+    /// begun, it returns the last of them; if none has, a run that was let in.
+    pub async fn read_holder(&self, gate: &Gate) -> Result<Option<(RunId, bool)>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.held(gate)).arg(-1).arg(-1).arg("WITHSCORES");
+        // The consistency check reports a key of the wrong type.
+        let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
+        let (mut begun, mut let_in) = holders(answer.as_ref());
+        Ok(begun.pop().map(|run| (run, true)).or_else(|| let_in.pop().map(|run| (run, false))))
+    }
+}
+
+impl Store {
+    /// Returns the state of a run at each of these gates, if the run was let in there and has not
+    /// begun.
+    pub async fn read_let_in(&self, run: &RunId, gates: &[Gate]) -> Result<Vec<Option<LetIn>>, StoreError> {
+        if gates.is_empty() {
+            return Ok(Vec::new());
+        }
+        let id = run.to_string();
+        let mut pipeline = redis::pipe();
+        for gate in gates {
+            pipeline.cmd("ZSCORE").arg(self.keys.held(gate)).arg(&id);
+            pipeline.cmd("ZSCORE").arg(self.keys.queued(gate)).arg(&id);
+            pipeline.cmd("HEXISTS").arg(self.keys.gate(gate)).arg(format!("lane:{id}"));
+        }
+        // The consistency check reports a key of the wrong type.
+        let answers: Vec<Option<Value>> = self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
+        let place = |answer: &[Option<Value>]| {
+            let number = |at: usize| answer.get(at)?.as_ref().and_then(number_of);
+            match (number(0), number(1), number(2)) {
+                (Some(score), ..) => UnixMillis::new(score.checked_neg()?).filter(|_| score < 0).map(LetIn::Since),
+                (None, None, Some(1)) => Some(LetIn::GaveUp),
+                _ => None,
+            }
+        };
+        Ok(answers.chunks_exact(3).map(place).collect())
+    }
+}
+
+/// Splits the runs with a place, by score, into runs that have begun and runs that have not.
+fn holders(answer: Option<&Value>) -> (Vec<RunId>, Vec<RunId>) {
+    let (mut begun, mut let_in) = (Vec::new(), Vec::new());
+    if let Some(Value::Array(flat)) = answer {
+        for pair in flat.chunks_exact(2) {
+            let (Some(run), Some(score)) = (text_of(&pair[0]).and_then(|id| id.parse().ok()), text_of(&pair[1])) else {
+                continue;
+            };
+            if score.starts_with('-') { let_in.push(run) } else { begun.push(run) }
+        }
+    }
+    (begun, let_in)
+}
+
+fn standing(answers: &[Option<Value>]) -> GroupStanding {
+    let [state, held, waiting, first, next] = answers else { return GroupStanding::default() };
+    let items = |value: &Option<Value>| match value {
+        Some(Value::Array(items)) => items.clone(),
+        _ => Vec::new(),
+    };
+    let runs = |value: &Option<Value>| items(value).iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
+    let instant = |value: Option<&Value>| value.and_then(number_of).and_then(UnixMillis::new);
+    let state = items(state);
+    let (held, let_in) = holders(held.as_ref());
+    let turn = state.first().and_then(text_of).and_then(|name| name.parse().ok());
+    GroupStanding {
+        turn: turn.zip(instant(state.get(1))),
+        last_ended: instant(state.get(2)),
+        held,
+        let_in,
+        waiting: waiting.as_ref().and_then(number_of).and_then(|count| u64::try_from(count).ok()).unwrap_or(0),
+        first_waiting: runs(first),
+        next: instant(next.as_ref()),
+    }
+}

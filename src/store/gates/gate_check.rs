@@ -1,0 +1,257 @@
+//! The consistency check of one gate: compares its runs with the records of these runs, and repairs
+//! differences.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redis::Value;
+
+use super::gate_calls::names_of;
+use crate::domain::consistency::GateFacts;
+use crate::domain::name::names::RunId;
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::store::Store;
+use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// Runs at a gate that are compared with their records, the first by due time.
+const RUNS: usize = 10_000;
+/// Runs in one call of `mend_gate.lua`.
+const ITEMS: usize = 1_000;
+/// Further gates in one call, besides the repaired gate.
+const OTHERS: usize = 100;
+
+/// The facts read about a run at a gate.
+#[derive(Default)]
+struct AtGate {
+    state: Option<String>,
+    places: Vec<Gate>,
+    /// The lane name as stored in the run's record.
+    lane: String,
+    is_in_quarantine: bool,
+}
+
+impl AtGate {
+    /// Returns the lane where the run would be due.
+    fn lane(&self) -> Lane {
+        self.lane.parse().unwrap_or_else(|_| Lane::default_lane())
+    }
+}
+
+impl Store {
+    /// Compares a gate with the records of its runs and returns the differences.
+    pub async fn inspect_gate(&self, gate: &Gate) -> Result<GateFacts, StoreError> {
+        let keys = &self.keys;
+        let mut pipeline = redis::pipe();
+        for key in [keys.held(gate), keys.queued(gate)] {
+            pipeline.cmd("ZRANGE").arg(key).arg(0).arg(RUNS - 1);
+        }
+        pipeline.cmd("ZCARD").arg(keys.queued(gate));
+        pipeline.cmd("ZCARD").arg(keys.queued_by_job(gate));
+        pipeline.cmd("ZSCORE").arg(keys.gate_wakes()).arg(gate.as_str());
+        for key in [keys.queued_by_job(gate), keys.queued_by_lane(gate), keys.queued_lanes(gate)] {
+            pipeline.cmd("ZRANGE").arg(key).arg(0).arg(RUNS - 1);
+        }
+        let answers = self.link.query(&mut pipeline).await?;
+        let [held, queued, waiting, count_by_job, wake, by_job, by_lane, lanes] = answers.as_slice() else {
+            return Err(StoreError::corrupt("gate", "too few answers"));
+        };
+        let runs = |value: &Value| match value {
+            Value::Array(ids) => ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect::<Vec<RunId>>(),
+            _ => Vec::new(),
+        };
+        let (held, queued) = (runs(held), runs(queued));
+        let mut strays = Vec::new();
+        let all: Vec<&RunId> = held.iter().chain(&queued).collect();
+        let mut in_quarantine = Vec::new();
+        for some in all.chunks(ITEMS) {
+            for (run, found) in some.iter().zip(self.read_at_gate(some).await?) {
+                // A record of the wrong type is a finding of its own.
+                let Some(found) = found else { continue };
+                let is_open = found.state.as_deref().is_some_and(|state| state == "scheduled" || state == "running");
+                if !is_open || !found.places.contains(gate) {
+                    strays.push((*run).clone());
+                } else if found.is_in_quarantine && found.state.as_deref() == Some("scheduled") {
+                    in_quarantine.push(((*run).clone(), found));
+                }
+            }
+        }
+        let aside = self.among_nowhere(in_quarantine).await?;
+        strays.extend(queued.iter().filter(|run| held.contains(run)).cloned());
+        let (waiting, count_by_job) = (number_of(waiting).unwrap_or(0), number_of(count_by_job).unwrap_or(0));
+        // Beyond the read limit only the counts are compared.
+        let is_read = i64::try_from(RUNS).is_ok_and(|read| waiting.max(count_by_job) <= read);
+        let agree = || orders_agree(&queued, &texts(by_job), &texts(by_lane), &texts(lanes));
+        Ok(GateFacts {
+            is_open_unnoticed: waiting > 0 && held.is_empty() && matches!(wake, Value::Nil),
+            is_unsorted: waiting != count_by_job || is_read && !agree(),
+            aside: aside.into_iter().filter(|run| held.contains(run)).collect(),
+            strays,
+            queued,
+        })
+    }
+
+    /// Returns the facts about each of these runs; None for a record of the wrong type.
+    async fn read_at_gate(&self, runs: &[&RunId]) -> Result<Vec<Option<AtGate>>, StoreError> {
+        // The list is empty if the gate contains only malformed entries.
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for run in runs {
+            pipeline.cmd("HMGET").arg(self.keys.run(run)).arg("state").arg("places").arg("queue");
+            pipeline.cmd("HEXISTS").arg(self.keys.quarantine()).arg(run.to_string());
+        }
+        let answers = self.link.ask(&mut pipeline).await?;
+        let read = |pair: &[Result<Value, redis::RedisError>]| {
+            let Ok(Value::Array(fields)) = &pair[0] else { return None };
+            let [state, places, lane] = fields.as_slice() else { return None };
+            Some(AtGate {
+                state: text_of(state),
+                places: text_of(places).map_or_else(Vec::new, |places| Gate::all_in(&places)),
+                lane: text_of(lane).unwrap_or_default(),
+                is_in_quarantine: pair[1].as_ref().ok().and_then(number_of) == Some(1),
+            })
+        };
+        Ok(answers.chunks_exact(2).map(read).collect())
+    }
+
+    /// Returns the runs among `runs` that are neither due nor waiting at a gate.
+    async fn among_nowhere(&self, runs: Vec<(RunId, AtGate)>) -> Result<Vec<RunId>, StoreError> {
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for (run, found) in &runs {
+            pipeline.cmd("ZSCORE").arg(self.keys.due(&found.lane())).arg(run.to_string());
+            for gate in &found.places {
+                pipeline.cmd("ZSCORE").arg(self.keys.queued(gate)).arg(run.to_string());
+            }
+        }
+        let mut scores = self.link.ask(&mut pipeline).await?.into_iter();
+        let is_nowhere = |(run, found): (RunId, AtGate)| {
+            let own: Vec<_> = scores.by_ref().take(1 + found.places.len()).collect();
+            own.iter().all(|score| matches!(score, Ok(Value::Nil))).then_some(run)
+        };
+        Ok(runs.into_iter().filter_map(is_nowhere).collect())
+    }
+
+    /// Makes a gate agree with the records of these runs. Returns how many runs left the gate.
+    pub async fn mend_gate(&self, gate: &Gate, runs: &[RunId]) -> Result<u64, StoreError> {
+        let keys = &self.keys;
+        let mut left = 0;
+        for some in runs.chunks(ITEMS).chain(runs.is_empty().then_some(&[][..])) {
+            let names: Vec<&RunId> = some.iter().collect();
+            let read: Vec<AtGate> = self.read_at_gate(&names).await?.into_iter().map(Option::unwrap_or_default).collect();
+            let mut gates = vec![gate.clone()];
+            for other in read.iter().filter(|found| found.is_in_quarantine).flat_map(|found| &found.places) {
+                if !gates.contains(other) && gates.len() <= OTHERS {
+                    gates.push(other.clone());
+                }
+            }
+            let mut call = Invocation::new(&scripts::MEND_GATE)
+                .key("totals", keys.totals())
+                .key("nudge", keys.nudge())
+                .key("quarantine", keys.quarantine())
+                .arg("now", self.now_arg())
+                .arg("gates", names_of(&gates));
+            for (run, found) in some.iter().zip(&read) {
+                call = call
+                    .key("run", keys.run(run))
+                    .key("due", keys.due(&found.lane()))
+                    .arg("id", run.to_string())
+                    .arg("lane", found.lane.clone());
+            }
+            let mut reply = self.link.invoke(&call.gate_keys(keys, &gates)).await?;
+            if reply.word != "mended" {
+                return Err(reply.unknown());
+            }
+            left += u64::try_from(reply.number()?).unwrap_or(0);
+        }
+        Ok(left)
+    }
+
+    /// Returns for each of `runs` whether it waits at a gate that its record names.
+    pub async fn queued_among(&self, runs: &[&RunId]) -> Result<Vec<bool>, StoreError> {
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for run in runs {
+            pipeline.cmd("HGET").arg(self.keys.run(run)).arg("places");
+        }
+        let places: Vec<Vec<Gate>> = self
+            .link
+            .ask(&mut pipeline)
+            .await?
+            .into_iter()
+            .map(|answer| answer.ok().as_ref().and_then(text_of).map_or_else(Vec::new, |text| Gate::all_in(&text)))
+            .collect();
+        let mut pipeline = redis::pipe();
+        for (run, gate) in runs.iter().zip(&places).flat_map(|(run, gates)| gates.iter().map(move |gate| (run, gate))) {
+            pipeline.cmd("ZSCORE").arg(self.keys.queued(gate)).arg(run.to_string());
+        }
+        if pipeline.is_empty() {
+            return Ok(vec![false; runs.len()]);
+        }
+        let mut scores = self.link.ask(&mut pipeline).await?.into_iter();
+        let is_queued = |gates: &Vec<Gate>| {
+            let found: Vec<bool> =
+                gates.iter().map(|_| matches!(scores.next(), Some(Ok(score)) if score != Value::Nil)).collect();
+            found.contains(&true)
+        };
+        Ok(places.iter().map(is_queued).collect())
+    }
+}
+
+fn texts(value: &Value) -> BTreeSet<String> {
+    match value {
+        Value::Array(items) => items.iter().filter_map(text_of).collect(),
+        _ => BTreeSet::new(),
+    }
+}
+
+/// Returns true if the sorted sets of a gate agree with the waiting runs.
+///
+/// - `by_job` names all of them.
+/// - `by_lane` names the first of each job and lane.
+/// - `lanes` names the first of each lane.
+fn orders_agree(queued: &[RunId], by_job: &BTreeSet<String>, by_lane: &BTreeSet<String>, lanes: &BTreeSet<String>) -> bool {
+    let waiting: BTreeSet<String> = queued.iter().map(RunId::to_string).collect();
+    let (mut named, mut of_jobs, mut of_lanes) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+    // Entries are sorted as text, so the first run of each job and lane comes first.
+    for entry in by_job {
+        let Some((job, rest)) = entry.split_once(' ') else { return false };
+        let (Some((lane, _)), Some((_, run))) = (rest.split_once(' '), rest.rsplit_once(' ')) else { return false };
+        named.insert(run.to_owned());
+        of_jobs.entry((job, lane)).or_insert(rest);
+    }
+    let firsts: BTreeSet<String> = of_jobs.into_values().map(str::to_owned).collect();
+    for entry in &firsts {
+        if let (Some((lane, _)), Some((_, run))) = (entry.split_once(' '), entry.rsplit_once(' ')) {
+            of_lanes.entry(lane.to_owned()).or_insert_with(|| format!("{run} {lane}"));
+        }
+    }
+    named == waiting && firsts == *by_lane && of_lanes.into_values().collect::<BTreeSet<_>>() == *lanes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_agree_only_if_each_names_those_that_wait_and_the_first_of_them() {
+        let set = |entries: &[&str]| entries.iter().map(|entry| (*entry).to_owned()).collect::<BTreeSet<_>>();
+        let queued: Vec<RunId> = ["a@5", "a@7", "b@3"].iter().map(|run| run.parse().unwrap()).collect();
+        let by_job = ["a q 000000000000005 a@5", "a q 000000000000007 a@7", "b q 000000000000003 b@3"];
+        let (by_lane, lanes) = (["q 000000000000003 b@3", "q 000000000000005 a@5"], ["b@3 q"]);
+        assert!(orders_agree(&queued, &set(&by_job), &set(&by_lane), &set(&lanes)));
+        assert!(!orders_agree(&queued, &set(&by_job[1..]), &set(&by_lane), &set(&lanes)), "one is not named by job");
+        assert!(!orders_agree(&queued[1..], &set(&by_job), &set(&by_lane), &set(&lanes)), "one is named that does not wait");
+        assert!(!orders_agree(&queued, &set(&by_job), &set(&by_lane[1..]), &set(&lanes)), "one is not named by lane");
+        assert!(!orders_agree(&queued, &set(&by_job), &set(&by_lane), &set(&["a@5 q"])), "the first of the lane is another");
+        assert!(!orders_agree(&queued, &set(&by_job), &set(&by_lane), &set(&[])));
+    }
+}

@@ -1,0 +1,47 @@
+//! The lanes in which runs wait at a gate, for `explain`.
+
+use redis::Value;
+
+use crate::domain::name::names::RunId;
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::store::Store;
+use crate::store::server::reply::text_of;
+use crate::store::server::store_error::StoreError;
+
+/// Lanes read per gate.
+const LANES: usize = 1_000;
+/// Gates in one call.
+const GATES: usize = 500;
+
+impl Store {
+    /// Lists the gates at which runs wait.
+    pub async fn list_waited_at(&self) -> Result<Vec<Gate>, StoreError> {
+        let keys = self.scan_keys("queued_lanes:*").await?;
+        Ok(keys.iter().filter_map(|key| Gate::from_name(key.rest.strip_prefix("queued_lanes:")?)).collect())
+    }
+
+    /// Returns the lanes in which runs wait at each of these gates, at most 1,000 per gate. Each
+    /// lane comes with its first waiting run.
+    pub async fn read_waiting_lanes(&self, gates: &[Gate]) -> Result<Vec<Vec<(Lane, RunId)>>, StoreError> {
+        let mut found = Vec::with_capacity(gates.len());
+        for some in gates.chunks(GATES) {
+            let mut pipeline = redis::pipe();
+            for gate in some {
+                pipeline.cmd("ZRANGE").arg(self.keys.queued_lanes(gate)).arg(0).arg(LANES - 1);
+            }
+            // The consistency check reports a key of the wrong type.
+            found.extend(self.link.ask(&mut pipeline).await?.iter().map(|answer| lanes(answer.as_ref().ok())));
+        }
+        Ok(found)
+    }
+}
+
+fn lanes(answer: Option<&Value>) -> Vec<(Lane, RunId)> {
+    let Some(Value::Array(entries)) = answer else { return Vec::new() };
+    let read = |entry: String| {
+        let (run, lane) = entry.split_once(' ')?;
+        Some((lane.parse().ok()?, run.parse().ok()?))
+    };
+    entries.iter().filter_map(text_of).filter_map(read).collect()
+}

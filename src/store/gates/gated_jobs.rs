@@ -1,0 +1,162 @@
+//! The index of jobs by lane and first gate. It finds the runs of one gate in a lane without
+//! reading all runs before them.
+//!
+//! Invariant: the index is only a hint. A missing entry is found by reading the lane, and a claim
+//! checks each run again.
+
+use std::collections::BTreeMap;
+
+use redis::Value;
+
+use crate::domain::name::names::{GroupName, JobName};
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::runs::due_poll::RipeEntry;
+use crate::store::server::reply::text_of;
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// Open runs of a job that are checked. A job with more open runs counts as unclear.
+const OPEN: usize = 10;
+/// Entries read in one call.
+const PAGE: usize = 500;
+
+/// Gates of a lane that have few jobs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gated {
+    /// The gates, each with its jobs.
+    pub gates: Vec<(Gate, Vec<JobName>)>,
+    /// The last gate read; None if no gate comes after it.
+    pub last: Option<Gate>,
+}
+
+/// The planned and open runs of one job in a lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlannedAtGate {
+    /// The due runs, in no order.
+    Ripe(Vec<RipeEntry>),
+    /// The job is gone, or it plans no more runs.
+    Gone,
+    /// A key has the wrong type, or the job has more open runs than are checked.
+    Unclear,
+}
+
+impl Store {
+    /// Returns the groups in the index with their jobs. Some of these jobs may no longer name the
+    /// group.
+    pub async fn list_groups_named(&self) -> Result<BTreeMap<GroupName, Vec<JobName>>, StoreError> {
+        let mut groups: BTreeMap<GroupName, Vec<JobName>> = BTreeMap::new();
+        let mut offset = 0;
+        loop {
+            let mut pipeline = redis::pipe();
+            pipeline.cmd("ZRANGE").arg(self.keys.gated()).arg(offset).arg(offset + PAGE - 1);
+            let answer = self.link.query(&mut pipeline).await?;
+            let Some(Value::Array(entries)) = answer.first() else { return Ok(groups) };
+            for entry in entries.iter().filter_map(text_of) {
+                // Entries are LANE GATE JOB. A job with a group has the group as its first gate.
+                if let [_, gate, job] = *entry.split(' ').collect::<Vec<_>>()
+                    && let Some(group) = Gate::from_name(gate).and_then(|gate| gate.group())
+                    && let Ok(job) = job.parse()
+                {
+                    groups.entry(group).or_default().push(job);
+                }
+            }
+            if entries.len() < PAGE {
+                return Ok(groups);
+            }
+            offset += PAGE;
+        }
+    }
+
+    /// Lists the first gates of the jobs of `lane` after the gate `after`. A gate comes with its
+    /// jobs if it has at most `few`. Stops after `most` jobs, or a few more.
+    pub async fn list_gated(&self, lane: &Lane, after: Option<&Gate>, most: usize, few: usize) -> Result<Gated, StoreError> {
+        let call = Invocation::new(&scripts::LIST_GATED)
+            .key("gated", self.keys.gated())
+            .arg("lane", lane.as_str())
+            .arg("after", after.map_or("", Gate::as_str))
+            .arg("most", most)
+            .arg("few", few);
+        let mut reply = self.link.invoke(&call).await?;
+        if reply.word != "gated" {
+            return Err(reply.unknown());
+        }
+        let last = Gate::from_name(&reply.text()?);
+        let value = reply.value()?;
+        let Value::Array(flat) = &value else { return Err(StoreError::corrupt("list_gated", format!("{value:?}"))) };
+        let gate = |pair: &[Value]| {
+            let jobs = text_of(&pair[1])?.split(' ').filter_map(|job| job.parse().ok()).collect();
+            Some((Gate::from_name(&text_of(&pair[0])?)?, jobs))
+        };
+        Ok(Gated { gates: flat.chunks_exact(2).filter_map(gate).collect(), last })
+    }
+
+    /// Returns for each of these jobs its planned and open runs that are due in `lane` at `now`.
+    /// Manual runs are not included.
+    pub async fn list_planned(&self, lane: &Lane, jobs: &[JobName], now: UnixMillis) -> Result<Vec<PlannedAtGate>, StoreError> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for job in jobs {
+            pipeline.cmd("HMGET").arg(self.keys.job(job)).arg("rev").arg("once").arg("pending").arg("held").arg("ended");
+            pipeline.cmd("ZRANGE").arg(self.keys.open(job)).arg(0).arg(OPEN);
+        }
+        let texts = |answer: Option<&Result<Value, redis::RedisError>>| match answer {
+            Some(Ok(Value::Array(values))) => values.iter().map(|value| text_of(value).unwrap_or_default()).collect(),
+            _ => Vec::new(),
+        };
+        let answers = self.link.ask(&mut pipeline).await?;
+        let mut found: Vec<Result<Vec<String>, PlannedAtGate>> = Vec::with_capacity(jobs.len());
+        for pair in answers.chunks_exact(2) {
+            let (job, mut runs): (Vec<String>, Vec<String>) = (texts(pair.first()), texts(pair.get(1)));
+            let [rev, once, pending, held, ended] = job.as_slice() else {
+                found.push(Err(PlannedAtGate::Unclear));
+                continue;
+            };
+            let is_gone = rev.is_empty() || !ended.is_empty() || once == "1" && pending.is_empty() && held.is_empty();
+            found.push(if is_gone {
+                Err(PlannedAtGate::Gone)
+            } else if runs.len() > OPEN {
+                Err(PlannedAtGate::Unclear)
+            } else {
+                runs.extend(Some(pending.clone()).filter(|pending| !pending.is_empty() && !runs.contains(pending)));
+                Ok(runs)
+            });
+        }
+        let mut pipeline = redis::pipe();
+        for run in found.iter().flatten().flatten() {
+            pipeline.cmd("ZSCORE").arg(self.keys.due(lane)).arg(run);
+        }
+        let scores = if pipeline.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
+        let mut scores = scores.into_iter().map(|score| score.ok().as_ref().and_then(text_of));
+        let mut ripe = |run: String| {
+            let score = scores.next().flatten()?;
+            #[expect(clippy::cast_precision_loss, reason = "the end of time is far below 2^53")]
+            let is_ripe = score.parse::<f64>().is_ok_and(|ready| ready <= now.as_i64() as f64);
+            is_ripe.then_some(RipeEntry { member: run, score })
+        };
+        let mut planned = |runs: Vec<String>| runs.into_iter().filter_map(&mut ripe).collect();
+        Ok(found.into_iter().map(|runs| runs.map_or_else(|why| why, |runs| PlannedAtGate::Ripe(planned(runs)))).collect())
+    }
+
+    /// Removes these jobs, each by its entry, from the index if they plan no more runs. Returns how
+    /// many it removed.
+    pub async fn unlist_gated(&self, entries: &[(JobName, String)]) -> Result<usize, StoreError> {
+        if entries.is_empty() {
+            return Ok(0);
+        }
+        let mut call = Invocation::new(&scripts::UNLIST_GATED).key("gated", self.keys.gated());
+        for (job, entry) in entries {
+            call = call.key("job", self.keys.job(job)).arg("gated", entry);
+        }
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "unlisted" => Ok(usize::try_from(reply.number()?).unwrap_or(0)),
+            _ => Err(reply.unknown()),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The lanes that live nodes serve, as the nodes report them.
+//!
+//! Invariant: the answer may be seconds old. A caller must do nothing with it that a different
+//! answer would make wrong.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use redis::Value;
+
+use crate::domain::explain::GONE_AFTER;
+use crate::domain::queue::lane::Lane;
+use crate::domain::queue::lane_serving::{Serving, Unserved};
+use crate::store::Store;
+use crate::store::nodes::node_records::names;
+use crate::store::server::reply::text_of;
+use crate::store::server::store_error::StoreError;
+
+/// The time for which the data read about nodes is reused.
+const KNOWN_FOR: Duration = Duration::from_secs(5);
+
+/// A cache of what live nodes serve, read when first needed.
+#[derive(Debug, Default)]
+pub struct Takers {
+    read: Option<(Instant, Vec<Serving>)>,
+}
+
+impl Takers {
+    /// Returns true if a live node serves `lane`, or if no live node is known.
+    pub(crate) async fn take(&mut self, store: &Store, lane: &Lane) -> Result<bool, StoreError> {
+        if self.read.as_ref().is_none_or(|(at, _)| at.elapsed() > KNOWN_FOR) {
+            self.read = Some((Instant::now(), store.read_serving().await?));
+        }
+        Ok(self.read.as_ref().is_none_or(|(_, serving)| Unserved::of(lane, serving).is_none()))
+    }
+}
+
+impl Store {
+    /// Returns what each recently seen node serves, at most 1,000 nodes.
+    async fn read_serving(&self) -> Result<Vec<Serving>, StoreError> {
+        let since = self.now().await?.saturating_sub(GONE_AFTER);
+        let mut pipeline = redis::pipe();
+        let seen = pipeline.cmd("ZRANGE").arg(self.keys.nodes()).arg("+inf").arg(since.as_i64());
+        seen.arg("BYSCORE").arg("REV").arg("LIMIT").arg(0).arg(1_000);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(seen)) = answer.first() else { return Ok(Vec::new()) };
+        let mut pipeline = redis::pipe();
+        for node in seen.iter().filter_map(text_of).filter_map(|name| name.parse().ok()) {
+            pipeline.cmd("HMGET").arg(self.keys.node(&node)).arg(&["queues", "labels"]);
+        }
+        if pipeline.is_empty() {
+            return Ok(Vec::new());
+        }
+        let records = self.link.ask(&mut pipeline).await?;
+        Ok(records.iter().map(|record| serving(record.as_ref().ok())).collect())
+    }
+}
+
+/// Returns what a node's record says it serves; all queues if the record does not say.
+fn serving(record: Option<&Value>) -> Serving {
+    let Some(Value::Array(fields)) = record else { return Serving::default() };
+    let text = |at: usize| fields.get(at).and_then(text_of).unwrap_or_default();
+    Serving { queues: Some(names(&text(0))).filter(|queues: &BTreeSet<_>| !queues.is_empty()), labels: names(&text(1)) }
+}

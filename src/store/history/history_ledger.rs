@@ -1,0 +1,143 @@
+//! The ledger of a job: a summary of its regular runs whose records were trimmed. Recent ones are
+//! ranges, older ones only counts.
+//!
+//! Invariant: an ended regular run is recorded in exactly one place: its record while that is kept,
+//! then a range, then a count. `forget_runs.lua` writes the ledger in the step that deletes the
+//! record. `restore_run.lua` removes an occurrence that was recorded as skipped but ran. Manual
+//! runs are no occurrences and not in the ledger.
+
+use std::collections::BTreeMap;
+
+use redis::Value;
+
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// The ranges read of a job; as many are kept.
+const RANGES: usize = 1_000;
+
+/// The summary of a job's trimmed runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// The ranges, in order of their first occurrence.
+    pub ranges: Vec<LedgerRange>,
+    /// For occurrences older than the ranges: the number that ended in each state.
+    pub before: BTreeMap<String, u64>,
+    /// The last occurrence in `before`.
+    pub until: Option<UnixMillis>,
+}
+
+/// A range of occurrences that ended alike. When it was written, no trimmed occurrence between them
+/// had ended otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LedgerRange {
+    /// The first occurrence.
+    pub from: UnixMillis,
+    /// The last occurrence.
+    pub to: UnixMillis,
+    /// The number of occurrences.
+    pub count: u64,
+    /// The final state.
+    pub state: RunState,
+    /// The first 200 bytes of the reason, if the state does not say it.
+    pub reason: Option<String>,
+}
+
+impl Ledger {
+    /// Returns the range that records the occurrence at `at`: the narrowest range around that time.
+    /// None if no range contains it.
+    pub fn fate_at(&self, at: UnixMillis) -> Option<&LedgerRange> {
+        let holding = self.ranges.iter().filter(|range| range.from <= at && at <= range.to);
+        holding.min_by_key(|range| range.to.since(range.from))
+    }
+}
+
+impl LedgerRange {
+    /// Returns true if `at` is one of the two ends of the range. Only these occurrences are known
+    /// for sure.
+    pub fn ends_at(&self, at: UnixMillis) -> bool {
+        self.from == at || self.to == at
+    }
+
+    /// Returns the name by which `ledger.lua` identifies the range.
+    pub(crate) fn name(&self) -> String {
+        format!("{}:{}:{}:{}", self.from.as_i64(), self.to.as_i64(), self.count, self.state)
+    }
+
+    fn read(member: &Value, from: &Value) -> Option<Self> {
+        let member = text_of(member)?;
+        let mut parts = member.splitn(4, ':');
+        let mut part = || parts.next();
+        Some(Self {
+            to: UnixMillis::new(part()?.parse().ok()?)?,
+            count: part()?.parse().ok()?,
+            state: part()?.parse().ok().filter(|state: &RunState| state.is_final())?,
+            reason: part().filter(|reason| !reason.is_empty()).map(str::to_owned),
+            from: UnixMillis::new(number_of(from)?)?,
+        })
+    }
+}
+
+/// Returns the rest of a range in the format of `ledger.lua`.
+pub(crate) fn left_text(left: Option<SkippedStretch>) -> String {
+    left.map_or_else(String::new, |left| format!("{}:{}:{}", left.first.as_i64(), left.last.as_i64(), left.count))
+}
+
+impl Store {
+    /// Reads the ledger of a job. Malformed ranges are skipped.
+    pub async fn read_ledger(&self, job: &JobName) -> Result<Ledger, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.ledger(job)).arg(0).arg(RANGES).arg("WITHSCORES");
+        pipeline.cmd("HGETALL").arg(self.keys.ledger_before(job));
+        let answer = self.link.query(&mut pipeline).await?;
+        let [Value::Array(ranges), Value::Array(before)] = answer.as_slice() else { return Ok(Ledger::default()) };
+        let ranges = ranges.chunks_exact(2).filter_map(|pair| LedgerRange::read(&pair[0], &pair[1])).collect();
+        let mut ledger = Ledger { ranges, ..Ledger::default() };
+        for pair in before.chunks_exact(2) {
+            let (Some(field), Some(number)) = (text_of(&pair[0]), number_of(&pair[1])) else { continue };
+            match field.as_str() {
+                "until" => ledger.until = UnixMillis::new(number),
+                "latest" => {}
+                _ => drop(ledger.before.insert(field, u64::try_from(number).unwrap_or(0))),
+            }
+        }
+        Ok(ledger)
+    }
+
+    /// Returns for each of these jobs whether it has a ledger.
+    pub async fn have_ledgers(&self, jobs: impl Iterator<Item = &JobName>) -> Result<Vec<bool>, StoreError> {
+        let mut pipeline = redis::pipe();
+        for job in jobs {
+            pipeline.cmd("EXISTS").arg(self.keys.ledger(job));
+        }
+        if pipeline.is_empty() {
+            return Ok(Vec::new());
+        }
+        let answer = self.link.query(&mut pipeline).await?;
+        Ok(answer.iter().map(|found| number_of(found) == Some(1)).collect())
+    }
+
+    /// Shrinks the range that contains `run` to `left`, because the run has a record. Returns false
+    /// if the range changed meanwhile.
+    pub async fn mend_range(&self, run: &RunId, range: &LedgerRange, left: Option<SkippedStretch>) -> Result<bool, StoreError> {
+        let call = Invocation::new(&scripts::MEND_RANGE)
+            .key("ledger", self.keys.ledger(run.job()))
+            .key("totals", self.keys.totals())
+            .arg("due_ms", run.due().as_i64())
+            .arg("range", range.name())
+            .arg("left", left_text(left));
+        let reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "mended" => Ok(true),
+            "stale" => Ok(false),
+            _ => Err(reply.unknown()),
+        }
+    }
+}

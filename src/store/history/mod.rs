@@ -1,0 +1,8 @@
+//! Ended runs in Redis: history, ledger, output and retention.
+
+pub(crate) mod history_ledger;
+pub(crate) mod output_index;
+pub(crate) mod outputs;
+pub(crate) mod retention;
+pub(crate) mod run_history;
+pub(crate) mod skipped_ranges;

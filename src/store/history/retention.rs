@@ -1,0 +1,306 @@
+//! Retention: deletes runs, dead letters, ended jobs and gone nodes beyond their limits, in steps
+//! of at most 100.
+//!
+//! Invariant: dead letters have limits of their own, so that many later successes never push them
+//! out. A dead letter may leave the history and then stays among the dead letters only. The step
+//! that deletes a regular run's record adds its facts to the job's ledger (`ledger`). After a data
+//! loss a journal may restore the end of a run that its job has not reached again. That record is
+//! kept until the job reaches it, so that the occurrence is neither skipped nor planted again.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::domain::name::job_source::SourceName;
+use crate::domain::name::names::{JobName, NodeName, RunId};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// Items in one step.
+const STEP: usize = 100;
+/// Runs read in one pipeline.
+const PAGE: usize = 1_000;
+
+/// The part of a run to delete, as `forget_runs.lua` reads it.
+#[derive(Clone, Copy)]
+enum Reach {
+    /// Delete the whole run.
+    Record,
+    /// Remove the run from history; delete it unless it is a dead letter.
+    History,
+    /// Delete the whole run if it is still a dead letter.
+    Dead,
+}
+
+impl Reach {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Record => "record",
+            Self::History => "history",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+impl Store {
+    /// Deletes runs beyond the limits of history, at most 100, of one job or of all. These are runs
+    /// that ended before `before`, and the oldest beyond `most`. Dead letters beyond `most` only
+    /// leave the history. Returns how many runs it handled.
+    pub async fn forget_runs(&self, job: Option<&JobName>, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
+        let index = job.map_or_else(|| self.keys.history(), |job| self.keys.job_history(job));
+        self.trim(&index, before, most, [Reach::Record, Reach::History]).await
+    }
+
+    /// Deletes dead letters beyond their limits, at most 100, of one job or of all. These are dead
+    /// letters that ended before `before`, and the oldest beyond `most`. Returns how many it
+    /// deleted.
+    pub async fn forget_dead(&self, job: Option<&JobName>, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
+        let index = job.map_or_else(|| self.keys.dead(), |job| self.keys.job_dead(job));
+        self.trim(&index, before, most, [Reach::Dead, Reach::Dead]).await
+    }
+
+    /// Deletes the dead letters among `runs`, in steps of 100, and writes it to the audit log of
+    /// each job. Returns how many it deleted.
+    pub async fn purge_dead(&self, runs: &[RunId]) -> Result<u64, StoreError> {
+        let (mut purged, wish) = (0, format!("{:016x}", fastrand::u64(..)));
+        for step in runs.chunks(STEP) {
+            let items: Vec<(RunId, Reach)> = step.iter().map(|run| (run.clone(), Reach::Dead)).collect();
+            purged += self.forget(&items, &wish).await?;
+        }
+        Ok(purged)
+    }
+
+    /// Deletes the first runs of `index` beyond its limits of age and count. Runs that their job
+    /// has yet to reach stay, and do not block later runs.
+    async fn trim(&self, index: &str, before: UnixMillis, most: usize, reach: [Reach; 2]) -> Result<usize, StoreError> {
+        let (mut passed, [by_age, by_count]) = (0, reach);
+        loop {
+            let (mut over, oldest) = self.oldest(index, passed, most).await?;
+            let (mut items, looked_at) = (Vec::new(), oldest.len());
+            for (member, ended) in oldest {
+                let is_aged = ended < before.as_i64();
+                if !is_aged && over == 0 {
+                    break;
+                }
+                over = over.saturating_sub(1);
+                let Ok(run) = member.parse::<RunId>() else { continue };
+                items.push((run, if is_aged { by_age } else { by_count }));
+            }
+            let is_last = items.is_empty();
+            let gone = self.forget(&items, "").await?;
+            if is_last || gone > 0 {
+                return Ok(usize::try_from(gone).unwrap_or(usize::MAX));
+            }
+            passed += looked_at;
+        }
+    }
+
+    /// Skips the first `passed` members of `index`. Returns how many of the rest exceed `most`, and
+    /// the next 100 with their scores.
+    async fn oldest(&self, index: &str, passed: usize, most: usize) -> Result<(usize, Vec<(String, i64)>), StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZCARD").arg(index);
+        pipeline.cmd("ZRANGE").arg(index).arg(passed).arg(passed + STEP - 1).arg("WITHSCORES");
+        let answer = self.link.query(&mut pipeline).await?;
+        let [total, Value::Array(flat)] = answer.as_slice() else { return Ok((0, Vec::new())) };
+        let total = number_of(total).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+        let over = total.saturating_sub(most).saturating_sub(passed);
+        Ok((over, flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, number_of(&pair[1])?))).collect()))
+    }
+
+    /// Lists jobs with more runs or dead letters than `bounds` allows, among the jobs of the next
+    /// 1,000 runs that ended after `after`. Also returns the time to continue from; None at the
+    /// end. Every job with an ended run is found this way, however the run ended.
+    pub async fn list_overfull(
+        &self,
+        after: UnixMillis,
+        bounds: impl Fn(&JobName) -> (usize, usize),
+    ) -> Result<(Vec<JobName>, Option<UnixMillis>), StoreError> {
+        let mut pipeline = redis::pipe();
+        let from = format!("({}", after.as_i64());
+        pipeline.cmd("ZRANGE").arg(self.keys.history()).arg(from).arg("+inf").arg("BYSCORE").arg("LIMIT").arg(0).arg(PAGE);
+        pipeline.arg("WITHSCORES");
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(flat)) = answer.first() else { return Ok((Vec::new(), None)) };
+        let ended = |pair: &[Value]| number_of(&pair[1]).and_then(UnixMillis::new);
+        let job_of = |pair: &[Value]| text_of(&pair[0])?.parse::<RunId>().ok().map(|run| run.job().clone());
+        let jobs: BTreeSet<JobName> = flat.chunks_exact(2).filter_map(job_of).collect();
+        let (first, last) = (flat.chunks_exact(2).next().and_then(ended), flat.chunks_exact(2).next_back().and_then(ended));
+        let next = match (first, last) {
+            // More runs may have ended in the same millisecond as the last run of a full page.
+            (Some(first), Some(last)) if flat.len() == PAGE * 2 && first < last => {
+                Some(last.saturating_sub(Duration::from_millis(1)))
+            }
+            (_, last) => last,
+        };
+        let mut counts = redis::pipe();
+        for job in &jobs {
+            counts.cmd("ZCARD").arg(self.keys.job_history(job));
+            counts.cmd("ZCARD").arg(self.keys.job_dead(job));
+        }
+        if jobs.is_empty() {
+            return Ok((Vec::new(), next));
+        }
+        // A key of the wrong type counts as empty. It is reported when its job is trimmed.
+        let counts = self.link.ask(&mut counts).await?;
+        let is_over = |count: &Result<Value, _>, most: usize| {
+            let count = count.as_ref().ok().and_then(number_of).and_then(|count| usize::try_from(count).ok());
+            count.is_some_and(|count| count > most)
+        };
+        let overfull = jobs.into_iter().zip(counts.chunks_exact(2));
+        let overfull = overfull.filter(|(job, pair)| {
+            let (most, most_dead) = bounds(job);
+            is_over(&pair[0], most) || is_over(&pair[1], most_dead)
+        });
+        Ok((overfull.map(|(job, _)| job).collect(), next))
+    }
+
+    async fn forget(&self, items: &[(RunId, Reach)], wish: &str) -> Result<u64, StoreError> {
+        if items.is_empty() {
+            return Ok(0);
+        }
+        let keys = &self.keys;
+        let mut call = Invocation::new(&scripts::FORGET_RUNS)
+            .key("history", keys.history())
+            .key("dead", keys.dead())
+            .key("totals", keys.totals())
+            .arg("now", self.now_arg())
+            .arg("wish", wish)
+            .arg("by", &*self.by);
+        for (run, reach) in items {
+            call = call
+                .key("run", keys.run(run))
+                .key("job", keys.job(run.job()))
+                .key("job_history", keys.job_history(run.job()))
+                .key("job_dead", keys.job_dead(run.job()))
+                .key("ledger", keys.ledger(run.job()))
+                .key("ledger_before", keys.ledger_before(run.job()))
+                .key("deeds", keys.deeds(run.job()))
+                .key("backfill", keys.backfill(run.job()))
+                .arg("id", run.to_string())
+                .arg("reach", reach.as_str());
+        }
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "forgotten" => Ok(u64::try_from(reply.number()?).unwrap_or(0)),
+            _ => Err(reply.unknown()),
+        }
+    }
+
+    /// Deletes jobs that ended before `before`, and the oldest beyond `most`, at most 100. Returns
+    /// how many it checked.
+    pub async fn forget_jobs(&self, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
+        let (mut over, oldest) = self.oldest(&self.keys.finished(), 0, most).await?;
+        let mut names: Vec<JobName> = Vec::new();
+        for (member, ended) in oldest {
+            if ended >= before.as_i64() && over == 0 {
+                break;
+            }
+            over = over.saturating_sub(1);
+            names.extend(member.parse::<JobName>());
+        }
+        self.forget_ended(&names).await?;
+        Ok(names.len())
+    }
+
+    /// Deletes the hidden jobs among `jobs` without a notice to send and without a dead letter,
+    /// however recently they ended. At most 100 jobs.
+    pub async fn forget_idle_jobs(&self, jobs: &[JobName]) -> Result<(), StoreError> {
+        let mut pipeline = redis::pipe();
+        for job in jobs {
+            pipeline.cmd("EXISTS").arg(self.keys.job(job));
+            pipeline.cmd("ZCARD").arg(self.keys.manual(job));
+            pipeline.cmd("ZCARD").arg(self.keys.job_dead(job));
+        }
+        // A job with a key of the wrong type is left to its age limit and to `doctor`.
+        let counts = self.link.ask(&mut pipeline).await?;
+        let is_idle = |counts: &[Result<Value, _>]| {
+            let counts = counts.iter().map(|count| count.as_ref().ok().and_then(number_of));
+            counts.eq([Some(1), Some(0), Some(0)])
+        };
+        let idle = jobs.iter().zip(counts.chunks_exact(3)).filter(|(_, counts)| is_idle(counts));
+        let idle: Vec<JobName> = idle.map(|(job, _)| job.clone()).collect();
+        self.forget_ended(&idle).await
+    }
+
+    async fn forget_ended(&self, names: &[JobName]) -> Result<(), StoreError> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut call = Invocation::new(&scripts::FORGET_JOBS)
+            .key("finished", self.keys.finished())
+            .key("totals", self.keys.totals())
+            .key("shunned", self.keys.shunned())
+            .key("shunned_lately", self.keys.shunned_lately())
+            .key("gated", self.keys.gated())
+            .arg("now", self.now_arg());
+        for name in names {
+            call = call
+                .key("job", self.keys.job(name))
+                .key("open", self.keys.open(name))
+                .key("waiting", self.keys.waiting(name))
+                .key("spread", self.keys.spread(name))
+                .key("manual", self.keys.manual(name))
+                .key("ledger", self.keys.ledger(name))
+                .key("ledger_before", self.keys.ledger_before(name))
+                .key("deeds", self.keys.deeds(name))
+                .key("eras", self.keys.eras(name))
+                .arg("job_name", name.as_str());
+        }
+        self.unlist(names).await?;
+        self.link.invoke(&call).await?;
+        Ok(())
+    }
+
+    /// Removes ended jobs from the lists of files before their records are deleted. A list only
+    /// names existing jobs.
+    async fn unlist(&self, names: &[JobName]) -> Result<(), StoreError> {
+        let mut pipeline = redis::pipe();
+        for job in self.read_jobs(names).await?.into_iter().filter_map(|job| job.ok().flatten()).filter(|job| !job.is_live()) {
+            for source in job.listed_by.keys().filter_map(|source| source.parse::<SourceName>().ok()) {
+                pipeline.cmd("HDEL").arg(self.keys.source(&source)).arg(job.name.as_str());
+            }
+        }
+        if !pipeline.is_empty() {
+            // A list of the wrong type must not block the deletion.
+            self.link.ask(&mut pipeline).await?;
+        }
+        Ok(())
+    }
+
+    /// Lists nodes last seen before `before`, the longest unseen first, at most 100.
+    pub async fn list_gone_nodes(&self, before: UnixMillis) -> Result<Vec<NodeName>, StoreError> {
+        let mut pipeline = redis::pipe();
+        let until = format!("({}", before.as_i64());
+        pipeline.cmd("ZRANGE").arg(self.keys.nodes()).arg("-inf").arg(until).arg("BYSCORE").arg("LIMIT").arg(0).arg(STEP);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(names)) = answer.first() else { return Ok(Vec::new()) };
+        Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// Deletes nodes that were last seen before `before` and whose files list no job, queue or
+    /// group, at most 100. Returns how many it deleted.
+    pub async fn forget_nodes(&self, nodes: &[NodeName], before: UnixMillis) -> Result<usize, StoreError> {
+        if nodes.is_empty() {
+            return Ok(0);
+        }
+        let mut call = Invocation::new(&scripts::FORGET_NODES).key("nodes", self.keys.nodes()).arg("before", before.as_i64());
+        for node in nodes.iter().take(STEP) {
+            call = call
+                .key("node", self.keys.node(node))
+                .key("source", self.keys.source(&node.into()))
+                .key("declared", self.keys.declared(&node.into()))
+                .arg("node_name", node.as_str());
+        }
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "forgotten" => Ok(usize::try_from(reply.number()?).unwrap_or(0)),
+            _ => Err(reply.unknown()),
+        }
+    }
+}

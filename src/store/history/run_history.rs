@@ -1,0 +1,415 @@
+//! Stored runs: reading a run, and the history of one job or of all jobs, newest first.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::domain::name::names::{Fence, JobName, RunId};
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::domain::run::run_state::RunState;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::server::reply::text_of;
+use crate::store::server::store_error::StoreError;
+
+/// A run as stored in Redis.
+#[derive(Debug, Clone)]
+pub struct RunRecord {
+    /// The run id.
+    pub run: RunId,
+    /// The state of the run.
+    pub state: RunState,
+    /// The number of the last attempt; 0 before the first.
+    pub attempt: u32,
+    /// The fence of the last attempt.
+    pub fence: Option<Fence>,
+    /// The node of the last attempt.
+    pub node: Option<String>,
+    /// The incarnation of that node.
+    pub incarnation: Option<String>,
+    /// The token of the call that claimed the run.
+    pub claim_token: Option<String>,
+    /// The duration of the run's leases.
+    pub lease: Option<Duration>,
+    /// The lane the run was claimed from.
+    pub lane: Lane,
+    /// The time the last attempt started.
+    pub started_at: Option<UnixMillis>,
+    /// The time the run ended.
+    pub finished_at: Option<UnixMillis>,
+    /// The time from which the run may be claimed, if it waits for a retry.
+    pub ready: Option<UnixMillis>,
+    /// The time since which the run waits for its retry.
+    pub waits_from: Option<UnixMillis>,
+    /// The exit code of the process.
+    pub exit_code: Option<i32>,
+    /// The signal that ended the process.
+    pub signal: Option<i32>,
+    /// The HTTP status.
+    pub http_status: Option<u16>,
+    /// The reason for the state, if the state does not say it.
+    pub reason: Option<String>,
+    /// The error in words.
+    pub error: Option<String>,
+    /// True if processes that the run left behind had to be killed.
+    pub left_processes: bool,
+    /// The limits that the node of the last attempt could not enforce, as a list.
+    pub not_enforced: Option<String>,
+    /// The number of attempts that failed by themselves.
+    pub failures: u32,
+    /// The number of times in a row the run was lost with its node.
+    pub recoveries: u32,
+    /// The time an operator last asked to retry the run.
+    pub retried_at: Option<UnixMillis>,
+    /// The number of times in a row `done_check` gave no clear answer.
+    pub unclear: u32,
+    /// For a skipped range: its last occurrence and the number of occurrences.
+    pub skipped: Option<(UnixMillis, u64)>,
+    /// The operator who cancelled the run, `user@host`.
+    pub by: Option<String>,
+    /// The operator who asked for a manual run.
+    pub asked_by: Option<String>,
+    /// The time the run was planted, if not together with its predecessor: a spread or manual run.
+    pub planted_at: Option<UnixMillis>,
+    /// The time the run became ready for its first claim, if it was not its due time.
+    pub ready_at: Option<UnixMillis>,
+    /// The time of the first claim, if that claim was handed back and the run claimed again.
+    pub first_start: Option<UnixMillis>,
+    /// The duration of the last attempt by its node's clock, without the delay until Redis recorded
+    /// the end. None if no node reported it.
+    pub told_took: Option<Duration>,
+    /// The reason why a node handed the run back unexecuted.
+    pub handed_back: Option<String>,
+    /// The open run of the same job that this run met at its claim. This run was skipped because of
+    /// it, or waited for its end.
+    pub behind: Option<RunId>,
+    /// The time since which the run waited.
+    pub waited_from: Option<UnixMillis>,
+    /// The gate where the run last waited, in words, and the time the wait ended.
+    pub waited_at: Option<(String, UnixMillis)>,
+    /// The cause of the current wait: `overlap`, or a gate in words.
+    pub waiting_for: Option<String>,
+    /// The gates at which the run has places. At the last gate it may still wait for its place.
+    pub places: Vec<Gate>,
+    /// The earlier attempts, oldest first.
+    pub past: Vec<PastAttempt>,
+}
+
+/// An earlier attempt of a run, as `engine` wrote it.
+#[derive(Debug, Clone)]
+pub struct PastAttempt {
+    /// The attempt number.
+    pub number: u32,
+    /// True if the attempt was cut short because its node stopped. Its number is used again.
+    pub is_cut_short: bool,
+    /// The record of the attempt, JSON.
+    pub record: String,
+}
+
+/// A filter for ended runs.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// All ended runs, or dead letters only.
+    pub letters: Letters,
+    /// The job; None for all jobs.
+    pub job: Option<JobName>,
+    /// The earliest end, inclusive.
+    pub since: Option<UnixMillis>,
+    /// The latest end, exclusive.
+    pub until: Option<UnixMillis>,
+    /// Includes or excludes notices.
+    pub notices: RunNotices,
+}
+
+/// A choice to list the runs of notices or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunNotices {
+    /// List notices too.
+    With,
+    /// Leave notices out.
+    Without,
+}
+
+/// An index of ended runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Letters {
+    /// The history: all ended runs.
+    All,
+    /// Dead letters: runs that failed, timed out or were lost.
+    Dead,
+}
+
+impl Ended {
+    /// Selects the whole history.
+    pub fn history() -> Self {
+        Self { letters: Letters::All, job: None, since: None, until: None, notices: RunNotices::With }
+    }
+
+    /// Selects all dead letters.
+    pub fn dead() -> Self {
+        Self { letters: Letters::Dead, ..Self::history() }
+    }
+}
+
+/// A page of ended runs, newest first.
+#[derive(Debug, Clone)]
+pub struct HistoryPage {
+    /// The runs.
+    pub runs: Vec<RunRecord>,
+    /// The number of index entries read. It may exceed the number of runs, because some records may
+    /// be gone.
+    pub entries: usize,
+}
+
+impl RunRecord {
+    /// Returns the record of a planted run. Redis has no record before the first claim.
+    pub fn planted(run: RunId, lane: Lane) -> Self {
+        Self {
+            state: RunState::Scheduled,
+            attempt: 0,
+            fence: None,
+            node: None,
+            incarnation: None,
+            claim_token: None,
+            lease: None,
+            lane,
+            started_at: None,
+            finished_at: None,
+            ready: Some(run.due()),
+            waits_from: None,
+            exit_code: None,
+            signal: None,
+            http_status: None,
+            reason: None,
+            error: None,
+            left_processes: false,
+            not_enforced: None,
+            failures: 0,
+            recoveries: 0,
+            retried_at: None,
+            unclear: 0,
+            skipped: None,
+            by: None,
+            asked_by: None,
+            planted_at: None,
+            ready_at: None,
+            first_start: None,
+            told_took: None,
+            handed_back: None,
+            behind: None,
+            waited_from: None,
+            waited_at: None,
+            waiting_for: None,
+            places: Vec::new(),
+            past: Vec::new(),
+            run,
+        }
+    }
+
+    /// Returns how long the last attempt took, if the run is over. This is the duration its node
+    /// reported, or else the time until Redis recorded the end.
+    pub fn took(&self) -> Option<Duration> {
+        let until_recorded = self.finished_at?.since(self.started_at?);
+        Some(self.told_took.map_or(until_recorded, |took| took.min(until_recorded)))
+    }
+
+    /// Returns when the last attempt ended. Redis may have recorded that end later, at
+    /// `finished_at`.
+    pub fn attempt_ended_at(&self) -> Option<UnixMillis> {
+        self.started_at.zip(self.took()).map(|(from, took)| from.saturating_add(took)).or(self.finished_at)
+    }
+
+    /// Returns how long after the end of the last attempt Redis recorded it.
+    pub fn recorded_after(&self) -> Option<Duration> {
+        let _told = self.told_took?;
+        Some(self.finished_at?.since(self.attempt_ended_at()?))
+    }
+
+    /// Returns true if the facts of attempt `attempt` are in the record itself and not yet in
+    /// `past`.
+    pub fn has_current(&self) -> bool {
+        self.attempt > 0 && !self.past.iter().any(|past| past.number == self.attempt && !past.is_cut_short)
+    }
+
+    /// Returns true if the run waits to repeat an attempt that was cut short because its node
+    /// stopped.
+    pub fn is_cut_short(&self) -> bool {
+        self.state == RunState::Scheduled && self.past.last().is_some_and(|past| past.is_cut_short && past.number > self.attempt)
+    }
+
+    fn read(run: &RunId, fields: &Value) -> Result<Option<Self>, StoreError> {
+        let Value::Array(flat) = fields else { return Err(StoreError::corrupt(format!("run {run}"), format!("{fields:?}"))) };
+        let map: BTreeMap<String, String> =
+            flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect();
+        let Some(state) = map.get("state") else { return Ok(None) };
+        let state = state.parse().map_err(|error: crate::domain::run::run_state::UnknownState| {
+            StoreError::corrupt(format!("run {run}"), error.to_string())
+        })?;
+        let text = |field: &str| map.get(field).filter(|text| !text.is_empty()).cloned();
+        let instant = |field: &str| map.get(field).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
+        let number = |field: &str| map.get(field).and_then(|n| n.parse::<u64>().ok());
+        let count = |field: &str| number(field).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+        let past = past_attempts(&map);
+        Ok(Some(Self {
+            run: run.clone(),
+            state,
+            attempt: count("attempt"),
+            fence: number("fence").and_then(Fence::new),
+            node: text("node"),
+            incarnation: text("incarnation"),
+            claim_token: text("claim"),
+            lease: number("lease_ms").map(Duration::from_millis),
+            lane: text("queue").and_then(|lane| lane.parse().ok()).unwrap_or_else(Lane::default_lane),
+            started_at: instant("started_at"),
+            finished_at: instant("finished_at"),
+            ready: instant("ready").filter(|_| !state.is_final()),
+            waits_from: instant("waits_from"),
+            exit_code: text("exit_code").and_then(|code| code.parse().ok()),
+            signal: text("signal").and_then(|signal| signal.parse().ok()),
+            http_status: text("http_status").and_then(|status| status.parse().ok()),
+            reason: text("reason"),
+            error: text("error"),
+            left_processes: map.get("left_processes").is_some_and(|flag| flag == "1"),
+            not_enforced: text("not_enforced"),
+            failures: count("failures"),
+            recoveries: count("recoveries"),
+            retried_at: instant("retried_at"),
+            unclear: count("unclear"),
+            skipped: instant("skipped_to").zip(number("skipped_count")),
+            by: text("by"),
+            asked_by: text("asked_by"),
+            planted_at: instant("planted_at"),
+            ready_at: instant("ready_at"),
+            first_start: instant("first_start"),
+            // A lost attempt reports no duration. The stored value then belongs to an earlier
+            // attempt.
+            told_took: number("took_ms").filter(|_| text("settled") == text("fence")).map(Duration::from_millis),
+            handed_back: text("handed_back"),
+            behind: text("behind").and_then(|run| run.parse().ok()),
+            waited_from: instant("waited_from"),
+            waited_at: text("waited_at").zip(instant("waited_to")),
+            waiting_for: text("waiting_for").filter(|_| state == RunState::Scheduled),
+            places: text("places").map_or_else(Vec::new, |places| Gate::all_in(&places)),
+            past,
+        }))
+    }
+}
+
+/// Returns the earlier attempts, oldest first. Attempts cut short come before the full attempt of
+/// the same number.
+fn past_attempts(fields: &BTreeMap<String, String>) -> Vec<PastAttempt> {
+    let mut past = Vec::new();
+    for (field, text) in fields {
+        let (number, is_cut_short) = match (field.strip_prefix("past:"), field.strip_prefix("cut:")) {
+            (Some(number), _) => (number, false),
+            (None, Some(number)) => (number, true),
+            (None, None) => continue,
+        };
+        let Ok(number) = number.parse() else { continue };
+        past.extend(text.lines().map(|record| PastAttempt { number, is_cut_short, record: record.to_owned() }));
+    }
+    past.sort_by_key(|attempt| (attempt.number, !attempt.is_cut_short));
+    past
+}
+
+impl Store {
+    /// Returns the runs with these ids. Each is a record, None if it is missing, or the error that
+    /// prevents reading it.
+    pub async fn read_runs(&self, ids: &[RunId]) -> Result<Vec<Result<Option<RunRecord>, StoreError>>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for id in ids {
+            pipeline.cmd("HGETALL").arg(self.keys.run(id));
+        }
+        let answers = self.link.ask(&mut pipeline).await?;
+        let read = |(id, answer): (&RunId, Result<Value, redis::RedisError>)| match answer {
+            Ok(fields) => RunRecord::read(id, &fields),
+            Err(error) if error.code() == Some("WRONGTYPE") => Err(StoreError::WrongType {
+                key: self.keys.run(id),
+                found: "value of another type".to_owned(),
+                wanted: "hash".to_owned(),
+            }),
+            Err(error) => Err(StoreError::from_redis(self.address(), &error)),
+        };
+        Ok(ids.iter().zip(answers).map(read).collect())
+    }
+
+    /// Returns the run with this id.
+    pub async fn read_run(&self, id: &RunId) -> Result<Option<RunRecord>, StoreError> {
+        self.read_runs(std::slice::from_ref(id)).await?.pop().unwrap_or(Ok(None))
+    }
+
+    /// Returns ended runs of one job or of all jobs, newest first: `limit` runs starting at
+    /// `offset`.
+    pub async fn read_history(&self, job: Option<&JobName>, offset: usize, limit: usize) -> Result<HistoryPage, StoreError> {
+        self.read_ended(&Ended { job: job.cloned(), ..Ended::history() }, offset, limit).await
+    }
+
+    /// Returns ended runs that match `ended`, newest first: `limit` entries starting at `offset`.
+    pub async fn read_ended(&self, ended: &Ended, offset: usize, limit: usize) -> Result<HistoryPage, StoreError> {
+        if limit == 0 {
+            return Ok(HistoryPage { runs: Vec::new(), entries: 0 });
+        }
+        let keys = &self.keys;
+        let index = match (ended.letters, &ended.job) {
+            (Letters::All, None) => keys.history(),
+            (Letters::All, Some(job)) => keys.job_history(job),
+            (Letters::Dead, None) => keys.dead(),
+            (Letters::Dead, Some(job)) => keys.job_dead(job),
+        };
+        let until = ended.until.map_or_else(|| "+inf".to_owned(), |until| format!("({}", until.as_i64()));
+        let since = ended.since.map_or_else(|| "-inf".to_owned(), |since| since.as_i64().to_string());
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(index).arg(until).arg(since).arg("BYSCORE").arg("REV").arg("LIMIT").arg(offset).arg(limit);
+        let mut ids = ids_of(&self.link.query(&mut pipeline).await?);
+        let entries = ids.len();
+        ids.retain(|id| ended.notices == RunNotices::With || !id.job().is_hidden());
+        let records = self.read_runs(&ids).await?;
+        let runs = records.into_iter().filter_map(|record| record.ok().flatten()).collect();
+        Ok(HistoryPage { runs, entries })
+    }
+
+    /// Lists the open regular runs of a job, oldest due first, at most 1,000.
+    pub async fn list_open(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
+        self.run_ids(&self.keys.open(job), 1_000).await
+    }
+
+    /// Lists the open regular runs of a job due after `after`, oldest due first, at most 1,000.
+    pub async fn list_open_after(&self, job: &JobName, after: UnixMillis) -> Result<Vec<RunId>, StoreError> {
+        let mut pipeline = redis::pipe();
+        let from = format!("({}", after.as_i64());
+        pipeline.cmd("ZRANGE").arg(self.keys.open(job)).arg(from).arg("+inf").arg("BYSCORE").arg("LIMIT").arg(0).arg(1_000);
+        Ok(ids_of(&self.link.query(&mut pipeline).await?))
+    }
+
+    /// Lists the manual runs of a job that have not ended, oldest due first, at most 1,000.
+    pub async fn list_manual(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
+        self.run_ids(&self.keys.manual(job), 1_000).await
+    }
+
+    /// Lists the runs of a job that wait for an open run, oldest due first, at most 1,000.
+    pub async fn list_waiting(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
+        self.run_ids(&self.keys.waiting(job), 1_000).await
+    }
+
+    /// Lists the missed runs of a job that catch-up spreads over time, first ready first, at most
+    /// 1,000.
+    pub async fn list_spread(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
+        self.run_ids(&self.keys.spread(job), 1_000).await
+    }
+
+    pub(crate) async fn run_ids(&self, index: &str, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(index).arg(0).arg(limit.saturating_sub(1));
+        Ok(ids_of(&self.link.query(&mut pipeline).await?))
+    }
+}
+
+pub(crate) fn ids_of(answer: &[Value]) -> Vec<RunId> {
+    let Some(Value::Array(ids)) = answer.first() else { return Vec::new() };
+    ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect()
+}

@@ -1,0 +1,165 @@
+//! The skipped ranges of a job, each in one record, and the occurrences that have records of their
+//! own.
+//!
+//! Invariant: a skipped range comes with the schedule by which it was counted, if that was short
+//! enough to be stored. The job may have another schedule by now.
+
+use redis::Value;
+
+use super::run_history::ids_of;
+use crate::domain::name::names::{JobName, RunId, RunKind};
+use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::server::reply::text_of;
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// Ended runs of a job that are read, the newest first.
+const LOOKED_AT: usize = 10_000;
+/// Runs in one pipeline.
+const PAGE: usize = 1_000;
+/// Runs due before a time that may belong to a range around it. A run restored out of a range is in
+/// no range itself.
+const BEFORE: usize = 100;
+
+/// The ended runs of a job around a given time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToldAt {
+    /// The runs due within one second from that time.
+    pub due: Vec<RunId>,
+    /// The first run of the skipped range that contains the time.
+    pub stretch: Option<RunId>,
+}
+
+/// A skipped range as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptStretch {
+    /// The range.
+    pub stretch: SkippedStretch,
+    /// The schedule by which it was counted, if stored.
+    pub counted_by: Option<CountedBy>,
+}
+
+/// The state of a job when a skipped range was counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountedBy {
+    /// The schedule part of its definition, as canonical JSON with an action that never runs.
+    pub definition: String,
+    /// The time zone stored with the job.
+    pub tz: String,
+    /// The time from which `every` counts.
+    pub anchor: UnixMillis,
+    /// The time from which the schedule applied.
+    pub since: UnixMillis,
+}
+
+impl KeptStretch {
+    fn read(run: &RunId, fields: &Value) -> Option<Self> {
+        let Value::Array(fields) = fields else { return None };
+        let text = |at: usize| fields.get(at).and_then(text_of).filter(|text| !text.is_empty());
+        let instant = |at: usize| text(at).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
+        // A run that was claimed and then skipped is recorded for itself only. It is not a range of
+        // occurrences that never ran.
+        if text(0)? != "skipped" || text(1).is_some() {
+            return None;
+        }
+        let stretch = SkippedStretch {
+            first: run.due(),
+            last: instant(2).unwrap_or(run.due()),
+            count: text(3).and_then(|count| count.parse().ok()).unwrap_or(1),
+        };
+        let counted_by = || Some(CountedBy { definition: text(4)?, tz: text(5)?, anchor: instant(6)?, since: instant(7)? });
+        Some(Self { stretch, counted_by: counted_by() })
+    }
+}
+
+impl Store {
+    /// Returns the occurrences of a job within `[first, last]` whose runs have records, in order.
+    /// It covers runs that are open or wait, the newest 10,000 ended runs, and the dead letters,
+    /// which may have left history.
+    pub async fn recorded_within(
+        &self,
+        job: &JobName,
+        first: UnixMillis,
+        last: UnixMillis,
+    ) -> Result<Vec<UnixMillis>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(0).arg(LOOKED_AT - 1).arg("REV");
+        for key in [self.keys.open(job), self.keys.waiting(job)] {
+            let range = pipeline.cmd("ZRANGE").arg(key).arg(first.as_i64()).arg(last.as_i64());
+            range.arg("BYSCORE").arg("LIMIT").arg(0).arg(1_000);
+        }
+        let mut answers = self.link.query(&mut pipeline).await?;
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.job_dead(job)).arg(0).arg(LOOKED_AT - 1).arg("REV");
+        // A key of the wrong type counts as no dead letters, and blocks nothing.
+        answers.extend(self.link.ask(&mut pipeline).await?.into_iter().flatten());
+        let runs = answers.chunks(1).flat_map(ids_of).filter(|run| run.kind() == RunKind::Regular);
+        let mut dues: Vec<UnixMillis> = runs.map(|run| run.due()).filter(|due| first <= *due && *due <= last).collect();
+        dues.sort_unstable();
+        dues.dedup();
+        Ok(dues)
+    }
+
+    /// Returns the skipped ranges of a job, among its newest 10,000 ended runs.
+    pub async fn list_stretches(&self, job: &JobName) -> Result<Vec<KeptStretch>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(0).arg(LOOKED_AT - 1).arg("REV");
+        let mut runs = ids_of(&self.link.query(&mut pipeline).await?);
+        runs.retain(|run| run.kind() == RunKind::Regular);
+        self.read_stretches(&runs).await.map(|all| all.into_iter().flatten().collect())
+    }
+
+    /// Returns the runs around a time among the newest 10,000 ended runs of a job, whenever they
+    /// ended.
+    pub async fn told_at(&self, job: &JobName, at: UnixMillis) -> Result<ToldAt, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(0).arg(LOOKED_AT - 1).arg("REV");
+        let runs = ids_of(&self.link.query(&mut pipeline).await?);
+        let due = runs.iter().filter(|run| run.due() == at || run.due().floor_to_second() == at).cloned().collect();
+        let mut before: Vec<RunId> = runs.into_iter().filter(|run| run.kind() == RunKind::Regular && run.due() <= at).collect();
+        before.sort_unstable_by_key(|run| std::cmp::Reverse(run.due()));
+        before.truncate(BEFORE);
+        let kept = self.read_stretches(&before).await?;
+        let covers = |kept: &Option<KeptStretch>| kept.as_ref().is_some_and(|kept| kept.stretch.last >= at);
+        let stretch = kept.iter().position(covers).and_then(|place| before.into_iter().nth(place));
+        Ok(ToldAt { due, stretch })
+    }
+
+    /// Changes the record of a skipped range from `read` to `wanted`, with the same first
+    /// occurrence. Returns false if the record differs from `read`.
+    pub async fn mend_stretch(&self, run: &RunId, read: SkippedStretch, wanted: SkippedStretch) -> Result<bool, StoreError> {
+        let call = Invocation::new(&scripts::MEND_STRETCH)
+            .key("run", self.keys.run(run))
+            .key("totals", self.keys.totals())
+            .arg("last", read.last.as_i64())
+            .arg("count", read.count)
+            .arg("new_last", wanted.last.as_i64())
+            .arg("new_count", wanted.count);
+        let reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "mended" => Ok(true),
+            "stale" => Ok(false),
+            _ => Err(reply.unknown()),
+        }
+    }
+
+    /// Returns the skipped range in the record of each of these runs. None for a run that was not
+    /// skipped, or was claimed before.
+    pub async fn read_stretches(&self, runs: &[RunId]) -> Result<Vec<Option<KeptStretch>>, StoreError> {
+        let mut all = Vec::with_capacity(runs.len());
+        for page in runs.chunks(PAGE) {
+            let mut pipeline = redis::pipe();
+            for run in page {
+                let read = pipeline.cmd("HMGET").arg(self.keys.run(run));
+                read.arg(&["state", "fence", "skipped_to", "skipped_count", "of_def", "of_tz", "of_anchor", "of_since"]);
+            }
+            // A record of the wrong type is reported where it is used.
+            let answers = self.link.ask(&mut pipeline).await?;
+            all.extend(page.iter().zip(answers).map(|(run, fields)| KeptStretch::read(run, &fields.ok()?)));
+        }
+        Ok(all)
+    }
+}

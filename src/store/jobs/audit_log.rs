@@ -1,0 +1,59 @@
+//! The audit log of a job: who changed it, when and how. The scripts that change a job write the
+//! entries.
+
+use redis::Value;
+
+use crate::domain::name::names::JobName;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::server::reply::text_of;
+use crate::store::server::store_error::StoreError;
+
+pub use crate::domain::job::audit_entry::AuditEntry;
+
+/// Log entries read; as many are kept.
+const MOST: usize = 100;
+
+impl Store {
+    /// Returns the kept audit log of a job, oldest entry first. Unreadable entries are skipped.
+    pub async fn read_deeds(&self, job: &JobName) -> Result<Vec<AuditEntry>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.deeds(job)).arg(-i64::try_from(MOST).unwrap_or(i64::MAX)).arg(-1);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(members)) = answer.first() else { return Ok(Vec::new()) };
+        Ok(members.iter().filter_map(text_of).filter_map(|member| deed_of(&member)).collect())
+    }
+}
+
+/// Parses an entry of the audit log; None if it is malformed.
+pub(crate) fn deed_of(member: &str) -> Option<AuditEntry> {
+    let value: serde_json::Value = serde_json::from_str(member).ok()?;
+    let text = |field: &str| value[field].as_str().map(str::to_owned);
+    let instant = |field: &str| UnixMillis::new(value[field].as_i64()?);
+    Some(AuditEntry {
+        at: UnixMillis::new(value["at"].as_i64()?)?,
+        what: text("what")?,
+        by: text("by"),
+        run: text("run"),
+        count: value["count"].as_u64(),
+        schedules: text("old").zip(text("new")),
+        dues: instant("first").zip(instant("last")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deed_reads_back_and_what_is_none_does_not() {
+        let read = deed_of(r#"{"at":5,"what":"edited","by":"ana@h","old":"a","new":"b"}"#).unwrap();
+        assert_eq!((read.at.as_i64(), read.what.as_str(), read.by.as_deref()), (5, AuditEntry::EDITED, Some("ana@h")));
+        assert_eq!(read.schedules, Some(("a".to_owned(), "b".to_owned())));
+        let dropped = deed_of(r#"{"at":5,"what":"backfill given up","count":2,"first":1,"last":4}"#).unwrap();
+        assert_eq!((dropped.count, dropped.dues.map(|(first, last)| (first.as_i64(), last.as_i64()))), (Some(2), Some((1, 4))));
+        for bad in ["", "5", "{}", r#"{"at":-1,"what":"x"}"#, r#"{"at":5}"#] {
+            assert!(deed_of(bad).is_none(), "{bad}");
+        }
+    }
+}

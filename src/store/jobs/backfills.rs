@@ -1,0 +1,135 @@
+//! Backfills: past occurrences wait in a list of their job. Only the first of them has a run at a
+//! time.
+
+use redis::Value;
+
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::queue::lane::Lane;
+use crate::store::Store;
+use crate::store::server::reply::text_of;
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// Runs in one call.
+const STEP: usize = 100;
+
+/// The result of queueing occurrences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackfillReply {
+    /// This many were queued. The rest were queued before or already have a backfill run.
+    Queued(u64),
+    /// This many were queued before the list was full.
+    Full(u64),
+    /// The job does not exist.
+    Unknown,
+}
+
+/// The result of planting the first waiting occurrence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlantReply {
+    /// The run is due now.
+    Planted,
+    /// A backfill run of the job has not ended.
+    Busy,
+    /// The run of this occurrence has ended. The next occurrence is now the first.
+    Over,
+    /// No occurrence waits.
+    Empty,
+    /// Another occurrence is the first, or the job changed. The caller must read again.
+    Stale,
+}
+
+impl Store {
+    /// Queues occurrences by the ids of their backfill runs, in steps of 100.
+    pub async fn queue_backfill(&self, job: &JobName, runs: &[RunId]) -> Result<BackfillReply, StoreError> {
+        let (mut queued, mut by) = (0, &*self.by);
+        for step in runs.chunks(STEP) {
+            let mut call = Invocation::new(&scripts::QUEUE_BACKFILL)
+                .key("job", self.keys.job(job))
+                .key("backfill", self.keys.backfill(job))
+                .key("backfills", self.keys.backfills())
+                .key("deeds", self.keys.deeds(job))
+                .arg("now", self.now_arg())
+                .arg("job_name", job.as_str())
+                .arg("by", by);
+            by = "";
+            for run in step {
+                call = call.key("run", self.keys.run(run)).arg("id", run.to_string()).arg("due_ms", run.due().as_i64());
+            }
+            let mut reply = self.link.invoke(&call).await?;
+            let word = reply.word.clone();
+            if word == "unknown" {
+                return Ok(BackfillReply::Unknown);
+            }
+            queued += u64::try_from(reply.number()?).unwrap_or(0);
+            match word.as_str() {
+                "queued" => {}
+                "full" => return Ok(BackfillReply::Full(queued)),
+                _ => return Err(reply.unknown()),
+            }
+        }
+        Ok(BackfillReply::Queued(queued))
+    }
+
+    /// Plants the run of `first`, the first waiting occurrence of its job, unless a backfill run is
+    /// open. `lane` is the job's lane as read.
+    pub async fn plant_backfill(&self, first: &RunId, lane: &Lane) -> Result<PlantReply, StoreError> {
+        self.note_lanes([lane]).await?;
+        let (keys, job) = (&self.keys, first.job());
+        let call = Invocation::new(&scripts::PLANT_BACKFILL)
+            .key("job", keys.job(job))
+            .key("backfill", keys.backfill(job))
+            .key("backfills", keys.backfills())
+            .key("run", keys.run(first))
+            .key("job_due", keys.due(lane))
+            .key("nudge", keys.nudge())
+            .key("manual", keys.manual(job))
+            .arg("now", self.now_arg())
+            .arg("id", first.to_string())
+            .arg("job_name", job.as_str())
+            .arg("due_ms", first.due().as_i64())
+            .arg("lane", lane.as_str());
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "planted" => PlantReply::Planted,
+            "busy" => PlantReply::Busy,
+            "over" => PlantReply::Over,
+            "empty" | "unknown" => PlantReply::Empty,
+            "stale" => PlantReply::Stale,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Gives up the waiting occurrences of a backfill. Returns their number, including an
+    /// occurrence whose run is open.
+    pub async fn drop_backfill(&self, job: &JobName) -> Result<u64, StoreError> {
+        let call = Invocation::new(&scripts::DROP_BACKFILL)
+            .key("backfill", self.keys.backfill(job))
+            .key("backfills", self.keys.backfills())
+            .key("deeds", self.keys.deeds(job))
+            .arg("now", self.now_arg())
+            .arg("job_name", job.as_str())
+            .arg("by", &*self.by);
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "dropped" => Ok(u64::try_from(reply.number()?).unwrap_or(0)),
+            _ => Err(reply.unknown()),
+        }
+    }
+
+    /// Lists the backfill runs of a job that are open or still to come, oldest due first, at most
+    /// `limit`.
+    pub async fn list_backfill(&self, job: &JobName, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.run_ids(&self.keys.backfill(job), limit).await
+    }
+
+    /// Lists the jobs with an unfinished backfill, at most `limit`.
+    pub async fn list_backfills(&self, limit: usize) -> Result<Vec<JobName>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.backfills()).arg(0).arg(limit.saturating_sub(1));
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(names)) = answer.first() else { return Ok(Vec::new()) };
+        Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
+    }
+}

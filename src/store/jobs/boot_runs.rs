@@ -1,0 +1,96 @@
+//! Runs for `@reboot`: the record of settled boots of a host, and planting a job's run for a boot.
+
+use std::collections::BTreeSet;
+
+use crate::domain::name::names::RunId;
+use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// Boots remembered. The number is limited because hosts may come and go under new names.
+const MOST_BOOTS: i64 = 1_000;
+
+/// The result of planting a run for a boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RebootReply {
+    /// The run is planted.
+    Planted,
+    /// The run was planted before. Each boot of a host plants a job once.
+    Known,
+    /// The job does not exist.
+    Unknown,
+    /// The job is paused.
+    Paused,
+}
+
+impl Store {
+    /// Returns true if all jobs of this boot of a host are planted.
+    pub async fn is_boot_noted(&self, host: &Lane, boot_id: &str) -> Result<bool, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZSCORE").arg(self.keys.boots()).arg(format!("{host} {boot_id}"));
+        let answer = self.link.query(&mut pipeline).await?;
+        Ok(answer.first().is_some_and(|score| !matches!(score, redis::Value::Nil)))
+    }
+
+    /// Lists the lanes of hosts with due runs, for the boots remembered. Includes the lane of
+    /// notices if a notice is due.
+    pub async fn list_host_lanes(&self) -> Result<Vec<Lane>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.boots()).arg(0).arg(MOST_BOOTS - 1);
+        pipeline.cmd("ZRANGE").arg(self.keys.boot_runs()).arg(-MOST_BOOTS).arg(-1);
+        // A key of the wrong type is reported where it is used.
+        let answers = self.link.ask(&mut pipeline).await?;
+        let members = answers.into_iter().filter_map(|answer| match answer {
+            Ok(redis::Value::Array(members)) => Some(members),
+            _ => None,
+        });
+        let host = |member: &redis::Value| text_of(member)?.split(' ').find(|word| word.starts_with('@'))?.parse().ok();
+        let mut hosts: BTreeSet<Lane> = members.flatten().filter_map(|member| host(&member)).collect();
+        hosts.insert(Lane::of_notices());
+        let mut pipeline = redis::pipe();
+        for host in &hosts {
+            pipeline.cmd("EXISTS").arg(self.keys.due(host));
+        }
+        let there = self.link.query(&mut pipeline).await?;
+        Ok(hosts.into_iter().zip(there).filter(|(_, is_there)| number_of(is_there) == Some(1)).map(|(host, _)| host).collect())
+    }
+
+    /// Records that all jobs of this boot of a host are planted at `now`.
+    pub async fn note_boot(&self, host: &Lane, boot_id: &str, now: UnixMillis) -> Result<(), StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZADD").arg(self.keys.boots()).arg(now.as_i64()).arg(format!("{host} {boot_id}"));
+        pipeline.cmd("ZREMRANGEBYRANK").arg(self.keys.boots()).arg(0).arg(-MOST_BOOTS - 1);
+        self.link.query(&mut pipeline).await.map(|_| ())
+    }
+
+    /// Plants the run of a job for a boot of a host, once, in a lane of that host. Only nodes of
+    /// that host can claim it.
+    pub async fn plant_reboot(&self, run: &RunId, lane: &Lane, boot_id: &str) -> Result<RebootReply, StoreError> {
+        self.note_lanes([lane]).await?;
+        let call = Invocation::new(&scripts::PLANT_REBOOT)
+            .key("job", self.keys.job(run.job()))
+            .key("run", self.keys.run(run))
+            .key("due", self.keys.due(lane))
+            .key("nudge", self.keys.nudge())
+            .key("boot_runs", self.keys.boot_runs())
+            .key("manual", self.keys.manual(run.job()))
+            .arg("now", self.now_arg())
+            .arg("id", run.to_string())
+            .arg("job_name", run.job().as_str())
+            .arg("due_ms", run.due().as_i64())
+            .arg("lane", lane.as_str())
+            .arg("boot", format!("{} {boot_id}", lane.queue()));
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "planted" => RebootReply::Planted,
+            "known" => RebootReply::Known,
+            "unknown" => RebootReply::Unknown,
+            "paused" => RebootReply::Paused,
+            _ => return Err(reply.unknown()),
+        })
+    }
+}

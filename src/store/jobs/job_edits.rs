@@ -1,0 +1,259 @@
+//! Applying a definition to a job in Redis. Removal is in `removing`.
+//!
+//! Invariant: each order names the revision it was computed from. A script that finds another
+//! revision replies `stale` and changes nothing.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::job_records::{Rev, SourceKind};
+use crate::domain::job::unique_rule::{Second, Unique, UniqueKey};
+use crate::domain::name::job_source::SourceName;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::gates::gate_calls::names_of;
+use crate::store::runs::run_ends::Successor;
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// The effect of a changed definition on the planted run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DefinitionChange {
+    /// The schedule changed: a pending run that is not yet due is replaced.
+    Schedule,
+    /// The schedule is the same but gives other times. A pending run that is not yet due is
+    /// replaced, and nothing else changes.
+    Zone,
+    /// Any other change: the pending run stays.
+    Rest,
+}
+
+impl DefinitionChange {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Schedule => "schedule",
+            Self::Zone => "zone",
+            Self::Rest => "rest",
+        }
+    }
+}
+
+/// The rule for a name that a job of the same kind already has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// Change the job.
+    Edit,
+    /// Leave the job unchanged and reply [`ApplyReply::Exists`].
+    Refuse,
+}
+
+/// An order to apply a definition.
+#[derive(Debug, Clone)]
+pub struct ApplyOrder {
+    /// The job name.
+    pub name: JobName,
+    /// The definition as canonical JSON, written by `config::surface`.
+    pub definition: String,
+    /// The hash of that text.
+    pub hash: String,
+    /// The revision and lane of the job as read; None for a free name.
+    pub read: Option<(Rev, Lane)>,
+    /// The origin of the definition.
+    pub kind: SourceKind,
+    /// The file of the definition, by its [`SourceName`]; empty for the command line.
+    pub source: String,
+    /// The name of this call, so that a repeated call is recognised.
+    pub token: String,
+    /// The time zone to store with a new job.
+    pub tz: String,
+    /// The job's lane.
+    pub lane: Lane,
+    /// True for a one-shot job.
+    pub is_once: bool,
+    /// The delay between the end of a run and the next run, for a job with `delay`.
+    pub delay: Option<Duration>,
+    /// The number of regular runs that may begin.
+    pub max_runs: Option<u32>,
+    /// The jobs during whose runs this job must not run.
+    pub not_while: BTreeSet<JobName>,
+    /// The effect on the planted run.
+    pub change: DefinitionChange,
+    /// The run to plant, if any.
+    pub planted: Option<Successor>,
+    /// The time from which `every` of a new job counts.
+    pub anchor: UnixMillis,
+    /// The rule for a name that is already used.
+    pub existing: Existing,
+    /// The job's pending run, or the run a pause took out, as read.
+    pub planned: Option<RunId>,
+    /// The skipped range that passed under the old schedule and is recorded with this change.
+    pub passed: Option<SkippedStretch>,
+    /// The old and the new schedule in words, if the schedule changes.
+    pub schedules: Option<(String, String)>,
+    /// The notifications of its runs, see [`tells`](crate::domain::job::notice::tells).
+    pub tells: String,
+    /// The unique key that the definition names.
+    pub unique: Option<UniqueOrder>,
+    /// The unique key of the live job with this name, as read.
+    pub old_key: Option<UniqueKey>,
+    /// The old gates of the live job, if the new definition changes how its runs pass them. Runs
+    /// waiting there are checked again.
+    pub old_gates: Vec<Gate>,
+    /// The entry of the job in the index by first gate, see
+    /// [`gated_entry`](crate::domain::job::job_spec::JobSpec::gated_entry).
+    pub gated: Option<String>,
+}
+
+/// A unique key that a definition names, with its owner as read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UniqueOrder {
+    /// The key and its rule.
+    pub unique: Unique,
+    /// The job that owns the key.
+    pub holder: Option<JobName>,
+}
+
+/// The result of applying a definition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApplyReply {
+    /// A new job was created.
+    Created,
+    /// The job was changed.
+    Updated,
+    /// The job already had this definition.
+    Unchanged,
+    /// A job with this name exists.
+    Exists,
+    /// A job of the other kind has this name.
+    Held(String),
+    /// This job owns the unique key.
+    Taken(JobName),
+    /// The job changed. The caller must read the job and decide again.
+    Stale,
+    /// The occurrence to plant already has a record. The caller must choose the next occurrence.
+    Occupied,
+}
+
+impl Store {
+    /// Applies a definition.
+    pub async fn apply_job(&self, order: &ApplyOrder) -> Result<ApplyReply, StoreError> {
+        self.apply_jobs(std::slice::from_ref(order))
+            .await?
+            .pop()
+            .unwrap_or_else(|| Err(StoreError::corrupt("apply_job", "no reply")))
+    }
+
+    /// Applies definitions in one pipeline, each on its own: a refused definition does not affect
+    /// the rest.
+    pub async fn apply_jobs(&self, orders: &[ApplyOrder]) -> Result<Vec<Result<ApplyReply, StoreError>>, StoreError> {
+        let calls: Vec<_> = orders.iter().map(|order| self.apply_call(order)).collect();
+        let replies = self.link.invoke_all(&calls).await?;
+        let read = |reply: Result<crate::store::server::reply::Reply, StoreError>| {
+            let mut reply = reply?;
+            Ok(match reply.word.as_str() {
+                "created" => ApplyReply::Created,
+                "updated" => ApplyReply::Updated,
+                "unchanged" => ApplyReply::Unchanged,
+                "exists" => ApplyReply::Exists,
+                "held" => ApplyReply::Held(reply.text()?),
+                "taken" => {
+                    let holder = reply.text()?;
+                    ApplyReply::Taken(holder.parse().map_err(|_| StoreError::corrupt("the holder of a unique key", holder))?)
+                }
+                "stale" => ApplyReply::Stale,
+                "occupied" => ApplyReply::Occupied,
+                _ => return Err(reply.unknown()),
+            })
+        };
+        Ok(replies.into_iter().map(read).collect())
+    }
+
+    fn apply_call(&self, order: &ApplyOrder) -> Invocation {
+        let (keys, name, next) = (&self.keys, &order.name, order.planted.as_ref());
+        let passed = order.passed;
+        let passed_run = passed.map(|stretch| RunId::regular(name.clone(), stretch.first));
+        let old_lane = order.read.as_ref().map_or(&order.lane, |(_, lane)| lane);
+        let unique = order.unique.as_ref();
+        let holder = unique.and_then(|unique| unique.holder.as_ref());
+        let of_key = |key: Option<&UniqueKey>| key.map_or_else(|| keys.job(name), |key| keys.unique(key));
+        let text = |key: Option<&UniqueKey>| key.map_or_else(String::new, ToString::to_string);
+        let (key, old_key) = (unique.map(|unique| &unique.unique.key), order.old_key.as_ref());
+        let second = unique.map(|unique| unique.unique.second);
+        Invocation::new(&scripts::APPLY_JOB)
+            .key("job", keys.job(name))
+            .key("jobs", keys.jobs())
+            .key("job_due", keys.due(&order.lane))
+            .key("old_due", keys.due(old_lane))
+            .key("run", self.successor_key(next, name))
+            .key("finished", keys.finished())
+            .key("history", keys.history())
+            .key("job_history", keys.job_history(name))
+            .key("source", self.source_key(&order.source))
+            .key("nudge", keys.nudge())
+            .key("passed_run", passed_run.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run)))
+            .key("totals", keys.totals())
+            .key("deeds", keys.deeds(name))
+            .key("open", keys.open(name))
+            .key("lanes", keys.lanes())
+            .key("shunned", keys.shunned())
+            .key("shunned_lately", keys.shunned_lately())
+            .key("unique", of_key(key))
+            .key("uniques", keys.uniques())
+            .key("holder", keys.job(holder.unwrap_or(name)))
+            .key("old_unique", of_key(old_key))
+            .key("notices", keys.notices())
+            .key("gated", keys.gated())
+            .key("eras", keys.eras(name))
+            .key("backfill", keys.backfill(name))
+            .key("backfills", keys.backfills())
+            .key("deadlines", keys.deadlines())
+            .arg("now", self.now_arg())
+            .arg("job_name", name.as_str())
+            .arg("definition", &order.definition)
+            .arg("hash", &order.hash)
+            .arg("rev", order.read.as_ref().map_or("", |(rev, _)| rev.as_str()))
+            .arg("kind", order.kind.as_str())
+            .arg("source_name", &order.source)
+            .arg("token", &order.token)
+            .arg("tz", &order.tz)
+            .arg("lane", order.lane.as_str())
+            .arg("once", u8::from(order.is_once))
+            .arg("change", order.change.as_str())
+            .arg("planted", Successor::id(next))
+            .arg("planted_due", Successor::due(next))
+            .arg("planted_ready", Successor::ready(next))
+            .arg("anchor", order.anchor.as_i64())
+            .arg("existing", if order.existing == Existing::Edit { "edit" } else { "refuse" })
+            .arg("planned", order.planned.as_ref().map_or_else(String::new, ToString::to_string))
+            .arg("passed", passed_run.map_or_else(String::new, |run| run.to_string()))
+            .arg("passed_last", passed.map_or(0, |stretch| stretch.last.as_i64()))
+            .arg("passed_count", passed.map_or(0, |stretch| stretch.count))
+            .arg("by", &*self.by)
+            .arg("old_schedule", order.schedules.as_ref().map_or("", |(old, _)| old))
+            .arg("new_schedule", order.schedules.as_ref().map_or("", |(_, new)| new))
+            .arg("delay", order.delay.map_or_else(String::new, |delay| delay.as_millis().to_string()))
+            .arg("max_runs", order.max_runs.map_or_else(String::new, |most| most.to_string()))
+            .arg("not_while", order.not_while.iter().map(JobName::as_str).collect::<Vec<_>>().join(" "))
+            .arg("unique_key", text(key))
+            .arg("unique_mode", second.map_or("", Second::mode))
+            .arg("unique_for", second.and_then(Second::window).map_or_else(String::new, |window| window.as_millis().to_string()))
+            .arg("holder_name", holder.map_or("", JobName::as_str))
+            .arg("old_key", text(old_key))
+            .arg("old_queue", order.read.as_ref().map_or("", |(_, lane)| lane.as_str()))
+            .arg("tells", &order.tells)
+            .arg("gates", names_of(&order.old_gates))
+            .arg("gated", order.gated.as_deref().unwrap_or_default())
+            .gate_keys(keys, &order.old_gates)
+    }
+
+    /// Returns the key of a file's list. A name that is not a file (the command line) gives a key
+    /// that no file can have.
+    pub(crate) fn source_key(&self, source: &str) -> String {
+        source.parse::<SourceName>().map_or_else(|_| self.keys.sources_of_none(), |source| self.keys.source(&source))
+    }
+}

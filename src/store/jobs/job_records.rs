@@ -1,0 +1,475 @@
+//! Jobs as stored in Redis.
+//!
+//! Invariant: a job's `rev` rises with every change and is never reused under one name. A
+//! definition cached under (name, rev) therefore never changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redis::Value;
+
+use crate::domain::job::notice::NoticeKind;
+use crate::domain::job::unique_rule::UniqueKey;
+use crate::domain::name::job_source::SourceName;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::runs::catch_up_spread::SpreadWindow;
+use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::store_error::StoreError;
+
+/// Jobs read in one pipeline.
+const PAGE: usize = 1_000;
+
+/// A job's revision: a number as text. It is only compared for equality.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rev(String);
+
+impl Rev {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for Rev {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The origin of a job's definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceKind {
+    /// A `jobs.toml` file.
+    File,
+    /// The command line.
+    Api,
+}
+
+impl SourceKind {
+    /// Returns the word for this origin in Redis.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Api => "api",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        [Self::File, Self::Api].into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
+/// A job as stored in Redis.
+#[derive(Debug, Clone)]
+pub struct JobRecord {
+    /// The job name.
+    pub name: JobName,
+    /// The job's revision.
+    pub rev: Rev,
+    /// The definition as canonical JSON, written by `config::surface`.
+    pub definition: String,
+    /// The hash of that text.
+    pub hash: String,
+    /// The origin of the definition.
+    pub kind: SourceKind,
+    /// The file that last changed the job, by its [`SourceName`]; empty for the command line.
+    pub source: String,
+    /// The job's lane.
+    pub lane: Lane,
+    /// The time zone stored with the job. It applies if the definition has no `tz`.
+    pub tz: String,
+    /// The time from which `every` counts.
+    pub anchor: UnixMillis,
+    /// The time from which the schedule applies.
+    pub since: UnixMillis,
+    /// The times up to which occurrences were settled when the planned run was moved to an earlier
+    /// time, one for each move.
+    pub dealt: Vec<UnixMillis>,
+    /// The planned regular run.
+    pub pending: Option<RunId>,
+    /// The planned regular run that a pause took out.
+    pub held: Option<RunId>,
+    /// The time the job was added, and its author if known.
+    pub created: Option<(UnixMillis, Option<String>)>,
+    /// The time since which the job is paused.
+    pub paused_at: Option<UnixMillis>,
+    /// The way the job ended: `finished`, or the reason of its removal. None for a live job.
+    pub ended: Option<String>,
+    /// The time the job ended.
+    pub ended_at: Option<UnixMillis>,
+    /// True for a one-shot job.
+    pub is_once: bool,
+    /// The number of regular runs that have begun.
+    pub begun: u32,
+    /// The number of skipped ranges recorded for the job.
+    pub told: u64,
+    /// For each kind, the number of notices that were only counted since the last one was planted.
+    pub suppressed: BTreeMap<NoticeKind, u64>,
+    /// The rest of the time over which the job's missed runs are spread.
+    pub window: Option<SpreadWindow>,
+    /// The unique key that the job names.
+    pub unique: Option<UniqueKey>,
+    /// The files that list the job, each with the hash of its own text.
+    pub listed_by: BTreeMap<String, String>,
+}
+
+fn dealt_in(times: &str) -> Vec<UnixMillis> {
+    times.split(' ').filter_map(|at| at.parse().ok()).filter_map(UnixMillis::new).collect()
+}
+
+impl JobRecord {
+    /// Returns true if the job is defined: neither finished nor removed.
+    pub fn is_live(&self) -> bool {
+        self.ended.is_none()
+    }
+
+    pub(crate) fn read(name: &JobName, fields: &Value) -> Result<Option<Self>, StoreError> {
+        let Value::Array(flat) = fields else { return Err(StoreError::corrupt(format!("job {name}"), format!("{fields:?}"))) };
+        let map: BTreeMap<String, String> =
+            flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect();
+        let Some(rev) = map.get("rev") else { return Ok(None) };
+        let missing =
+            |field: &str| StoreError::corrupt(format!("job {name}"), format!("its field {field:?} is missing or invalid"));
+        let text = |field: &str| map.get(field).ok_or_else(|| missing(field));
+        let instant = |field: &str| map.get(field).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
+        let run = |field: &str| match map.get(field).map(String::as_str) {
+            None | Some("") => Ok(None),
+            Some(id) => id.parse::<RunId>().map(Some).map_err(|_| missing(field)),
+        };
+        Ok(Some(Self {
+            name: name.clone(),
+            rev: Rev(rev.clone()),
+            definition: text("def")?.clone(),
+            hash: text("hash")?.clone(),
+            kind: SourceKind::parse(text("kind")?).ok_or_else(|| missing("kind"))?,
+            source: map.get("source").cloned().unwrap_or_default(),
+            lane: text("queue")?.parse().map_err(|_| missing("queue"))?,
+            tz: text("tz")?.clone(),
+            anchor: instant("anchor").ok_or_else(|| missing("anchor"))?,
+            since: instant("since").ok_or_else(|| missing("since"))?,
+            dealt: map.get("dealt").map(|times| dealt_in(times)).unwrap_or_default(),
+            pending: run("pending")?,
+            held: run("held")?,
+            created: instant("created_at").map(|at| (at, map.get("created_by").filter(|by| !by.is_empty()).cloned())),
+            paused_at: instant("paused"),
+            ended: map.get("ended").cloned(),
+            ended_at: instant("ended_at"),
+            is_once: text("once")? == "1",
+            begun: map.get("begun").and_then(|count| count.parse().ok()).unwrap_or(0),
+            told: map.get("told").and_then(|count| count.parse().ok()).unwrap_or(0),
+            suppressed: NoticeKind::ALL
+                .into_iter()
+                .filter_map(|kind| Some((kind, map.get(&format!("suppressed:{kind}"))?.parse().ok().filter(|count| *count > 0)?)))
+                .collect(),
+            window: map.get("window").and_then(|text| SpreadWindow::parse(text)),
+            unique: map.get("unique").and_then(|key| key.parse().ok()),
+            listed_by: map
+                .iter()
+                .filter_map(|(field, hash)| Some((field.strip_prefix("src:")?.to_owned(), hash.clone())))
+                .collect(),
+        }))
+    }
+}
+
+/// An entry of a job list.
+#[derive(Debug, Clone)]
+pub struct JobSummary {
+    /// The job.
+    pub job: JobRecord,
+    /// The number of open regular runs.
+    pub open: u64,
+    /// True if a run is executing. Only the first ten open regular runs and the first ten manual
+    /// runs are checked.
+    pub is_running: bool,
+    /// The earliest retry among the checked runs.
+    pub retry: Option<RecordedRetry>,
+    /// The run that ended last.
+    pub last_run: Option<RunId>,
+}
+
+/// A run that began before and waits for a retry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedRetry {
+    /// The time of the retry.
+    pub at: UnixMillis,
+    /// The run.
+    pub run: RunId,
+}
+
+impl Store {
+    /// Returns the jobs with these names. Each is a record, None if it is missing, or the error
+    /// that prevents reading it.
+    pub async fn read_jobs(&self, names: &[JobName]) -> Result<Vec<Result<Option<JobRecord>, StoreError>>, StoreError> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for name in names {
+            pipeline.cmd("HGETALL").arg(self.keys.job(name));
+        }
+        let answers = self.link.ask(&mut pipeline).await?;
+        let read = |(name, answer): (&JobName, Result<Value, redis::RedisError>)| match answer {
+            Ok(fields) => JobRecord::read(name, &fields),
+            Err(error) if error.code() == Some("WRONGTYPE") => Err(StoreError::WrongType {
+                key: self.keys.job(name),
+                found: "value of another type".to_owned(),
+                wanted: "hash".to_owned(),
+            }),
+            Err(error) => Err(StoreError::from_redis(self.address(), &error)),
+        };
+        Ok(names.iter().zip(answers).map(read).collect())
+    }
+
+    /// Returns the definition hash of each of these jobs; None for a missing or unreadable job.
+    pub async fn read_hashes(&self, names: &[JobName]) -> Result<Vec<Option<String>>, StoreError> {
+        self.field_of_jobs(names, "hash").await
+    }
+
+    /// Returns the definition text of each of these jobs; None for a missing or unreadable job.
+    pub async fn read_definitions(&self, names: &[JobName]) -> Result<Vec<Option<String>>, StoreError> {
+        self.field_of_jobs(names, "def").await
+    }
+
+    async fn field_of_jobs(&self, names: &[JobName], field: &str) -> Result<Vec<Option<String>>, StoreError> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for name in names {
+            pipeline.cmd("HGET").arg(self.keys.job(name)).arg(field);
+        }
+        Ok(self.well_typed(&mut pipeline).await?.iter().map(text_of).collect())
+    }
+
+    /// Returns the job with this name.
+    pub async fn read_job(&self, name: &JobName) -> Result<Option<JobRecord>, StoreError> {
+        self.read_jobs(std::slice::from_ref(name)).await?.pop().unwrap_or(Ok(None))
+    }
+
+    /// Lists job names by next due time, jobs without one last: `limit` names starting at `offset`.
+    pub async fn list_jobs(&self, offset: usize, limit: usize) -> Result<Vec<JobName>, StoreError> {
+        self.names_in(&self.keys.jobs(), offset, limit).await
+    }
+
+    /// Lists jobs whose planned run is due after `after`, each with that due time: `limit` entries
+    /// starting at `offset`. Malformed names are skipped. Also returns the number of entries read.
+    pub async fn list_planned_after(
+        &self,
+        after: UnixMillis,
+        offset: usize,
+        limit: usize,
+    ) -> Result<(Vec<(JobName, UnixMillis)>, usize), StoreError> {
+        let mut pipeline = redis::pipe();
+        let range = pipeline.cmd("ZRANGE").arg(self.keys.jobs());
+        range.arg(format!("({}", after.as_i64())).arg(format!("({}", UnixMillis::END)).arg("BYSCORE");
+        range.arg("LIMIT").arg(offset).arg(limit).arg("WITHSCORES");
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(flat)) = answer.first() else { return Ok((Vec::new(), 0)) };
+        let read = |pair: &[Value]| Some((text_of(&pair[0])?.parse().ok()?, number_of(&pair[1]).and_then(UnixMillis::new)?));
+        Ok((flat.chunks_exact(2).filter_map(read).collect(), flat.len() / 2))
+    }
+
+    /// Removes `dealt` marks of these jobs that contain a time in the future. Redis' clock was
+    /// ahead when such a mark was written.
+    pub async fn forget_dealt(&self, names: &[JobName], now: UnixMillis) -> Result<(), StoreError> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut pipeline = redis::pipe();
+        for name in names {
+            pipeline.cmd("HGET").arg(self.keys.job(name)).arg("dealt");
+        }
+        // A key of the wrong type is reported elsewhere.
+        let answers = self.link.ask(&mut pipeline).await?;
+        for (name, dealt) in names.iter().zip(answers) {
+            let Some(dealt) = dealt.ok().as_ref().and_then(text_of) else { continue };
+            if dealt_in(&dealt).iter().any(|at| *at > now) {
+                self.drop_fields(&self.keys.job(name), &[("dealt".to_owned(), dealt)]).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists the names of ended jobs in order of their end.
+    pub async fn list_finished(&self, offset: usize, limit: usize) -> Result<Vec<JobName>, StoreError> {
+        self.names_in(&self.keys.finished(), offset, limit).await
+    }
+
+    async fn names_in(&self, index: &str, offset: usize, limit: usize) -> Result<Vec<JobName>, StoreError> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(index).arg(offset).arg(offset.saturating_add(limit - 1));
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(names)) = answer.first() else { return Ok(Vec::new()) };
+        Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// Returns a summary of each job: its open runs, whether a run executes, its earliest retry and
+    /// its last run. A key of the wrong type counts as empty, so that it hides no other job.
+    pub async fn summarise(&self, jobs: Vec<JobRecord>) -> Result<Vec<JobSummary>, StoreError> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for job in &jobs {
+            // All runs of a hidden job are manual.
+            let open = if job.name.is_hidden() { self.keys.manual(&job.name) } else { self.keys.open(&job.name) };
+            pipeline.cmd("ZCARD").arg(&open);
+            pipeline.cmd("ZRANGE").arg(&open).arg(0).arg(9);
+            pipeline.cmd("ZRANGE").arg(self.keys.job_history(&job.name)).arg(-1).arg(-1);
+            pipeline.cmd("ZRANGE").arg(self.keys.manual(&job.name)).arg(0).arg(9);
+        }
+        let answers = self.well_typed(&mut pipeline).await?;
+        let ids = |value: &Value| match value {
+            Value::Array(ids) => ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect(),
+            _ => Vec::<RunId>::new(),
+        };
+        let asked: Vec<(usize, RunId)> = jobs
+            .iter()
+            .zip(answers.chunks_exact(4))
+            .map(|(_, of)| [ids(&of[1]), ids(&of[3])].concat())
+            .enumerate()
+            .flat_map(|(at, runs)| runs.into_iter().map(move |run| (at, run)))
+            .collect();
+        let (running, mut retries) = self.begun_among(&asked).await?;
+        let summary = |(at, (job, of)): (usize, (JobRecord, &[Value]))| JobSummary {
+            job,
+            open: number_of(&of[0]).and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
+            is_running: running.contains(&at),
+            retry: retries.remove(&at),
+            last_run: ids(&of[2]).pop(),
+        };
+        Ok(jobs.into_iter().zip(answers.chunks_exact(4)).enumerate().map(summary).collect())
+    }
+
+    /// Finds executing runs and retries among `runs`, each given with the index of its job. Returns
+    /// the indexes of jobs with an executing run, and the earliest retry for each index.
+    async fn begun_among(
+        &self,
+        runs: &[(usize, RunId)],
+    ) -> Result<(BTreeSet<usize>, BTreeMap<usize, RecordedRetry>), StoreError> {
+        let (mut running, mut retries) = (BTreeSet::new(), BTreeMap::<usize, RecordedRetry>::new());
+        if runs.is_empty() {
+            return Ok((running, retries));
+        }
+        let mut pipeline = redis::pipe();
+        for (_, run) in runs {
+            pipeline.cmd("HMGET").arg(self.keys.run(run)).arg(&["fence", "state", "ready"]);
+        }
+        for ((at, run), fields) in runs.iter().zip(self.well_typed(&mut pipeline).await?) {
+            let Value::Array(fields) = fields else { continue };
+            let field = |at: usize| fields.get(at).and_then(text_of).filter(|text| !text.is_empty());
+            match (field(0), field(1).as_deref()) {
+                (Some(_), Some("running")) => {
+                    running.insert(*at);
+                }
+                (Some(_), Some("scheduled")) => {
+                    let ready = field(2).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
+                    let Some(ready) = ready else { continue };
+                    let retry = RecordedRetry { at: ready, run: run.clone() };
+                    let first = retries.entry(*at).or_insert_with(|| retry.clone());
+                    if retry.at < first.at {
+                        *first = retry;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok((running, retries))
+    }
+
+    /// Returns the answers of a pipeline; nil for each command on a key of the wrong type.
+    async fn well_typed(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Value>, StoreError> {
+        let answers = self.link.ask(pipeline).await?.into_iter().map(|answer| match answer {
+            Err(error) if error.code() == Some("WRONGTYPE") => Ok(Value::Nil),
+            answer => answer.map_err(|error| StoreError::from_redis(self.address(), &error)),
+        });
+        answers.collect()
+    }
+
+    /// Returns the hash of each job's text at the last push of a file.
+    pub async fn list_source(&self, source: &SourceName) -> Result<BTreeMap<JobName, String>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HGETALL").arg(self.keys.source(source));
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(flat)) = answer.first() else { return Ok(BTreeMap::new()) };
+        Ok(flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?.parse().ok()?, text_of(&pair[1])?))).collect())
+    }
+
+    /// Returns the same hashes as [`Store::list_source`]. A hash is empty if the job is gone or the
+    /// file must push the job again, so that no text matches it.
+    pub async fn read_source(&self, source: &SourceName) -> Result<BTreeMap<JobName, String>, StoreError> {
+        let mut listed: Vec<(JobName, String)> = self.list_source(source).await?.into_iter().collect();
+        for some in listed.chunks_mut(PAGE) {
+            let mut pipeline = redis::pipe();
+            for (name, _) in some.iter() {
+                pipeline.cmd("HGET").arg(self.keys.job(name)).arg(format!("src:{source}"));
+            }
+            for ((_, hash), said) in some.iter_mut().zip(self.well_typed(&mut pipeline).await?) {
+                if text_of(&said).as_ref() != Some(hash) {
+                    hash.clear();
+                }
+            }
+        }
+        Ok(listed.into_iter().collect())
+    }
+
+    /// Lists all jobs that files list.
+    pub async fn list_listed(&self) -> Result<BTreeSet<JobName>, StoreError> {
+        let mut pipeline = redis::pipe();
+        let sources = self.sources().await?;
+        for source in &sources {
+            pipeline.cmd("HKEYS").arg(self.keys.source(source));
+        }
+        let answers = if sources.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
+        // The consistency check reports a list of the wrong type.
+        let lists = answers.into_iter().filter_map(|answer| match answer {
+            Ok(Value::Array(names)) => Some(names),
+            _ => None,
+        });
+        Ok(lists.flatten().filter_map(|name| text_of(&name)?.parse().ok()).collect())
+    }
+
+    /// Returns the files that list each of these jobs. Jobs that no file lists are left out.
+    pub async fn read_listed(&self, names: &[JobName]) -> Result<BTreeMap<JobName, Vec<SourceName>>, StoreError> {
+        let mut listed: BTreeMap<JobName, Vec<SourceName>> = BTreeMap::new();
+        if names.is_empty() {
+            return Ok(listed);
+        }
+        for source in self.sources().await? {
+            let mut pipeline = redis::pipe();
+            for name in names {
+                pipeline.cmd("HEXISTS").arg(self.keys.source(&source)).arg(name.as_str());
+            }
+            for (name, answer) in names.iter().zip(self.link.ask(&mut pipeline).await?) {
+                if answer.is_ok_and(|answer| number_of(&answer) == Some(1)) {
+                    listed.entry(name.clone()).or_default().push(source.clone());
+                }
+            }
+        }
+        Ok(listed)
+    }
+
+    /// Returns the files that may have a list: the files of nodes and the applied files. If the
+    /// node index has the wrong type, the files of nodes are left out; that is a finding of its
+    /// own. Scans all keys.
+    async fn sources(&self) -> Result<Vec<SourceName>, StoreError> {
+        let nodes = match self.list_nodes().await {
+            Ok((_, nodes)) => nodes.into_iter().map(|node| node.name).collect(),
+            Err(StoreError::WrongType { .. }) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let mut sources: BTreeSet<SourceName> = nodes.iter().filter_map(|name: &String| name.parse().ok()).collect();
+        sources.extend(self.list_applied().await?);
+        Ok(sources.into_iter().collect())
+    }
+
+    /// Lists the applied files that list a job. Scans all keys.
+    pub async fn list_applied(&self) -> Result<Vec<SourceName>, StoreError> {
+        let keys = self.scan_keys("source:apply:*").await?;
+        Ok(keys.into_iter().filter_map(|key| key.rest.strip_prefix("source:")?.parse().ok()).collect())
+    }
+}

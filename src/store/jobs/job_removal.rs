@@ -1,0 +1,131 @@
+//! Removing a job from Redis.
+//!
+//! Invariant: the order names the revision it was computed from. If the job has another revision,
+//! the reply is `stale` and nothing changes. Occurrences that are due at the removal are recorded.
+
+use super::job_records::{Rev, SourceKind};
+use crate::domain::job::unique_rule::UniqueKey;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::gates::gate_calls::names_of;
+use crate::store::runs::claims::count;
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// The treatment of the open runs of a removed job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopRunning {
+    /// Ask them to stop.
+    Yes,
+    /// Let them end normally.
+    No,
+}
+
+/// An order to remove a job.
+#[derive(Debug, Clone)]
+pub struct RemoveOrder {
+    /// The job name.
+    pub name: JobName,
+    /// The kind of source that removes the job.
+    pub kind: SourceKind,
+    /// The file that no longer lists the job, by its
+    /// [`SourceName`](crate::domain::name::job_source::SourceName); empty for the command line.
+    pub source: String,
+    /// The job's revision and lane as read; None if the job is unknown.
+    pub read: Option<(Rev, Lane)>,
+    /// The planned run, or the run a pause took out, as read.
+    pub pending: Option<RunId>,
+    /// The treatment of its open runs.
+    pub running: StopRunning,
+    /// The reason shown in history.
+    pub reason: String,
+    /// The skipped range behind the planned run, and the time at which one more occurrence will
+    /// have passed.
+    pub passed: (Option<SkippedStretch>, Option<UnixMillis>),
+    /// The gates that its runs must pass.
+    pub gates: Vec<Gate>,
+    /// The unique key that the job names, as read.
+    pub unique: Option<UniqueKey>,
+}
+
+/// The result of a removal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RemoveReply {
+    /// The job is removed. The number counts the running runs that were asked to stop.
+    Removed(u32),
+    /// The job had ended before, with this word for how.
+    Over(String),
+    /// Another file still lists the job.
+    Listed,
+    /// The job belongs to this other kind of source.
+    Held(String),
+    /// The job changed. The caller must read the job and decide again.
+    Stale,
+    /// The job does not exist.
+    Unknown,
+}
+
+impl Store {
+    /// Removes a job.
+    pub async fn remove_job(&self, order: &RemoveOrder) -> Result<RemoveReply, StoreError> {
+        let (keys, name) = (&self.keys, &order.name);
+        let default_lane = Lane::default_lane();
+        let lane = order.read.as_ref().map_or(&default_lane, |(_, lane)| lane);
+        let run_key = order.pending.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run));
+        let (passed, passes_next) = order.passed;
+        let passed_run = passed.map(|stretch| RunId::regular(name.clone(), stretch.first));
+        let call = Invocation::new(&scripts::REMOVE_JOB)
+            .key("job", keys.job(name))
+            .key("jobs", keys.jobs())
+            .key("job_due", keys.due(lane))
+            .key("run", run_key)
+            .key("finished", keys.finished())
+            .key("history", keys.history())
+            .key("job_history", keys.job_history(name))
+            .key("totals", keys.totals())
+            .key("open", keys.open(name))
+            .key("stops", keys.stops())
+            .key("source", self.source_key(&order.source))
+            .key("nudge", keys.nudge())
+            .key("spread", keys.spread(name))
+            .key("waiting", keys.waiting(name))
+            .key("deeds", keys.deeds(name))
+            .key("unique", order.unique.as_ref().map_or_else(|| keys.job(name), |key| keys.unique(key)))
+            .key("uniques", keys.uniques())
+            .key("gated", keys.gated())
+            .key("passed_run", passed_run.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run)))
+            .key("deadlines", keys.deadlines())
+            .arg("now", self.now_arg())
+            .arg("job_name", name.as_str())
+            .arg("kind", order.kind.as_str())
+            .arg("rev", order.read.as_ref().map_or("", |(rev, _)| rev.as_str()))
+            .arg("pending", order.pending.as_ref().map_or_else(String::new, ToString::to_string))
+            .arg("pending_due", order.pending.as_ref().map_or(0, |run| run.due().as_i64()))
+            .arg("source_name", &order.source)
+            .arg("running", if order.running == StopRunning::Yes { "stop" } else { "leave" })
+            .arg("reason", &order.reason)
+            .arg("by", &*self.by)
+            .arg("gates", names_of(&order.gates))
+            .arg("unique_key", order.unique.as_ref().map_or("", UniqueKey::as_str))
+            .arg("passed", passed_run.map_or_else(String::new, |run| run.to_string()))
+            .arg("passed_last", passed.map_or(0, |stretch| stretch.last.as_i64()))
+            .arg("passed_count", passed.map_or(0, |stretch| stretch.count))
+            .arg("passes_next", passes_next.map_or_else(String::new, |at| at.as_i64().to_string()))
+            .gate_keys(keys, &order.gates);
+        let mut reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "removed" => RemoveReply::Removed(count(&mut reply)?),
+            "over" => RemoveReply::Over(reply.text()?),
+            "listed" => RemoveReply::Listed,
+            "held" => RemoveReply::Held(reply.text()?),
+            "stale" => RemoveReply::Stale,
+            "unknown" => RemoveReply::Unknown,
+            _ => return Err(reply.unknown()),
+        })
+    }
+}

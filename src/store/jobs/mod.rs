@@ -1,0 +1,12 @@
+//! Jobs in Redis: their records, edits, pauses and removal, and what belongs to a job.
+
+pub(crate) mod audit_log;
+pub(crate) mod backfills;
+pub(crate) mod boot_runs;
+pub(crate) mod declared_sections;
+pub(crate) mod job_edits;
+pub(crate) mod job_records;
+pub(crate) mod job_removal;
+pub(crate) mod job_switch;
+pub(crate) mod schedule_versions;
+pub(crate) mod unique_keys;

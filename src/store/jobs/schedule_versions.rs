@@ -1,0 +1,67 @@
+//! The earlier schedule versions of a job. The scripts that change a schedule write them.
+
+use redis::Value;
+
+use crate::domain::name::names::JobName;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::history::skipped_ranges::CountedBy;
+use crate::store::server::reply::text_of;
+use crate::store::server::store_error::StoreError;
+
+/// Schedule versions read; as many are kept.
+const MOST: usize = 100;
+
+/// An earlier schedule version of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptEra {
+    /// The start of its time, exclusive.
+    pub from: UnixMillis,
+    /// The end of its time, inclusive.
+    pub until: UnixMillis,
+    /// The schedule, if it was short enough to be stored.
+    pub counted_by: Option<CountedBy>,
+}
+
+impl KeptEra {
+    fn read(member: &str) -> Option<Self> {
+        let value: serde_json::Value = serde_json::from_str(member).ok()?;
+        let instant = |field: &str| UnixMillis::new(value[field].as_i64()?);
+        let text = |field: &str| value[field].as_str().map(str::to_owned);
+        let (from, until) = (instant("from")?, instant("to")?);
+        let counted_by =
+            || Some(CountedBy { definition: text("def")?, tz: text("tz")?, anchor: instant("anchor")?, since: from });
+        Some(Self { from, until, counted_by: counted_by() })
+    }
+}
+
+impl Store {
+    /// Returns the kept schedule versions of a job, oldest first. Versions older than an unreadable
+    /// version are left out with it.
+    pub async fn read_eras(&self, job: &JobName) -> Result<Vec<KeptEra>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.eras(job)).arg(-i64::try_from(MOST).unwrap_or(i64::MAX)).arg(-1);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(members)) = answer.first() else { return Ok(Vec::new()) };
+        let read: Vec<Option<KeptEra>> = members.iter().map(|member| KeptEra::read(&text_of(member)?)).collect();
+        let known = read.rsplit(Option::is_none).next().unwrap_or_default();
+        Ok(known.iter().flatten().cloned().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_era_reads_back_and_what_is_none_does_not() {
+        let read = KeptEra::read(r#"{"from":5,"to":9,"def":"{}","tz":"UTC","anchor":1}"#).unwrap();
+        let at = |ms| UnixMillis::new(ms).unwrap();
+        let counted_by = CountedBy { definition: "{}".to_owned(), tz: "UTC".to_owned(), anchor: at(1), since: at(5) };
+        assert_eq!(read, KeptEra { from: at(5), until: at(9), counted_by: Some(counted_by) });
+        assert_eq!(KeptEra::read(r#"{"from":5,"to":9,"tz":"UTC","anchor":1}"#).unwrap().counted_by, None);
+        for bad in ["", "5", "{}", r#"{"from":-1,"to":9}"#, r#"{"from":5}"#] {
+            assert!(KeptEra::read(bad).is_none(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Times in Redis that lie in the future. They were written, for example, while Redis' clock was
+//! ahead.
+
+use std::collections::BTreeSet;
+
+use redis::Value;
+
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// Runs read in one pipeline.
+const PAGE: usize = 200;
+
+impl Store {
+    /// Lists runs of a lane with a ready time after `after`, each with that time: `limit` entries
+    /// starting at `offset`. Malformed entries are skipped. Also returns the number of entries
+    /// read.
+    pub async fn list_due_after(
+        &self,
+        lane: &Lane,
+        after: UnixMillis,
+        offset: usize,
+        limit: usize,
+    ) -> Result<(Vec<(RunId, UnixMillis)>, usize), StoreError> {
+        let mut pipeline = redis::pipe();
+        let range = pipeline.cmd("ZRANGE").arg(self.keys.due(lane));
+        range.arg(format!("({}", after.as_i64())).arg(format!("({}", UnixMillis::END)).arg("BYSCORE");
+        range.arg("LIMIT").arg(offset).arg(limit).arg("WITHSCORES");
+        // A lane of the wrong type is reported where it is polled.
+        let answer = self.link.ask(&mut pipeline).await?.pop();
+        let Some(Ok(Value::Array(flat))) = answer else { return Ok((Vec::new(), 0)) };
+        let read = |pair: &[Value]| Some((text_of(&pair[0])?.parse().ok()?, number_of(&pair[1]).and_then(UnixMillis::new)?));
+        Ok((flat.chunks_exact(2).filter_map(read).collect(), flat.len() / 2))
+    }
+
+    /// Lists the jobs whose runs ended or wrote output after `after`, according to the indexes.
+    /// Reads only the first 200 entries of each index.
+    pub async fn list_ended_after(&self, after: UnixMillis) -> Result<BTreeSet<JobName>, StoreError> {
+        let mut pipeline = redis::pipe();
+        for key in [self.keys.history(), self.keys.dead(), self.keys.outputs()] {
+            let range = pipeline.cmd("ZRANGE").arg(key);
+            range.arg(format!("({}", after.as_i64())).arg(format!("({}", UnixMillis::END)).arg("BYSCORE");
+            range.arg("LIMIT").arg(0).arg(PAGE);
+        }
+        let mut jobs = BTreeSet::new();
+        for answer in self.link.ask(&mut pipeline).await?.into_iter().flatten() {
+            let Value::Array(members) = answer else { continue };
+            let names = members.iter().filter_map(text_of).filter_map(|member| member.split_once('@')?.0.parse().ok());
+            jobs.extend(names);
+        }
+        Ok(jobs)
+    }
+
+    /// Moves future times back to now: gate checks and node heartbeats. With `jobs` also the ends
+    /// and outputs of runs, in the indexes of these jobs and in the common ones. Returns how many
+    /// times it moved.
+    pub async fn pull_in(&self, jobs: &BTreeSet<JobName>) -> Result<usize, StoreError> {
+        let keys = &self.keys;
+        let mut call = Invocation::new(&scripts::PULL_IN)
+            .key("gate_wakes", keys.gate_wakes())
+            .key("nodes", keys.nodes())
+            .arg("now", self.now_arg());
+        if !jobs.is_empty() {
+            call = call.key("history", keys.history()).key("dead", keys.dead()).key("outputs", keys.outputs());
+        }
+        for job in jobs {
+            call = call
+                .key("job_history", keys.job_history(job))
+                .key("job_dead", keys.job_dead(job))
+                .key("job_outputs", keys.job_outputs(job));
+        }
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "pulled" => Ok(usize::try_from(reply.number()?).unwrap_or(0)),
+            _ => Err(reply.unknown()),
+        }
+    }
+}

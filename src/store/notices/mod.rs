@@ -1,0 +1,5 @@
+//! Notices and deadlines in Redis.
+
+pub(crate) mod failed_notices;
+pub(crate) mod notice_records;
+pub(crate) mod run_deadlines;

@@ -1,0 +1,181 @@
+//! Notifications: reads the waiting entries, plants the runs that deliver them, and reads them
+//! again for delivery.
+//!
+//! Invariant: an entry leaves `notices` only in the step that plants its run or decides that no run
+//! is needed.
+
+use redis::Value;
+use serde_json::Value as Json;
+
+use crate::domain::job::notice::{NoticeEntry, NoticeKind, read_notice};
+use crate::domain::name::names::RunId;
+use crate::store::Store;
+use crate::store::history::outputs::frames;
+use crate::store::server::reply::{Reply, text_of};
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// The open notices of one job and kind that may exist at the same time.
+pub const MOST_OPEN: usize = 10;
+
+/// A waiting notification, as the script wrote it.
+#[derive(Debug, Clone)]
+pub struct NoticeRecord {
+    /// The entry in Redis.
+    member: Vec<u8>,
+    /// The run it is about. For a summary this is the first run that was only counted.
+    pub about: RunId,
+    /// The kind of notification.
+    pub kind: NoticeKind,
+    /// The run that delivers it.
+    pub run: RunId,
+    /// True for a summary of notifications that were only counted.
+    is_of_rest: bool,
+}
+
+/// The facts of a notification: fields of its run's record at the time it was written.
+#[derive(Debug, Clone, Default)]
+pub struct About {
+    fields: serde_json::Map<String, Json>,
+    /// The number of notifications of this kind that were only counted since the last one.
+    pub suppressed: u64,
+}
+
+impl About {
+    /// Returns a field; None if it is missing.
+    pub fn text(&self, field: &str) -> Option<&str> {
+        self.fields.get(field).and_then(Json::as_str)
+    }
+
+    /// Returns a field as a number.
+    pub fn number(&self, field: &str) -> Option<i64> {
+        self.text(field)?.parse().ok()
+    }
+}
+
+/// The hidden job that a notice currently needs.
+#[derive(Debug, Clone)]
+pub struct NoticeOrder {
+    /// The definition and its hash; None if the notification is no longer wanted.
+    pub definition: Option<(String, String)>,
+    /// The time zone stored with the job.
+    pub tz: String,
+}
+
+/// The result of planting a notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoticeReply {
+    /// The run of the notice is due.
+    Planted,
+    /// The notice was planted before, or no summary is needed any more.
+    Told,
+    /// Too many notices of this kind are open. It was only counted.
+    Suppressed,
+    /// A summary waits until no notice of its kind is open.
+    Waits,
+    /// The notification is no longer wanted.
+    Dropped,
+    /// Another node was first.
+    Gone,
+}
+
+impl Store {
+    /// Lists waiting notifications, oldest first: `limit` entries after the first `skip`. Also
+    /// returns the number of entries read. Malformed entries are left to `doctor`.
+    pub async fn list_notices(&self, skip: usize, limit: usize) -> Result<(Vec<NoticeRecord>, usize), StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.notices()).arg(skip).arg((skip + limit).saturating_sub(1));
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(members)) = answer.first() else { return Ok((Vec::new(), 0)) };
+        let read = |member: &Value| {
+            let Value::BulkString(bytes) = member else { return None };
+            let NoticeEntry { about, kind, run, is_of_rest } = read_notice(bytes)?;
+            Some(NoticeRecord { member: bytes.clone(), about, kind, run, is_of_rest })
+        };
+        Ok((members.iter().filter_map(read).collect(), members.len()))
+    }
+
+    /// Plants the run that delivers a notification.
+    pub async fn plant_notice(&self, notice: &NoticeRecord, order: &NoticeOrder) -> Result<NoticeReply, StoreError> {
+        let mut replies = self.plant_notices(&[(notice, order)]).await?;
+        replies.pop().unwrap_or_else(|| Err(StoreError::corrupt("plant_notice", "no reply")))
+    }
+
+    /// Plants the runs of several notifications in one pipeline, each on its own: a refused one
+    /// does not affect the rest.
+    pub async fn plant_notices(
+        &self,
+        orders: &[(&NoticeRecord, &NoticeOrder)],
+    ) -> Result<Vec<Result<NoticeReply, StoreError>>, StoreError> {
+        let calls: Vec<_> = orders.iter().map(|(notice, order)| self.notice_call(notice, order)).collect();
+        let read = |reply: Result<Reply, StoreError>| {
+            let reply = reply?;
+            Ok(match reply.word.as_str() {
+                "planted" => NoticeReply::Planted,
+                "told" => NoticeReply::Told,
+                "suppressed" => NoticeReply::Suppressed,
+                "waits" => NoticeReply::Waits,
+                "dropped" => NoticeReply::Dropped,
+                "gone" => NoticeReply::Gone,
+                _ => return Err(reply.unknown()),
+            })
+        };
+        Ok(self.link.invoke_all(&calls).await?.into_iter().map(read).collect())
+    }
+
+    fn notice_call(&self, notice: &NoticeRecord, order: &NoticeOrder) -> Invocation {
+        let (keys, run) = (&self.keys, &notice.run);
+        let lane = crate::domain::queue::lane::Lane::of_notices();
+        let (definition, hash) = order.definition.as_ref().map_or(("", ""), |(text, hash)| (text, hash));
+        Invocation::new(&scripts::PLANT_NOTICE)
+            .key("notices", keys.notices())
+            .key("job", keys.job(run.job()))
+            .key("run", keys.run(run))
+            .key("due", keys.due(&lane))
+            .key("manual", keys.manual(run.job()))
+            .key("finished", keys.finished())
+            .key("totals", keys.totals())
+            .key("nudge", keys.nudge())
+            .key("told_job", keys.job(notice.about.job()))
+            .arg("now", self.now_arg())
+            .arg("notice", &notice.member[..])
+            .arg("id", run.to_string())
+            .arg("job_name", run.job().as_str())
+            .arg("due_ms", run.due().as_i64())
+            .arg("definition", definition)
+            .arg("hash", hash)
+            .arg("tz", &order.tz)
+            .arg("lane", lane.as_str())
+            .arg("most", MOST_OPEN)
+            .arg("about", notice.about.to_string())
+            .arg("rest", if notice.is_of_rest { "1" } else { "" })
+    }
+
+    /// Returns the facts that this notice delivers; empty if its record does not contain them.
+    pub async fn read_about(&self, run: &RunId) -> Result<About, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HMGET").arg(self.keys.run(run)).arg(&["about", "suppressed"]);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(parts)) = answer.first() else { return Ok(About::default()) };
+        let text = |at: usize| parts.get(at).and_then(text_of);
+        let fields = text(0).and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        Ok(About { fields, suppressed: text(1).and_then(|count| count.parse().ok()).unwrap_or(0) })
+    }
+
+    /// Returns the last `bytes` that an attempt wrote to both streams, in the order written.
+    pub async fn read_output_tail(&self, run: &RunId, attempt: u32, bytes: usize) -> Result<Vec<u8>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HMGET").arg(self.keys.output(run, attempt)).arg(&["head", "tail"]);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(parts)) = answer.first() else { return Ok(Vec::new()) };
+        let mut printed = Vec::new();
+        for part in parts {
+            if let Value::BulkString(part) = part {
+                frames(part).for_each(|(_, bytes)| printed.extend_from_slice(bytes));
+            }
+        }
+        let beyond = printed.len().saturating_sub(bytes);
+        Ok(printed.split_off(beyond))
+    }
+}

@@ -1,0 +1,139 @@
+//! Deadlines: the times by which runs should have started and ended.
+//!
+//! Invariant: a deadline is checked when its time comes, whatever the state of the run. The script
+//! that removes the deadline also writes its notification.
+
+use redis::Value;
+
+use crate::domain::job::notice::Deadline as Kind;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// A deadline of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunDeadline {
+    /// The run.
+    pub run: RunId,
+    /// The kind of deadline: for the start or for the end.
+    pub kind: Kind,
+    /// The time of the deadline.
+    pub at: UnixMillis,
+}
+
+/// The result of checking a deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeadlineReply {
+    /// The run missed the deadline, and the notification is written if the job asks for it.
+    Told,
+    /// The run met the deadline, or the deadline no longer applies.
+    Met,
+    /// The time of the deadline has not come.
+    Early,
+    /// Another node was first.
+    Gone,
+}
+
+/// The result of watching a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchReply {
+    /// The run is watched from now on.
+    Watched,
+    /// The run was watched before.
+    Known,
+    /// The run is no longer planned.
+    Gone,
+}
+
+impl Store {
+    /// Lists planned runs due before `before` whose jobs set deadlines and which are not watched
+    /// yet. Reads `limit` jobs starting at `offset`. Also returns true if these were the last jobs.
+    pub async fn list_overdue(&self, before: UnixMillis, offset: usize, limit: usize) -> Result<(Vec<RunId>, bool), StoreError> {
+        let mut pipeline = redis::pipe();
+        let range = pipeline.cmd("ZRANGE").arg(self.keys.jobs()).arg("-inf").arg(format!("({}", before.as_i64()));
+        range.arg("BYSCORE").arg("LIMIT").arg(offset).arg(limit);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(names)) = answer.first() else { return Ok((Vec::new(), true)) };
+        let is_last = names.len() < limit;
+        let names: Vec<JobName> = names.iter().filter_map(|name| text_of(name)?.parse().ok()).collect();
+        if names.is_empty() {
+            return Ok((Vec::new(), is_last));
+        }
+        let mut pipeline = redis::pipe();
+        for name in &names {
+            pipeline.cmd("HMGET").arg(self.keys.job(name)).arg(&["tells", "pending", "watched"]);
+        }
+        let overdue = |answer: Result<Value, redis::RedisError>| {
+            // A job of the wrong type is a finding of its own.
+            let Ok(Value::Array(fields)) = answer else { return None };
+            let text = |at: usize| fields.get(at).and_then(text_of).unwrap_or_default();
+            let is_timed = Kind::ALL.iter().any(|kind| text(0).contains(&format!("{}=", kind.as_str())));
+            (is_timed && text(1) != text(2)).then(|| text(1).parse().ok())?
+        };
+        Ok((self.link.ask(&mut pipeline).await?.into_iter().filter_map(overdue).collect(), is_last))
+    }
+
+    /// Starts to watch the deadlines of a planned run.
+    pub async fn watch_run(&self, run: &RunId) -> Result<WatchReply, StoreError> {
+        let call = Invocation::new(&scripts::WATCH_RUN)
+            .key("job", self.keys.job(run.job()))
+            .key("deadlines", self.keys.deadlines())
+            .arg("id", run.to_string())
+            .arg("due_ms", run.due().as_i64());
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "watched" => WatchReply::Watched,
+            "known" => WatchReply::Known,
+            "gone" => WatchReply::Gone,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Lists deadlines after the first `skip`, the earliest first, at most `limit`; None for a
+    /// malformed entry.
+    pub async fn list_deadlines(&self, skip: usize, limit: usize) -> Result<Vec<Option<RunDeadline>>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.deadlines()).arg(skip).arg((skip + limit).saturating_sub(1)).arg("WITHSCORES");
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(flat)) = answer.first() else { return Ok(Vec::new()) };
+        let read = |pair: &[Value]| {
+            let (run, kind) = parse_deadline(&text_of(&pair[0])?)?;
+            Some(RunDeadline { run, kind, at: number_of(&pair[1]).and_then(UnixMillis::new)? })
+        };
+        Ok(flat.chunks_exact(2).map(read).collect())
+    }
+
+    /// Checks a deadline, and writes the notification if the run missed it.
+    pub async fn judge_deadline(&self, deadline: &RunDeadline) -> Result<DeadlineReply, StoreError> {
+        let (keys, run) = (&self.keys, &deadline.run);
+        let call = Invocation::new(&scripts::JUDGE_DEADLINE)
+            .key("deadlines", keys.deadlines())
+            .key("run", keys.run(run))
+            .key("job", keys.job(run.job()))
+            .key("notices", keys.notices())
+            .key("totals", keys.totals())
+            .key("nudge", keys.nudge())
+            .key("open", keys.open(run.job()))
+            .arg("now", self.now_arg())
+            .arg("id", run.to_string())
+            .arg("kind", deadline.kind.as_str())
+            .arg("due_ms", run.due().as_i64());
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "told" => DeadlineReply::Told,
+            "met" => DeadlineReply::Met,
+            "early" => DeadlineReply::Early,
+            "gone" => DeadlineReply::Gone,
+            _ => return Err(reply.unknown()),
+        })
+    }
+}
+
+fn parse_deadline(member: &str) -> Option<(RunId, Kind)> {
+    let (run, kind) = member.split_once(' ')?;
+    Some((run.parse().ok()?, Kind::parse(kind)?))
+}

@@ -1,0 +1,99 @@
+//! The lanes in use: the plain lane of each queue, and the registered lanes that jobs asked for.
+//!
+//! Invariant: the script that first plants a run in a lane that is not plain also registers the
+//! lane. A script that restores a run does so after the lane is registered. So every due run is in
+//! a lane that nodes know.
+
+use std::collections::BTreeSet;
+
+use redis::Value;
+
+use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// The maximum number of lanes that are not plain. This is far more than needed, unless each
+/// customer gets a label.
+const MOST: usize = 10_000;
+
+impl Store {
+    /// Returns the registered lanes, the last used first, at most 10,000. They are never plain.
+    /// Malformed entries are skipped.
+    pub async fn read_lanes(&self) -> Result<BTreeSet<Lane>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.lanes()).arg(0).arg(MOST - 1).arg("REV");
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(lanes)) = answer.first() else { return Ok(BTreeSet::new()) };
+        Ok(lanes.iter().filter_map(|lane| text_of(lane)?.parse().ok()).collect())
+    }
+
+    /// Returns all lanes except the lanes of hosts: the plain lanes of declared queues and the
+    /// registered lanes. A registry of the wrong type counts as empty; the consistency check
+    /// reports it.
+    pub async fn list_lanes(&self) -> Result<BTreeSet<Lane>, StoreError> {
+        let mut lanes: BTreeSet<Lane> = match self.read_lanes().await {
+            Err(StoreError::WrongType { .. }) => BTreeSet::new(),
+            lanes => lanes?,
+        };
+        lanes.extend(self.read_queues().await?.into_keys().map(Lane::from));
+        lanes.insert(Lane::default_lane());
+        Ok(lanes)
+    }
+
+    /// Returns the number of runs in each of these lanes; 0 for a key of the wrong type.
+    pub async fn count_scheduled(&self, lanes: &[Lane]) -> Result<Vec<u64>, StoreError> {
+        if lanes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for lane in lanes {
+            pipeline.cmd("ZCARD").arg(self.keys.due(lane));
+        }
+        let counts = self.link.ask(&mut pipeline).await?.into_iter();
+        Ok(counts.map(|count| count.ok().as_ref().and_then(number_of).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)).collect())
+    }
+
+    /// Registers that these lanes are in use. Plain lanes need no registration.
+    pub async fn note_lanes(&self, lanes: impl IntoIterator<Item = &Lane>) -> Result<(), StoreError> {
+        let lanes: Vec<&Lane> = lanes.into_iter().filter(|lane| !lane.is_plain()).collect();
+        if lanes.is_empty() {
+            return Ok(());
+        }
+        let mut call = Invocation::new(&scripts::NOTE_LANES)
+            .key("lanes", self.keys.lanes())
+            .key("nudge", self.keys.nudge())
+            .arg("now", self.now_arg());
+        for lane in lanes {
+            call = call.arg("lane", lane.as_str());
+        }
+        let reply = self.link.invoke(&call).await?;
+        if reply.word == "noted" { Ok(()) } else { Err(reply.unknown()) }
+    }
+
+    /// Removes lanes that are unused since `before` and have no due run, at most 100 a call.
+    /// Returns how many it removed.
+    pub async fn forget_lanes(&self, before: UnixMillis) -> Result<usize, StoreError> {
+        let mut pipeline = redis::pipe();
+        let range = pipeline.cmd("ZRANGE").arg(self.keys.lanes()).arg("-inf").arg(format!("({}", before.as_i64()));
+        range.arg("BYSCORE").arg("LIMIT").arg(0).arg(100);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(old)) = answer.first() else { return Ok(0) };
+        let old: Vec<Lane> = old.iter().filter_map(|lane| text_of(lane)?.parse().ok()).collect();
+        if old.is_empty() {
+            return Ok(0);
+        }
+        let mut call = Invocation::new(&scripts::FORGET_LANES).key("lanes", self.keys.lanes()).arg("before", before.as_i64());
+        for lane in &old {
+            call = call.key("due", self.keys.due(lane)).arg("lane", lane.as_str());
+        }
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "forgotten" => Ok(usize::try_from(reply.number()?).unwrap_or(0)),
+            _ => Err(reply.unknown()),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Queue operations by hand: settings, pause and resume; and the state of each queue.
+
+use redis::Value;
+
+use crate::domain::name::names::{QueueName, RunId};
+use crate::domain::queue::lane::Lane;
+use crate::domain::queue::queue_rules::{QueueChange, QueueKey, QueueSettings};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::jobs::declared_sections::queue_fields;
+use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// The direction in which a queue is switched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueSwitch {
+    /// Start no runs of the queue.
+    Pause,
+    /// Start runs of the queue again.
+    Resume,
+}
+
+/// The result of a queue operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueReply {
+    /// The operation was done.
+    Done,
+    /// The queue already had this state.
+    Already,
+    /// The queue does not exist.
+    Unknown,
+}
+
+/// The number of runs in a lane and its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueDepth {
+    /// The number of due runs.
+    pub ready: u64,
+    /// The number of runs planned for later.
+    pub scheduled: u64,
+    /// The number of executing runs of the queue.
+    pub running: u64,
+    /// The ready time of the oldest due run.
+    pub oldest: Option<UnixMillis>,
+}
+
+/// The wait and duration of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunTimes {
+    /// The run's queue.
+    pub queue: QueueName,
+    /// The time from ready to start, ms; None for a run with more than one attempt.
+    pub wait_ms: Option<u64>,
+    /// The time from the start of the last attempt to its end, ms.
+    pub run_ms: u64,
+}
+
+impl Store {
+    /// Sets the settings that `change` names. All other settings stay as they are.
+    pub async fn set_queue(&self, queue: &QueueName, change: &QueueChange) -> Result<QueueReply, StoreError> {
+        let is_named = |field: &str| {
+            let key = match field {
+                "concurrency" if change.named.contains(&QueueKey::OwnConcurrency) => QueueKey::OwnConcurrency,
+                "concurrency" => QueueKey::Concurrency,
+                "limit" => QueueKey::Limit,
+                "weight" | "strict" => QueueKey::Share,
+                _ => QueueKey::Rate,
+            };
+            change.named.contains(&key)
+        };
+        let is_own = change.named.contains(&QueueKey::OwnConcurrency);
+        let call = Invocation::new(&scripts::SET_QUEUE)
+            .key("queue", self.keys.queue(queue))
+            .key("queues", self.keys.queues())
+            .key("nudge", self.keys.nudge())
+            .arg("now", self.now_arg())
+            .arg("queue_name", queue.as_str())
+            .arg("rule", if *queue == QueueName::default_queue() { "always" } else { "declared" })
+            .arg("plain", QueueSettings::DEFAULT_CONCURRENCY)
+            .arg("by", &*self.by);
+        let fields = queue_fields(&change.settings).into_iter().filter(|(field, _)| is_named(field));
+        let call = fields.fold(call, |call, (field, value)| {
+            call.arg("field", field).arg("value", if field == "concurrency" && is_own { String::new() } else { value })
+        });
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "set" => QueueReply::Done,
+            "unknown" => QueueReply::Unknown,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Pauses or resumes a queue.
+    pub async fn switch_queue(&self, queue: &QueueName, to: QueueSwitch) -> Result<QueueReply, StoreError> {
+        let call = Invocation::new(&scripts::SWITCH_QUEUE)
+            .key("queue", self.keys.queue(queue))
+            .key("queues", self.keys.queues())
+            .key("nudge", self.keys.nudge())
+            .arg("now", self.now_arg())
+            .arg("queue_name", queue.as_str())
+            .arg("undeclared", undeclared(queue))
+            .arg("wish", if to == QueueSwitch::Pause { "pause" } else { "resume" })
+            .arg("by", &*self.by);
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "paused" | "resumed" => QueueReply::Done,
+            "already" => QueueReply::Already,
+            "unknown" => QueueReply::Unknown,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Returns the run counts of each of these lanes at `now`, with the executing runs of its
+    /// queue. A key of the wrong type counts as empty; it is a finding of its own.
+    pub async fn read_depths(&self, lanes: &[Lane], now: UnixMillis) -> Result<Vec<QueueDepth>, StoreError> {
+        if lanes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for lane in lanes {
+            pipeline.cmd("ZCARD").arg(self.keys.due(lane));
+            pipeline.cmd("ZCOUNT").arg(self.keys.due(lane)).arg("-inf").arg(now.as_i64());
+            pipeline.cmd("ZRANGE").arg(self.keys.due(lane)).arg(0).arg(0).arg("WITHSCORES");
+            pipeline.cmd("ZCARD").arg(self.keys.running(lane.queue()));
+        }
+        let answers = self.link.ask(&mut pipeline).await?;
+        let number = |answer: &Result<Value, redis::RedisError>| {
+            answer.as_ref().ok().and_then(number_of).and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
+        };
+        let read = |parts: &[Result<Value, redis::RedisError>]| {
+            let (all, ready) = (number(&parts[0]), number(&parts[1]));
+            let head = match &parts[2] {
+                Ok(Value::Array(pair)) => pair.get(1).and_then(number_of).and_then(UnixMillis::new),
+                _ => None,
+            };
+            let oldest = head.filter(|head| *head <= now && ready > 0);
+            QueueDepth { ready, scheduled: all.saturating_sub(ready), running: number(&parts[3]), oldest }
+        };
+        Ok(answers.chunks_exact(4).map(read).collect())
+    }
+
+    /// Lists the executing runs of a queue, the first to start first, at most `most`. Also returns
+    /// their total number. A key of the wrong type counts as empty; it is a finding of its own.
+    pub async fn list_running(&self, queue: &QueueName, most: usize) -> Result<(Vec<RunId>, u64), StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.running(queue)).arg(0).arg(most.saturating_sub(1));
+        pipeline.cmd("ZCARD").arg(self.keys.running(queue));
+        let answers = self.link.ask(&mut pipeline).await?;
+        let [Ok(Value::Array(ids)), Ok(count)] = answers.as_slice() else { return Ok((Vec::new(), 0)) };
+        let ids = ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
+        Ok((ids, number_of(count).and_then(|count| u64::try_from(count).ok()).unwrap_or(0)))
+    }
+
+    /// Returns the wait and duration of the runs that ended last, of all queues, at most `most`.
+    /// Runs that never started are left out.
+    pub async fn read_run_times(&self, most: usize) -> Result<Vec<RunTimes>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.history()).arg(0).arg(most.saturating_sub(1)).arg("REV");
+        let answer = self.link.ask(&mut pipeline).await?.into_iter().next();
+        let Some(Ok(Value::Array(ids))) = answer else { return Ok(Vec::new()) };
+        let runs: Vec<_> = ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for run in &runs {
+            let fields = ["queue", "attempt", "due", "ready_at", "started_at", "finished_at"];
+            pipeline.cmd("HMGET").arg(self.keys.run(run)).arg(&fields);
+        }
+        let answers = self.link.ask(&mut pipeline).await?;
+        Ok(answers.into_iter().filter_map(|answer| times_of(&answer.ok()?)).collect())
+    }
+}
+
+fn times_of(value: &Value) -> Option<RunTimes> {
+    let Value::Array(fields) = value else { return None };
+    let number = |at: usize| number_of(fields.get(at)?);
+    let (started, finished) = (number(4)?, number(5)?);
+    let ready = number(3).or_else(|| number(2))?;
+    let wait = (number(1)? == 1).then(|| u64::try_from(started - ready).unwrap_or(0));
+    let lane: Lane = text_of(fields.first()?)?.parse().ok()?;
+    Some(RunTimes { queue: lane.queue().clone(), wait_ms: wait, run_ms: u64::try_from(finished - started).unwrap_or(0) })
+}
+
+/// Returns the concurrency of an undeclared queue: the default value for `default`, else ''.
+fn undeclared(queue: &QueueName) -> String {
+    if *queue == QueueName::default_queue() { QueueSettings::DEFAULT_CONCURRENCY.to_string() } else { String::new() }
+}

@@ -1,0 +1,122 @@
+//! Counts and sizes of the whole namespace.
+
+use std::collections::BTreeMap;
+
+use redis::Value;
+
+use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::store_error::StoreError;
+
+/// Counts and sizes of the whole namespace.
+#[derive(Debug, Clone, Default)]
+pub struct Stats {
+    /// Defined jobs.
+    pub jobs: u64,
+    /// Runs planned or waiting now.
+    pub scheduled: u64,
+    /// Runs executing now.
+    pub running: u64,
+    /// Scheduled runs that wait for an open run of their job.
+    pub waiting: u64,
+    /// Notifications not delivered yet: without a run, or with a run that waits for its start or a
+    /// retry.
+    pub notices: u64,
+    /// Ended runs by state since the beginning, including notices. `recovered` counts runs taken
+    /// back from a dead node; `retried` counts dead letters tried again.
+    pub totals: BTreeMap<String, u64>,
+    /// Runs kept in history.
+    pub history: u64,
+    /// Dead letters kept.
+    pub dead: u64,
+    /// Bytes of output kept.
+    pub output_bytes: u64,
+    /// Ranges in the ledgers of all jobs.
+    pub ledger_ranges: u64,
+    /// Ended jobs whose definition is still kept.
+    pub finished: u64,
+    /// Bytes of memory that the whole Redis uses, for all its clients.
+    pub redis_memory: Option<u64>,
+    /// The memory limit of Redis in bytes; None if it has no limit or does not report it.
+    pub redis_maxmemory: Option<u64>,
+    /// Entries in quarantine.
+    pub quarantined: u64,
+    /// Known nodes.
+    pub nodes: u64,
+    /// Findings of the background consistency check.
+    pub findings: u64,
+    /// The time a part of the data was last checked.
+    pub audited_at: Option<UnixMillis>,
+    /// The time the last full consistency check ended.
+    pub audit_round_at: Option<UnixMillis>,
+}
+
+impl Store {
+    /// Reads the counts and sizes of the namespace.
+    pub async fn read_stats(&self) -> Result<Stats, StoreError> {
+        let lanes = self.list_lanes().await?;
+        let audit = self.read_audit().await?;
+        let keys = &self.keys;
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZCARD").arg(keys.jobs());
+        pipeline.cmd("ZCARD").arg(keys.leases());
+        pipeline.cmd("ZCARD").arg(keys.history());
+        pipeline.cmd("GET").arg(keys.output_bytes());
+        pipeline.cmd("HLEN").arg(keys.quarantine());
+        pipeline.cmd("ZCARD").arg(keys.nodes());
+        pipeline.cmd("ZCARD").arg(keys.dead());
+        pipeline.cmd("ZCARD").arg(keys.finished());
+        pipeline.cmd("ZCARD").arg(keys.notices());
+        pipeline.cmd("ZCARD").arg(keys.due(&Lane::of_notices()));
+        pipeline.cmd("HGETALL").arg(keys.totals());
+        for lane in &lanes {
+            pipeline.cmd("ZCARD").arg(keys.due(lane));
+        }
+        let answers = self.link.query(&mut pipeline).await?;
+        let number = |value: &Value| number_of(value).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+        let [jobs, leases, history, output_bytes, quarantined, nodes, dead, finished, notices, due_notices, totals, due @ ..] =
+            answers.as_slice()
+        else {
+            return Err(StoreError::corrupt("stats", "too few answers"));
+        };
+        let mut totals: BTreeMap<String, u64> = match totals {
+            Value::Array(flat) => flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, number(&pair[1])))).collect(),
+            _ => BTreeMap::new(),
+        };
+        let waiting = totals.remove("waiting").unwrap_or(0);
+        let ledger_ranges = totals.remove("ledger_ranges").unwrap_or(0);
+        let (redis_memory, redis_maxmemory) = self.read_memory().await?;
+        Ok(Stats {
+            jobs: number(jobs),
+            scheduled: due.iter().map(number).sum::<u64>() + waiting,
+            running: number(leases),
+            waiting,
+            notices: number(notices) + number(due_notices),
+            totals,
+            history: number(history),
+            dead: number(dead),
+            output_bytes: number(output_bytes),
+            ledger_ranges,
+            finished: number(finished),
+            redis_memory,
+            redis_maxmemory,
+            quarantined: number(quarantined),
+            nodes: number(nodes),
+            findings: audit.as_ref().map_or(0, |audit| audit.findings),
+            audited_at: audit.as_ref().map(|audit| audit.at),
+            audit_round_at: audit.and_then(|audit| audit.round_at),
+        })
+    }
+
+    /// Returns the memory that Redis uses and its limit, in bytes. None if this user may not ask.
+    async fn read_memory(&self) -> Result<(Option<u64>, Option<u64>), StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("INFO").arg("memory");
+        let answers = self.link.ask(&mut pipeline).await?;
+        let info = answers.first().and_then(|answer| answer.as_ref().ok()).and_then(text_of).unwrap_or_default();
+        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok());
+        Ok((field("used_memory"), field("maxmemory").filter(|bytes| *bytes > 0)))
+    }
+}

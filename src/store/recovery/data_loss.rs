@@ -1,0 +1,245 @@
+//! The epoch, which is the mark of the data, and the records of data losses.
+//!
+//! Invariant: one data loss leads to one new epoch, whichever node notices it first. Each loss
+//! record names the epoch before it. A node that was away can thus distinguish a loss of the data
+//! it knew from a loss of other data.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::name::names::{Fence, JobName, NodeName};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::runs::claims::millis;
+use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// Jobs named in one report.
+pub const JOBS_NAMED: usize = 100;
+/// Records read; as many are kept.
+const READ: usize = 200;
+
+/// The kind of data loss, as far as the marks show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossKind {
+    /// All data was gone.
+    Flushed,
+    /// An older state came back: a snapshot, or a replica without the latest writes.
+    Older,
+    /// The epoch was gone or new, while the fence had gone on.
+    Unmarked,
+}
+
+impl LossKind {
+    /// Returns the description for a sentence.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Flushed => "its data was deleted",
+            Self::Older => "an older state of its data came back (a snapshot, or a failover that lost the end)",
+            Self::Unmarked => "the mark of its data was deleted or replaced",
+        }
+    }
+}
+
+/// A data loss as recorded by the node that noticed it first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataLoss {
+    /// The new epoch given because of the loss.
+    pub epoch: String,
+    /// The epoch when that node last saw the data whole.
+    pub before: String,
+    /// The epoch found; empty if there was none.
+    pub found: String,
+    /// The kind of loss.
+    pub kind: LossKind,
+    /// The node.
+    pub by: String,
+    /// The time the node last saw the data whole, by Redis' clock, ms.
+    pub whole_at_ms: i64,
+    /// The time of the newest entry from before `whole_at_ms` that the data still had, by Redis'
+    /// clock, ms. Everything written before it is there. 0 if there was no entry.
+    #[serde(default)]
+    pub kept_to_ms: i64,
+}
+
+impl DataLoss {
+    /// Returns true if the data had the epoch `epoch` before the loss, or when the loss was
+    /// noticed.
+    pub fn follows(&self, epoch: &str) -> bool {
+        !epoch.is_empty() && (self.before == epoch || self.found == epoch)
+    }
+}
+
+/// The report of one node about a data loss.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LossReport {
+    /// The epoch given because of the loss.
+    pub epoch: String,
+    /// The node.
+    pub node: String,
+    /// Ended runs restored from its journal.
+    pub restored: u64,
+    /// Runs that ended `lost`: they must not start again, and their end is unknown.
+    pub lost: u64,
+    /// The number of jobs added by `schedctl` that the node misses.
+    pub jobs_gone: u64,
+    /// The first of these jobs, each with its schedule.
+    pub gone: Vec<(String, String)>,
+}
+
+/// A data loss with the reports of nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LossRecord {
+    /// The time it was noticed.
+    pub at: Option<UnixMillis>,
+    /// The loss.
+    pub loss: DataLoss,
+    /// The reports, one for each node.
+    pub reports: Vec<LossReport>,
+}
+
+impl LossRecord {
+    /// Returns the jobs that any node misses, each with its schedule.
+    pub fn jobs_gone(&self) -> Vec<(JobName, String)> {
+        let all = self.reports.iter().flat_map(|report| &report.gone);
+        let mut named: Vec<(JobName, String)> =
+            all.filter_map(|(name, schedule)| Some((name.parse().ok()?, schedule.clone()))).collect();
+        named.sort();
+        named.dedup_by(|one, next| one.0 == next.0);
+        named
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Entry {
+    Loss(DataLoss),
+    Report(LossReport),
+}
+
+/// The result of setting a new epoch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EpochReply {
+    /// The data has the new epoch.
+    Begun,
+    /// Another node was first.
+    Another,
+}
+
+/// The result of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportReply {
+    /// The report is stored. The number is the last fence issued, now at least the highest this
+    /// node has seen.
+    Reported(u64),
+    /// The data has another epoch by now.
+    Moved,
+}
+
+impl Store {
+    /// Replaces the epoch `read` (empty: none) by `new`, on the first day or because of `loss`.
+    /// After a loss no run is due for `settle`, and new fences are above `highest`.
+    pub async fn begin_epoch(
+        &self,
+        read: &str,
+        new: &str,
+        loss: Option<&DataLoss>,
+        highest: u64,
+        settle: Duration,
+    ) -> Result<EpochReply, StoreError> {
+        let record = loss.map_or_else(String::new, |loss| text(&Entry::Loss(loss.clone())));
+        let call = Invocation::new(&scripts::BEGIN_EPOCH)
+            .key("epoch", self.keys.epoch())
+            .key("losses", self.keys.losses())
+            .key("settling", self.keys.settling())
+            .key("fence", self.keys.fence())
+            .arg("now", self.now_arg())
+            .arg("read", read)
+            .arg("new_epoch", new)
+            .arg("loss", record)
+            .arg("highest", highest.min(Fence::MAX))
+            .arg("settle_ms", millis(settle));
+        let reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "begun" => Ok(EpochReply::Begun),
+            "another" => Ok(EpochReply::Another),
+            _ => Err(reply.unknown()),
+        }
+    }
+
+    /// Returns the time of the newest entry up to `until`: the end of a run, or a node's heartbeat.
+    pub async fn newest_trace(&self, until: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
+        let mut pipeline = redis::pipe();
+        for key in [self.keys.history(), self.keys.nodes()] {
+            let range = pipeline.cmd("ZRANGE").arg(key).arg(until.as_i64()).arg("-inf").arg("BYSCORE").arg("REV");
+            range.arg("LIMIT").arg(0).arg(1).arg("WITHSCORES");
+        }
+        // A key of the wrong type proves nothing.
+        let answers = self.link.ask(&mut pipeline).await?;
+        let newest = answers.iter().filter_map(|answer| match answer {
+            Ok(redis::Value::Array(pair)) => pair.get(1).and_then(number_of).and_then(UnixMillis::new),
+            _ => None,
+        });
+        Ok(newest.max())
+    }
+
+    /// Stores the report of this node about a data loss.
+    pub async fn report_loss(&self, report: &LossReport, highest: u64) -> Result<ReportReply, StoreError> {
+        let call = Invocation::new(&scripts::REPORT_LOSS)
+            .key("epoch", self.keys.epoch())
+            .key("losses", self.keys.losses())
+            .key("fence", self.keys.fence())
+            .arg("now", self.now_arg())
+            .arg("read", &report.epoch)
+            .arg("report", text(&Entry::Report(report.clone())))
+            .arg("highest", highest.min(Fence::MAX));
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "reported" => Ok(ReportReply::Reported(u64::try_from(reply.number()?).unwrap_or(0))),
+            "moved" => Ok(ReportReply::Moved),
+            _ => Err(reply.unknown()),
+        }
+    }
+
+    /// Lists the data losses, the newest first. Only the newest 200 records are kept. Unreadable
+    /// records are skipped.
+    pub async fn read_losses(&self) -> Result<Vec<LossRecord>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.losses()).arg(0).arg(READ - 1).arg("REV").arg("WITHSCORES");
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(redis::Value::Array(flat)) = answer.first() else { return Ok(Vec::new()) };
+        let (mut losses, mut reports) = (Vec::new(), Vec::new());
+        for pair in flat.chunks_exact(2) {
+            let at = number_of(&pair[1]).and_then(UnixMillis::new);
+            match text_of(&pair[0]).and_then(|text| serde_json::from_str(&text).ok()) {
+                Some(Entry::Loss(loss)) => losses.push(LossRecord { at, loss, reports: Vec::new() }),
+                Some(Entry::Report(report)) => reports.push(report),
+                None => {}
+            }
+        }
+        for report in reports {
+            if let Some(record) = losses.iter_mut().find(|record| record.loss.epoch == report.epoch) {
+                record.reports.push(report);
+            }
+        }
+        Ok(losses)
+    }
+}
+
+/// Returns a new epoch that begins at `now`.
+pub fn new_epoch(now: UnixMillis, node: &NodeName) -> String {
+    format!("{}-{node}-{:08x}", now.as_i64(), fastrand::u32(..))
+}
+
+/// Returns the time an epoch began, by Redis' clock; None if the epoch is malformed.
+pub fn begun_at(epoch: &str) -> Option<UnixMillis> {
+    epoch.split_once('-').and_then(|(ms, _)| ms.parse().ok()).and_then(UnixMillis::new)
+}
+
+fn text(entry: &Entry) -> String {
+    serde_json::to_string(entry).unwrap_or_default()
+}

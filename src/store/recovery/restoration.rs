@@ -1,0 +1,262 @@
+//! Restoring data that Redis lost: the ends of runs, and runs that were executing.
+
+use crate::domain::name::names::{Fence, RunId};
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::lateness::SkippedStretch;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::gates::gate_calls::names_of;
+use crate::store::history::history_ledger::{LedgerRange, left_text};
+use crate::store::jobs::job_records::Rev;
+use crate::store::runs::claims::Claim;
+use crate::store::runs::run_ends::Successor;
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// The knowledge about a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KnownRun {
+    /// The run ended.
+    Ended,
+    /// The run must not start again, and its end is unknown.
+    Claimed,
+}
+
+impl KnownRun {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ended => "ended",
+            Self::Claimed => "claimed",
+        }
+    }
+}
+
+/// An order to restore the end of a run.
+#[derive(Debug, Clone)]
+pub struct RestoreOrder {
+    /// The run.
+    pub run: RunId,
+    /// The epoch under which the end is restored.
+    pub epoch: String,
+    /// The lane the run was claimed from.
+    pub lane: Lane,
+    /// The job's lane as read, where the successor goes; None if the job could not be read.
+    pub job_lane: Option<Lane>,
+    /// The knowledge about the run.
+    pub known: KnownRun,
+    /// The final state.
+    pub state: RunState,
+    /// The reason.
+    pub reason: String,
+    /// The time of the end.
+    pub finished_at: UnixMillis,
+    /// The fence of the last claim.
+    pub fence: Fence,
+    /// The job's revision and next run, if this run is the planned one.
+    pub planned: Option<(Rev, Option<Successor>)>,
+    /// The number of skipped ranges the job had recorded when these ranges were read.
+    pub told: u64,
+    /// The skipped range that includes this run, if any.
+    pub taken_from: Option<TakenFrom>,
+    /// The range of the job's ledger that contains this run, as read, if any.
+    pub in_ledger: Option<InLedger>,
+    /// Ends before this time were notified before the data loss and are not notified again.
+    pub told_from: UnixMillis,
+    /// The facts of the run, as fields of its record.
+    pub facts: Vec<(String, String)>,
+}
+
+/// A skipped range that includes a run, and the range without that run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TakenFrom {
+    /// The range as read.
+    pub stretch: SkippedStretch,
+    /// The rest of the range; None if it included only that run.
+    pub rest: Option<SkippedStretch>,
+}
+
+/// A range of a ledger that contains a run, and its meaning for the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InLedger {
+    /// The range as read.
+    pub range: LedgerRange,
+    /// The meaning for the run.
+    pub tells: LedgerTells,
+}
+
+/// The meaning of a ledger range for a run within its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LedgerTells {
+    /// The range does not count the run.
+    Nothing,
+    /// The range counts the run with its true end.
+    End,
+    /// The range counts the run as skipped. The value is the rest of the range without the run.
+    Skipped(Option<SkippedStretch>),
+}
+
+/// The result of restoring an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestoreReply {
+    /// The end was written.
+    Restored,
+    /// Redis knows this end or a later state of the run.
+    Known,
+    /// The job, or the range that counts the run as skipped, changed. The caller must read again.
+    Stale,
+    /// The successor's occurrence already has a record. The caller must choose the next occurrence.
+    Occupied,
+    /// The data has another epoch by now.
+    Moved,
+}
+
+/// The result of restoring a run that was executing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReturnReply {
+    /// The run is due again.
+    Returned,
+    /// The data has the epoch of the claim, or none yet.
+    Same,
+    /// Redis knows the run.
+    Known,
+    /// The job does not exist.
+    Unknown,
+}
+
+impl LedgerTells {
+    /// Returns the format of `restore_run.lua`.
+    fn left(self) -> String {
+        match self {
+            Self::Nothing => "all".to_owned(),
+            Self::End => "known".to_owned(),
+            Self::Skipped(left) => left_text(left),
+        }
+    }
+}
+
+impl Store {
+    /// Restores the ends of runs. The replies have the order of `orders`.
+    pub async fn restore_runs(&self, orders: &[RestoreOrder]) -> Result<Vec<Result<RestoreReply, StoreError>>, StoreError> {
+        if orders.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut lanes: Vec<&Lane> = Vec::with_capacity(orders.len() * 2);
+        for order in orders {
+            lanes.extend([Some(&order.lane), order.job_lane.as_ref()].into_iter().flatten());
+        }
+        self.note_lanes(lanes).await?;
+        let calls: Vec<Invocation> = orders.iter().map(|order| self.restoring(order, &[])).collect();
+        let mut replies = self.link.invoke_all(&calls).await?;
+        for (order, answer) in orders.iter().zip(&mut replies) {
+            if let Ok(reply) = answer
+                && reply.word == "places"
+            {
+                let places = Gate::all_in(&reply.text()?);
+                *answer = self.invoke_at_gates(&places, |places| self.restoring(order, places)).await;
+            }
+        }
+        let read = |reply: Result<crate::store::server::reply::Reply, StoreError>| {
+            let reply = reply?;
+            match reply.word.as_str() {
+                "restored" => Ok(RestoreReply::Restored),
+                "known" => Ok(RestoreReply::Known),
+                "stale" => Ok(RestoreReply::Stale),
+                "occupied" => Ok(RestoreReply::Occupied),
+                "moved" => Ok(RestoreReply::Moved),
+                _ => Err(reply.unknown()),
+            }
+        };
+        Ok(replies.into_iter().map(read).collect())
+    }
+
+    fn restoring(&self, order: &RestoreOrder, places: &[Gate]) -> Invocation {
+        let (keys, job) = (&self.keys, order.run.job());
+        let next = order.planned.as_ref().and_then(|(_, next)| next.as_ref());
+        let job_lane = order.job_lane.as_ref().unwrap_or(&order.lane);
+        let call = self.settling_keys(Invocation::new(&scripts::RESTORE_RUN), &order.run, &order.lane, job_lane);
+        let run_at = |due: UnixMillis| RunId::regular(job.clone(), due);
+        let taken = order.taken_from;
+        let rest = taken.and_then(|taken| taken.rest);
+        let stretch_run = taken.map_or_else(|| order.run.clone(), |taken| run_at(taken.stretch.first));
+        let rest_run = rest.map(|rest| run_at(rest.first));
+        let number = |number: Option<i64>| number.map_or_else(String::new, |number| number.to_string());
+        let call = call
+            .key("successor_run", self.successor_key(next, job))
+            .key("spread", keys.spread(job))
+            .key("epoch", keys.epoch())
+            .key("stretch_run", keys.run(&stretch_run))
+            .key("rest_run", keys.run(rest_run.as_ref().unwrap_or(&order.run)))
+            .key("ledger", keys.ledger(job))
+            .key("ledger_before", keys.ledger_before(job))
+            .key("manual", keys.manual(job))
+            .key("deadlines", keys.deadlines())
+            .arg("now", self.now_arg())
+            .arg("read", &order.epoch)
+            .arg("id", order.run.to_string())
+            .arg("job_name", job.as_str())
+            .arg("due_ms", order.run.due().as_i64())
+            .arg("lane", order.lane.as_str())
+            .arg("known", order.known.as_str())
+            .arg("state", order.state.as_str())
+            .arg("reason", &order.reason)
+            .arg("finished_at", order.finished_at.as_i64())
+            .arg("fence", order.fence.as_u64())
+            .arg("rev", order.planned.as_ref().map_or("", |(rev, _)| rev.as_str()))
+            .arg("successor", Successor::id(next))
+            .arg("successor_due", Successor::due(next))
+            .arg("successor_ready", Successor::ready(next))
+            .arg("gates", names_of(places))
+            .arg("told", order.told)
+            .arg("stretch_to", number(taken.map(|taken| taken.stretch.last.as_i64())))
+            .arg("stretch_count", taken.map_or(0, |taken| taken.stretch.count))
+            .arg("rest", rest_run.as_ref().map_or_else(String::new, RunId::to_string))
+            .arg("rest_due", number(rest.map(|rest| rest.first.as_i64())))
+            .arg("rest_to", number(rest.map(|rest| rest.last.as_i64())))
+            .arg("rest_count", rest.map_or(0, |rest| rest.count))
+            .arg("job_lane", order.job_lane.as_ref().map_or("", Lane::as_str))
+            .arg("told_from", order.told_from.as_i64())
+            .arg("range", order.in_ledger.as_ref().map_or_else(String::new, |told| told.range.name()))
+            .arg("left", order.in_ledger.as_ref().map_or_else(String::new, |told| told.tells.left()))
+            .gate_keys(keys, places);
+        order.facts.iter().fold(call, |call, (field, value)| call.arg("field", field).arg("value", value))
+    }
+
+    /// Makes a run due again whose lease and record were lost. `claimed_in` is the epoch of its
+    /// claim.
+    pub async fn return_run(&self, claim: &Claim, claimed_in: &str, reason: &str) -> Result<ReturnReply, StoreError> {
+        self.note_lanes([&claim.lane]).await?;
+        let (keys, job) = (&self.keys, claim.run.job());
+        let call = Invocation::new(&scripts::RETURN_RUN)
+            .key("run", keys.run(&claim.run))
+            .key("job", keys.job(job))
+            .key("due", keys.due(&claim.lane))
+            .key("open", keys.open(job))
+            .key("epoch", keys.epoch())
+            .key("nudge", keys.nudge())
+            .key("jobs", keys.jobs())
+            .key("running", keys.running(claim.lane.queue()))
+            .key("queue", keys.queue(claim.lane.queue()))
+            .key("manual", keys.manual(job))
+            .key("deadlines", keys.deadlines())
+            .arg("now", self.now_arg())
+            .arg("claimed_in", claimed_in)
+            .arg("id", claim.run.to_string())
+            .arg("job_name", job.as_str())
+            .arg("due_ms", claim.run.due().as_i64())
+            .arg("lane", claim.lane.as_str())
+            .arg("attempt", claim.attempt)
+            .arg("fence", claim.fence.as_u64())
+            .arg("reason", reason);
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "returned" => ReturnReply::Returned,
+            "same" => ReturnReply::Same,
+            "known" => ReturnReply::Known,
+            "unknown" => ReturnReply::Unknown,
+            _ => return Err(reply.unknown()),
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! Missed runs that must not all start at once: each gets a ready time of its own within a window.
+//!
+//! Invariant: a range of missed runs too long for one call is spread over one window, even if
+//! another node makes the next call. The job stores the rest of the window, for exactly the run
+//! that comes next.
+
+use super::run_ends::Successor;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::jobs::job_records::Rev;
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// The rest of the time over which missed runs are spread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpreadWindow {
+    /// The next run to spread.
+    pub run: RunId,
+    /// The time from which that run may start.
+    pub from: UnixMillis,
+    /// The latest start of the last run.
+    pub until: UnixMillis,
+}
+
+impl SpreadWindow {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let [run, from, until] = text.split(' ').collect::<Vec<_>>().try_into().ok()?;
+        let instant = |text: &str| UnixMillis::new(text.parse().ok()?);
+        Some(Self { run: run.parse().ok()?, from: instant(from)?, until: instant(until)? })
+    }
+
+    fn text(window: Option<&Self>) -> String {
+        window.map_or_else(String::new, |Self { run, from, until }| format!("{run} {} {}", from.as_i64(), until.as_i64()))
+    }
+}
+
+/// The missed runs of a job with their start times.
+#[derive(Debug, Clone)]
+pub struct SpreadOrder {
+    /// The job.
+    pub name: JobName,
+    /// The revision of the job that the order was computed from.
+    pub rev: Rev,
+    /// The job's lane.
+    pub lane: Lane,
+    /// The job's window as read.
+    pub window: Option<SpreadWindow>,
+    /// The window for the remaining runs.
+    pub next_window: Option<SpreadWindow>,
+    /// The runs, the pending one first; 1 to 100.
+    pub runs: Vec<Successor>,
+    /// The run after them.
+    pub successor: Option<Successor>,
+}
+
+/// The result of spreading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpreadReply {
+    /// The runs are now in the due set with their own ready times.
+    Spread,
+    /// The first run is not the job's pending run.
+    Gone,
+    /// The job changed. The caller must read the job and decide again.
+    Stale,
+    /// The successor's occurrence already has a record. The caller must choose the next occurrence.
+    Occupied,
+}
+
+impl Store {
+    /// Gives missed runs ready times of their own and plants the run after them.
+    pub async fn spread_runs(&self, order: &SpreadOrder) -> Result<SpreadReply, StoreError> {
+        let (keys, name, next) = (&self.keys, &order.name, order.successor.as_ref());
+        let mut call = Invocation::new(&scripts::SPREAD_RUNS)
+            .key("job", keys.job(name))
+            .key("jobs", keys.jobs())
+            .key("job_due", keys.due(&order.lane))
+            .key("nudge", keys.nudge())
+            .key("successor_run", self.successor_key(next, name))
+            .key("spread", keys.spread(name))
+            .arg("now", self.now_arg())
+            .arg("job_name", name.as_str())
+            .arg("rev", order.rev.as_str())
+            .arg("lane", order.lane.as_str())
+            .arg("window", SpreadWindow::text(order.window.as_ref()))
+            .arg("next_window", SpreadWindow::text(order.next_window.as_ref()))
+            .arg("successor", Successor::id(next))
+            .arg("successor_due", Successor::due(next))
+            .arg("successor_ready", Successor::ready(next));
+        for run in &order.runs {
+            call = call
+                .key("run", keys.run(&run.run))
+                .arg("id", run.run.to_string())
+                .arg("due_ms", run.run.due().as_i64())
+                .arg("ready", run.ready.as_i64());
+        }
+        let reply = self.link.invoke_where_trusted(&call).await?;
+        Ok(match reply.word.as_str() {
+            "spread" => SpreadReply::Spread,
+            "gone" => SpreadReply::Gone,
+            "stale" => SpreadReply::Stale,
+            "occupied" => SpreadReply::Occupied,
+            _ => return Err(reply.unknown()),
+        })
+    }
+}

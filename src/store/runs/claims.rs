@@ -1,0 +1,385 @@
+//! Claiming runs and renewing leases.
+//!
+//! Invariant: a [`Claim`] comes only from a script reply that this node won, or from the record
+//! that such a reply wrote. Every method that ends an attempt needs a `Claim`.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::run_ends::Successor;
+use crate::domain::job::job_spec::Overlap;
+use crate::domain::name::names::{Fence, JobName, NodeName, RunId};
+use crate::domain::queue::gate::{Gate, PerKey};
+use crate::domain::queue::lane::Lane;
+use crate::domain::queue::rate::Rate;
+use crate::domain::run::run_state::RunState;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::gates::gate_calls::names_of;
+use crate::store::history::run_history::RunRecord;
+use crate::store::jobs::job_records::Rev;
+use crate::store::server::reply::Reply;
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// The node that claims runs; its data is written with the lease.
+#[derive(Debug, Clone)]
+pub struct Claimant {
+    /// The node's name.
+    pub node: NodeName,
+    /// The node's incarnation.
+    pub incarnation: String,
+    /// The duration of a lease.
+    pub lease: Duration,
+}
+
+/// A run to claim, with the decisions made about it.
+#[derive(Debug, Clone)]
+pub struct ClaimOrder {
+    /// The run.
+    pub run: RunId,
+    /// The revision of the job that the order was computed from.
+    pub rev: Rev,
+    /// The job's overlap rule.
+    pub overlap: Overlap,
+    /// The longest time since a run's ready time after which it may still start.
+    pub max_age: Option<Duration>,
+    /// The time after which a first attempt of a regular run is skipped.
+    pub latest_start: Option<UnixMillis>,
+    /// The number of regular runs of the job that may begin.
+    pub max_runs: Option<u32>,
+    /// The job's next run. It is planted if this run is the pending one.
+    pub successor: Option<Successor>,
+    /// The job's lane, where the successor is planted.
+    pub job_lane: Lane,
+    /// The gates the run must pass, in order.
+    pub gates: Vec<Gate>,
+    /// Further gates at which the run is known to have a place or to wait.
+    pub stands_at: Vec<Gate>,
+    /// The limits of the run's concurrency key.
+    pub per_key: PerKey,
+}
+
+/// A won claim: the right to execute one attempt until the lease ends.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// The run.
+    pub run: RunId,
+    /// The lane the run was claimed from.
+    pub lane: Lane,
+    /// The job's lane, where a run that waited for this run goes.
+    pub job_lane: Lane,
+    /// The number of this claim. A later claim has a higher fence.
+    pub fence: Fence,
+    /// The number of this attempt, from 1.
+    pub attempt: u32,
+    /// The number of times in a row the run was lost with its node before this attempt.
+    pub recoveries: u32,
+    /// The number of earlier attempts that failed by themselves.
+    pub failures: u32,
+    /// The number of times in a row `done_check` gave no clear answer before this claim.
+    pub unclear: u32,
+    /// True if the run was claimed before. It may then have started, whatever the attempt number
+    /// is.
+    pub claimed_before: bool,
+    /// Redis' time at the claim.
+    pub claimed_at: UnixMillis,
+    /// The gates at which the run has a place.
+    pub places: Vec<Gate>,
+}
+
+impl Claim {
+    /// Returns the claim recorded in `record`, for the node whose claim call got no answer. None if
+    /// the run is not executing.
+    pub fn unanswered(record: &RunRecord, job_lane: &Lane) -> Option<Self> {
+        let is_open = record.state == RunState::Running;
+        let (fence, claimed_at) = record.fence.zip(record.started_at).filter(|_| is_open)?;
+        Some(Self {
+            run: record.run.clone(),
+            lane: record.lane.clone(),
+            job_lane: job_lane.clone(),
+            fence,
+            attempt: record.attempt,
+            recoveries: record.recoveries,
+            failures: record.failures,
+            unclear: record.unclear,
+            claimed_before: true,
+            claimed_at,
+            places: record.places.clone(),
+        })
+    }
+}
+
+/// The reason why a run did not start at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blocking {
+    /// The run ended `skipped`.
+    Skipped,
+    /// The run waits for an open run of its job to end.
+    Waiting,
+    /// The run waits at a gate.
+    Queued,
+    /// The run ended `cancelled`: it was asked to stop while it waited for a retry, or its job is
+    /// gone.
+    Cancelled,
+    /// The run ended `failed`: its last attempt failed, and the next one would exceed the job's
+    /// `max_age`.
+    Failed,
+}
+
+/// The result of one claim order.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "the largest is the most common, and none is kept")]
+pub enum ClaimReply {
+    /// The claim was won.
+    Claimed(Claim),
+    /// The call has already claimed as many runs as it may.
+    Full,
+    /// Another node claimed the run first.
+    Gone,
+    /// The ready time of the run has not come.
+    Early,
+    /// The job changed. The caller must read the job and decide again.
+    Stale,
+    /// The run's job is unknown.
+    Orphan,
+    /// The run was neither planned nor asked for.
+    Foreign,
+    /// The run's record has an unknown state.
+    Spoilt,
+    /// The successor's occurrence already has a record. The caller must choose the next occurrence.
+    Occupied,
+    /// The run is at these gates, and the call did not name all of them.
+    StandsAt(Vec<Gate>),
+    /// Another job must not run while this job runs (`not_while`), so the run must pass the gate of
+    /// its own job.
+    Shunned,
+    /// The queue has no room. The run stays due until the queue has room again.
+    Held,
+    /// The script decided not to start the run now.
+    Blocked(Blocking),
+    /// A key of this run or job has the wrong type.
+    WrongType(StoreError),
+}
+
+/// The result of renewing one lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseWord {
+    /// The lease was renewed.
+    Held,
+    /// The lease was renewed, and the run is asked to stop for this reason.
+    Stop(String),
+    /// The lease no longer belongs to this claim.
+    Lost,
+}
+
+impl Store {
+    /// Claims runs of `lane`. `token` names the call: a repeated call with the same token gives the
+    /// same answer. Fails on a server other than the last trusted one.
+    pub async fn claim_runs(
+        &self,
+        claimant: &Claimant,
+        lane: &Lane,
+        token: &str,
+        orders: &[ClaimOrder],
+    ) -> Result<Vec<ClaimReply>, StoreError> {
+        self.claim_runs_within(orders.len(), claimant, lane, token, orders).await
+    }
+
+    /// Claims at most `slots` runs of `lane`. A run that does not start now uses no slot. `token`
+    /// names the call: a repeated call with the same token gives the same answer.
+    pub async fn claim_runs_within(
+        &self,
+        slots: usize,
+        claimant: &Claimant,
+        lane: &Lane,
+        token: &str,
+        orders: &[ClaimOrder],
+    ) -> Result<Vec<ClaimReply>, StoreError> {
+        #[cfg(feature = "mutants")]
+        self.zrem_first(lane, orders).await;
+        let keys = &self.keys;
+        let gates: BTreeSet<&Gate> = orders.iter().flat_map(|order| order.gates.iter().chain(&order.stands_at)).collect();
+        let gates: Vec<Gate> = gates.into_iter().cloned().collect();
+        let mut call = Invocation::new(&scripts::CLAIM_RUNS)
+            .key("due", keys.due(lane))
+            .key("leases", keys.leases())
+            .key("fence", keys.fence())
+            .key("jobs", keys.jobs())
+            .key("stops", keys.stops())
+            .key("history", keys.history())
+            .key("finished", keys.finished())
+            .key("totals", keys.totals())
+            .key("nudge", keys.nudge())
+            .key("dead", keys.dead())
+            .key("running", keys.running(lane.queue()))
+            .key("queue", keys.queue(lane.queue()))
+            .key("queue_state", keys.queue_state(lane.queue()))
+            .key("shunned", keys.shunned())
+            .key("shunned_lately", keys.shunned_lately())
+            .key("notices", keys.notices())
+            .key("deadlines", keys.deadlines())
+            .arg("now", self.now_arg())
+            .arg("node", claimant.node.as_str())
+            .arg("incarnation", &claimant.incarnation)
+            .arg("token", token)
+            .arg("lease_ms", millis(claimant.lease))
+            .arg("lane", lane.as_str())
+            .arg("gates", names_of(&gates))
+            .arg("slots", slots);
+        for order in orders {
+            let job = order.run.job();
+            let (overlap, max_waiting) = overlap_words(order.overlap);
+            call = call
+                .key("run", keys.run(&order.run))
+                .key("job", keys.job(job))
+                .key("open", keys.open(job))
+                .key("waiting", keys.waiting(job))
+                .key("job_history", keys.job_history(job))
+                .key("job_due", keys.due(&order.job_lane))
+                .key("successor_run", self.successor_key(order.successor.as_ref(), job))
+                .key("spread", keys.spread(job))
+                .key("job_dead", keys.job_dead(job))
+                .key("manual", keys.manual(job))
+                .arg("id", order.run.to_string())
+                .arg("job_name", job.as_str())
+                .arg("due_ms", order.run.due().as_i64())
+                .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
+                .arg("rev", order.rev.as_str())
+                .arg("overlap", overlap)
+                .arg("max_waiting", max_waiting)
+                .arg("max_age", order.max_age.map_or_else(String::new, |age| millis(age).to_string()))
+                .arg("latest_start", order.latest_start.map_or_else(String::new, |at| at.as_i64().to_string()))
+                .arg("max_runs", order.max_runs.map_or_else(String::new, |most| most.to_string()))
+                .arg("successor", Successor::id(order.successor.as_ref()))
+                .arg("successor_due", Successor::due(order.successor.as_ref()))
+                .arg("successor_ready", Successor::ready(order.successor.as_ref()))
+                .arg("run_gates", names_of(&order.gates))
+                .arg("limits", limits_of(order));
+        }
+        let call = call.gate_keys(keys, &gates);
+        let mut reply = self.link.invoke_where_trusted(&call).await?;
+        if reply.word != "items" {
+            return Err(reply.unknown());
+        }
+        let now = instant(&mut reply)?;
+        if reply.number()? == 1 {
+            tracing::error!(key = keys.fence(), "The fence counter in Redis was corrupt; new fences continue from the clock.");
+        }
+        orders.iter().map(|order| claim_reply(reply.reply()?, order, lane, now)).collect()
+    }
+
+    /// Renews leases so that they end `lease` from now. Returns the result for each.
+    pub async fn renew_leases(&self, lease: Duration, held: &[(RunId, Fence)]) -> Result<Vec<LeaseWord>, StoreError> {
+        let mut call = Invocation::new(&scripts::RENEW_LEASES)
+            .key("leases", self.keys.leases())
+            .key("stops", self.keys.stops())
+            .arg("now", self.now_arg())
+            .arg("lease_ms", millis(lease));
+        for (run, fence) in held {
+            call = call.arg("id", run.to_string()).arg("fence", fence.as_u64());
+        }
+        let mut reply = self.renewals.invoke(&call).await?;
+        if reply.word != "renewed" {
+            return Err(reply.unknown());
+        }
+        reply.number()?;
+        let mut word = || {
+            let word = reply.text()?;
+            match word.as_str() {
+                "held" => Ok(LeaseWord::Held),
+                "lost" => Ok(LeaseWord::Lost),
+                other => other
+                    .strip_prefix("stop:")
+                    .map(|reason| LeaseWord::Stop(reason.to_owned()))
+                    .ok_or_else(|| StoreError::corrupt("renew_leases", other)),
+            }
+        };
+        held.iter().map(|_| word()).collect()
+    }
+
+    /// Returns the key of the successor's record. Without a successor it returns the job's key,
+    /// because KEYS may have no holes. The script never takes that key for a run.
+    pub(crate) fn successor_key(&self, successor: Option<&Successor>, job: &JobName) -> String {
+        successor.map_or_else(|| self.keys.job(job), |next| self.keys.run(&next.run))
+    }
+}
+
+fn claim_reply(mut reply: Reply, order: &ClaimOrder, lane: &Lane, now: UnixMillis) -> Result<ClaimReply, StoreError> {
+    Ok(match reply.word.as_str() {
+        "claimed" => {
+            let fence = u64::try_from(reply.number()?).ok().and_then(Fence::new);
+            let fence = fence.ok_or_else(|| StoreError::corrupt("claim_runs", "a fence out of range"))?;
+            let attempt = count(&mut reply)?;
+            reply.number()?;
+            ClaimReply::Claimed(Claim {
+                run: order.run.clone(),
+                lane: lane.clone(),
+                job_lane: order.job_lane.clone(),
+                fence,
+                attempt,
+                recoveries: count(&mut reply)?,
+                failures: count(&mut reply)?,
+                unclear: count(&mut reply)?,
+                claimed_before: reply.number()? != 0,
+                claimed_at: now,
+                places: order.gates.clone(),
+            })
+        }
+        "full" => ClaimReply::Full,
+        "gone" => ClaimReply::Gone,
+        "early" => ClaimReply::Early,
+        "stale" => ClaimReply::Stale,
+        "orphan" => ClaimReply::Orphan,
+        "foreign" => ClaimReply::Foreign,
+        "spoilt" => ClaimReply::Spoilt,
+        "occupied" => ClaimReply::Occupied,
+        "held" => ClaimReply::Held,
+        "skipped" => ClaimReply::Blocked(Blocking::Skipped),
+        "waiting" => ClaimReply::Blocked(Blocking::Waiting),
+        "queued" => ClaimReply::Blocked(Blocking::Queued),
+        "places" => ClaimReply::StandsAt(Gate::all_in(&reply.text()?)),
+        "shunned" => ClaimReply::Shunned,
+        "cancelled" => ClaimReply::Blocked(Blocking::Cancelled),
+        "failed" => ClaimReply::Blocked(Blocking::Failed),
+        "wrong_type" => {
+            ClaimReply::WrongType(StoreError::WrongType { key: reply.text()?, found: reply.text()?, wanted: reply.text()? })
+        }
+        _ => return Err(reply.unknown()),
+    })
+}
+
+pub(crate) fn instant(reply: &mut Reply) -> Result<UnixMillis, StoreError> {
+    let millis = reply.number()?;
+    UnixMillis::new(millis).ok_or_else(|| StoreError::corrupt("TIME", millis.to_string()))
+}
+
+pub(crate) fn count(reply: &mut Reply) -> Result<u32, StoreError> {
+    let number = reply.number()?;
+    u32::try_from(number).map_err(|_| StoreError::corrupt("a count", number.to_string()))
+}
+
+/// Returns the limits of the order's concurrency key in the script's format; '' without a key.
+fn limits_of(order: &ClaimOrder) -> String {
+    if !order.gates.iter().any(Gate::is_of_key) {
+        return String::new();
+    }
+    let PerKey { limit, rate } = order.per_key;
+    // The interval is rounded up, so that the rate is never exceeded.
+    let interval = rate.map_or(0, Rate::interval_micros);
+    format!("{} {interval} {}", limit.unwrap_or(0), rate.map_or(1, Rate::burst))
+}
+
+fn overlap_words(overlap: Overlap) -> (&'static str, u32) {
+    match overlap {
+        Overlap::Skip => ("skip", 0),
+        Overlap::Queue { max } => ("queue", max),
+        Overlap::Replace => ("replace", 1),
+        Overlap::Allow => ("allow", 0),
+    }
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

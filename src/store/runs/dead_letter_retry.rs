@@ -1,0 +1,120 @@
+//! Retrying a dead letter at an operator's request.
+
+use crate::domain::name::names::{Fence, RunId};
+use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::jobs::job_records::Rev;
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// An order to retry a dead letter.
+#[derive(Debug, Clone)]
+pub struct RetryOrder {
+    /// The run.
+    pub run: RunId,
+    /// The fence of the last attempt, as read.
+    pub fence: Option<Fence>,
+    /// The job's revision and lane as read; None without a job.
+    pub job: Option<(Rev, Lane)>,
+    /// The rule for an open run of the same job.
+    pub beside: Beside,
+    /// The record of the last attempt, JSON.
+    pub past: String,
+}
+
+/// The rule for a run whose job has an open run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// The run may start: the job's overlap rule is `allow`.
+    Allowed,
+    /// The run waits until the open run ends.
+    Waits,
+}
+
+/// The result of a retry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RetryReply {
+    /// The run is ready.
+    Retried,
+    /// The run waits for an open run of its job.
+    Waiting,
+    /// The run is planned, running, or has ended again since it was read. It was retried already,
+    /// or never was a dead letter.
+    Already,
+    /// The run succeeded, or was cancelled or skipped.
+    Over {
+        /// The final state.
+        state: String,
+        /// The time it ended.
+        at: Option<UnixMillis>,
+    },
+    /// The run does not exist.
+    Unknown,
+    /// The job is no longer defined. The value says how it ended, if known.
+    Gone(Option<String>),
+    /// The run belongs to an earlier job of this name.
+    Former,
+    /// The job changed. The caller must read the job and decide again.
+    Stale,
+}
+
+impl Store {
+    /// Gives a dead letter a new retry budget and makes it ready now.
+    pub async fn retry_run(&self, order: &RetryOrder) -> Result<RetryReply, StoreError> {
+        let (keys, job) = (&self.keys, order.run.job());
+        let default = Lane::default_lane();
+        let lane = order.job.as_ref().map_or(&default, |(_, lane)| lane);
+        self.note_lanes([lane]).await?;
+        let call = self
+            .ended_keys(Invocation::new(&scripts::RETRY_RUN), &order.run, lane)
+            .key("deeds", keys.deeds(job))
+            .key("deadlines", keys.deadlines())
+            .key("manual", keys.manual(job))
+            .arg("now", self.now_arg())
+            .arg("id", order.run.to_string())
+            .arg("job_name", job.as_str())
+            .arg("due_ms", order.run.due().as_i64())
+            .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
+            .arg("fence", order.fence.map_or_else(String::new, |fence| fence.to_string()))
+            .arg("rev", order.job.as_ref().map_or("", |(rev, _)| rev.as_str()))
+            .arg("lane", lane.as_str())
+            .arg("overlap", if order.beside == Beside::Allowed { "allow" } else { "wait" })
+            .arg("past", &order.past)
+            .arg("by", &*self.by);
+        let mut reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "retried" => RetryReply::Retried,
+            "waiting" => RetryReply::Waiting,
+            "already" => RetryReply::Already,
+            "over" => {
+                let state = reply.text()?;
+                RetryReply::Over { state, at: reply.text()?.parse().ok().and_then(UnixMillis::new) }
+            }
+            "unknown" => RetryReply::Unknown,
+            "gone" => RetryReply::Gone(Some(reply.text()?).filter(|how| !how.is_empty())),
+            "former" => RetryReply::Former,
+            "stale" => RetryReply::Stale,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Adds the first keys of scripts that check a run which may have ended. They cover its places
+    /// after the end and its places if it is to run.
+    pub(crate) fn ended_keys(&self, call: Invocation, run: &RunId, job_lane: &Lane) -> Invocation {
+        let (keys, job) = (&self.keys, run.job());
+        call.key("run", keys.run(run))
+            .key("job", keys.job(job))
+            .key("job_due", keys.due(job_lane))
+            .key("open", keys.open(job))
+            .key("waiting", keys.waiting(job))
+            .key("history", keys.history())
+            .key("job_history", keys.job_history(job))
+            .key("dead", keys.dead())
+            .key("job_dead", keys.job_dead(job))
+            .key("finished", keys.finished())
+            .key("totals", keys.totals())
+            .key("nudge", keys.nudge())
+    }
+}

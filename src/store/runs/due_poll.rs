@@ -1,0 +1,251 @@
+//! Polling: the due runs of each lane, and the time of the next run.
+//!
+//! Invariant: an entry is returned as stored, even if it is not a run id. The caller checks it.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::claims::millis;
+use crate::domain::name::names::Fence;
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::domain::queue::queue_rules::QueueHold;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::consistency::quarantine::shown_member;
+use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// The time for which nothing is claimed on a server that nodes have just met. Every node polls at
+/// least once a second, and at each tick while it reaches no server. So within this time each live
+/// node has checked the server, and reported missing data.
+const HOLD: Duration = Duration::from_millis(1500);
+
+/// The result of a poll.
+#[derive(Debug)]
+pub struct Poll {
+    /// Redis' time at the poll, in whole milliseconds.
+    pub now: UnixMillis,
+    /// The time since `now` at the poll, less than a millisecond.
+    pub past_now: Duration,
+    /// The number of leases in the namespace.
+    pub leases: u64,
+    /// The marks that identify the data.
+    pub marks: DataMarks,
+    /// True if nodes still restore data after a data loss. Nothing is due until then.
+    pub is_settling: bool,
+    /// True if nodes met this server just now. Nothing is due until every node has had time to
+    /// check it.
+    pub is_held: bool,
+    /// The gates that must be checked now.
+    pub gates: Vec<Gate>,
+    /// The time of the next gate check.
+    pub next_gate: Option<UnixMillis>,
+    /// The result for each requested lane, in the order of the request.
+    pub lanes: Vec<LanePoll>,
+}
+
+/// The marks that identify the data. A missing or different epoch, or a fence below one seen
+/// before, means data loss.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DataMarks {
+    /// The epoch; empty if there is none.
+    pub epoch: String,
+    /// The last fence issued; 0 if there is none.
+    pub fence: u64,
+    /// True if a mark is invalid. The marks then prove nothing.
+    pub is_spoilt: bool,
+    /// The server that has the data, see [`Findings::identity`](crate::store::Findings::identity).
+    pub server: String,
+    /// The state of this server: known to nodes or not, with the last fence when they met it.
+    pub met: Met,
+}
+
+/// The knowledge of nodes about the server they poll.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Met {
+    /// No node has recorded this server.
+    No,
+    /// Nodes met the server when this fence was the last.
+    At(u64),
+    /// The server does not identify itself, or its record cannot be read.
+    #[default]
+    Unknown,
+}
+
+/// The result of a poll in one lane.
+#[derive(Debug)]
+pub enum LanePoll {
+    /// The due runs, and the time of the next run.
+    Due {
+        /// The due entries, in ready order.
+        ripe: Vec<RipeEntry>,
+        /// The ready time of the next entry.
+        next: Option<UnixMillis>,
+        /// The number of further runs that may begin in the lane's queue; None for any number. At 0
+        /// no due entries are listed.
+        room: Option<usize>,
+        /// The reason why no run of the queue may begin, if any is due.
+        held: Option<QueueHold>,
+    },
+    /// A key of the lane or its queue has the wrong type.
+    WrongType(StoreError),
+}
+
+/// An entry of a due set as stored. It may not be a valid run id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RipeEntry {
+    /// The member. Bytes that are not text, and backslashes, are written `\xNN`.
+    pub member: String,
+    /// The score as text.
+    pub score: String,
+}
+
+/// A request for one lane.
+#[derive(Debug, Clone)]
+pub struct LaneAsk {
+    /// The lane.
+    pub lane: Lane,
+    /// The number of runs of the queue that the caller could take; 0 skips the queue.
+    pub limit: usize,
+    /// The number of due entries that the caller could not take last time. This many further
+    /// entries are listed, so that these do not hide later ones.
+    pub more: usize,
+}
+
+impl LaneAsk {
+    /// Requests up to `limit` runs of the lane's queue.
+    pub fn new(lane: Lane, limit: usize) -> Self {
+        Self { lane, limit, more: 0 }
+    }
+}
+
+impl Store {
+    /// Lists the due entries of these lanes. Lanes of one queue must be adjacent, the highest
+    /// priority first. Nothing is due on a server that nodes met just now.
+    pub async fn list_ripe(&self, lanes: &[LaneAsk]) -> Result<Poll, StoreError> {
+        let open = self.link.open().await?;
+        let mut call = Invocation::new(&scripts::LIST_RIPE)
+            .key("leases", self.keys.leases())
+            .key("epoch", self.keys.epoch())
+            .key("fence", self.keys.fence())
+            .key("settling", self.keys.settling())
+            .key("servers", self.keys.servers())
+            .key("gate_wakes", self.keys.gate_wakes())
+            .arg("now", self.now_arg())
+            .arg("server", open.identity())
+            .arg("hold_ms", millis(HOLD));
+        for LaneAsk { lane, limit, more } in lanes {
+            let queue = lane.queue();
+            call = call
+                .key("due", self.keys.due(lane))
+                .key("running", self.keys.running(queue))
+                .key("queue", self.keys.queue(queue))
+                .key("queue_state", self.keys.queue_state(queue))
+                .arg("queue", queue.as_str())
+                .arg("priority", lane.priority().as_i8())
+                .arg("limit", *limit)
+                .arg("more", *more);
+        }
+        let mut reply = self.link.invoke_on(&open, &call).await?;
+        if reply.word != "ripe" {
+            return Err(reply.unknown());
+        }
+        let micros = reply.number()?;
+        let now = UnixMillis::new(micros.div_euclid(1000)).ok_or_else(|| StoreError::corrupt("TIME", micros.to_string()))?;
+        let past_now = Duration::from_micros(micros.rem_euclid(1000).unsigned_abs());
+        let leases = u64::try_from(reply.number()?).unwrap_or(0);
+        let marks = marks(reply.text()?, &reply.text()?);
+        let is_settling = reply.number()? > 0;
+        let marks = DataMarks { met: met(&reply.text()?), server: open.identity().to_owned(), ..marks };
+        let is_held = reply.number()? > 0;
+        let (next_gate, gates) = gates(&reply.value()?)?;
+        let lanes = (0..lanes.len()).map(|_| lane_poll(&reply.value()?)).collect::<Result<_, _>>()?;
+        Ok(Poll { now, past_now, leases, marks, is_settling, is_held, gates, next_gate, lanes })
+    }
+
+    /// Records that nodes first polled the data on `server` now. Nothing is due there for [`HOLD`].
+    pub async fn meet_server(&self, server: &str) -> Result<(), StoreError> {
+        let call = Invocation::new(&scripts::MEET_SERVER)
+            .key("servers", self.keys.servers())
+            .key("epoch", self.keys.epoch())
+            .key("fence", self.keys.fence())
+            .arg("now", self.now_arg())
+            .arg("server", server);
+        let reply = self.link.invoke(&call).await?;
+        if reply.word == "met" { Ok(()) } else { Err(reply.unknown()) }
+    }
+
+    /// Trusts the data polled on `server`. Claims and skips run only on that server.
+    pub fn trust(&self, server: &str) {
+        self.link.trust(server);
+    }
+
+    /// Counts the runs of these lanes that are due at `now`. Also returns the earliest ready time
+    /// among them.
+    pub async fn count_ripe(&self, lanes: &[Lane], now: UnixMillis) -> Result<(u64, Option<UnixMillis>), StoreError> {
+        let mut pipeline = redis::pipe();
+        for lane in lanes {
+            pipeline.cmd("ZCOUNT").arg(self.keys.due(lane)).arg("-inf").arg(now.as_i64());
+            let head = pipeline.cmd("ZRANGE").arg(self.keys.due(lane)).arg("-inf").arg(now.as_i64());
+            head.arg("BYSCORE").arg("LIMIT").arg(0).arg(1).arg("WITHSCORES");
+        }
+        let (mut count, mut first) = (0, None);
+        // A key of the wrong type is a finding of its own.
+        for pair in self.link.ask(&mut pipeline).await?.chunks_exact(2) {
+            let [Ok(ripe), Ok(Value::Array(head))] = pair else { continue };
+            count += number_of(ripe).and_then(|ripe| u64::try_from(ripe).ok()).unwrap_or(0);
+            let since = head.get(1).and_then(number_of).map(|since| UnixMillis::new(since).unwrap_or(UnixMillis::EPOCH));
+            first = first.into_iter().chain(since).min();
+        }
+        Ok((count, first))
+    }
+}
+
+fn marks(epoch: String, fence: &str) -> DataMarks {
+    // The next claim rebuilds a fence counter that is not a number.
+    let number = fence.parse().ok().filter(|fence| *fence <= Fence::MAX);
+    // An invalid epoch cannot be replaced, because the caller cannot pass back its raw bytes.
+    let is_no_epoch = !epoch.is_empty() && crate::store::recovery::data_loss::begun_at(&epoch).is_none();
+    let is_spoilt = is_no_epoch || (!fence.is_empty() && number.is_none());
+    DataMarks { epoch, fence: number.unwrap_or(0), is_spoilt, ..DataMarks::default() }
+}
+
+fn met(text: &str) -> Met {
+    match text {
+        "" => Met::No,
+        fence => fence.parse().map_or(Met::Unknown, Met::At),
+    }
+}
+
+/// Returns the time of the next gate check and the gates to check now. Malformed gates are left to
+/// `doctor`.
+fn gates(value: &Value) -> Result<(Option<UnixMillis>, Vec<Gate>), StoreError> {
+    let bad = || StoreError::corrupt("list_ripe", format!("{value:?}"));
+    let Value::Array(parts) = value else { return Err(bad()) };
+    let [next, Value::Array(open)] = parts.as_slice() else { return Err(bad()) };
+    let open = open.iter().filter_map(text_of).filter_map(|name| Gate::from_name(&name)).collect();
+    Ok((number_of(next).and_then(UnixMillis::new), open))
+}
+
+fn lane_poll(value: &Value) -> Result<LanePoll, StoreError> {
+    let bad = || StoreError::corrupt("list_ripe", format!("{value:?}"));
+    let Value::Array(parts) = value else { return Err(bad()) };
+    let [first, second, third, fourth] = parts.as_slice() else { return Err(bad()) };
+    let first = text_of(first).ok_or_else(bad)?;
+    let text = |value: &Value| text_of(value).ok_or_else(bad);
+    if first == "wrong_type" {
+        let (key, found, wanted) = (text(second)?, text(third)?, text(fourth)?);
+        return Ok(LanePoll::WrongType(StoreError::WrongType { key, found, wanted }));
+    }
+    let Value::Array(flat) = second else { return Err(bad()) };
+    let pairs = flat.chunks_exact(2);
+    let ripe = pairs.map(|pair| Some(RipeEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? }));
+    let next = number_of(&Value::BulkString(first.into_bytes())).and_then(UnixMillis::new);
+    let room = number_of(third).and_then(|room| usize::try_from(room).ok());
+    let held = QueueHold::parse(&text(fourth)?);
+    Ok(LanePoll::Due { ripe: ripe.collect::<Option<_>>().ok_or_else(bad)?, next, room, held })
+}

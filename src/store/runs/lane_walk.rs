@@ -1,0 +1,39 @@
+//! The due runs behind the first ones of a lane.
+//!
+//! Invariant: this only reads, and lists runs in ready order. A listed run may be gone a moment
+//! later, so a claim checks each run again.
+
+use redis::Value;
+
+use super::due_poll::RipeEntry;
+use crate::domain::queue::lane::Lane;
+use crate::store::Store;
+use crate::store::consistency::quarantine::{member_bytes, shown_member};
+use crate::store::server::reply::text_of;
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+impl Store {
+    /// Lists due entries of `lane` after the entry `after`, or from the start: at most `most`, in
+    /// ready order. None if the entry `after` is gone.
+    pub async fn list_behind(&self, lane: &Lane, after: Option<&str>, most: usize) -> Result<Option<Vec<RipeEntry>>, StoreError> {
+        let call = Invocation::new(&scripts::LIST_BEHIND)
+            .key("due", self.keys.due(lane))
+            .arg("now", self.now_arg())
+            .arg("after", member_bytes(after.unwrap_or_default()))
+            .arg("most", most);
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "gone" => Ok(None),
+            "behind" => {
+                let value = reply.value()?;
+                let bad = || StoreError::corrupt("list_behind", format!("{value:?}"));
+                let Value::Array(flat) = &value else { return Err(bad()) };
+                let entry = |pair: &[Value]| Some(RipeEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? });
+                flat.chunks_exact(2).map(entry).collect::<Option<_>>().map(Some).ok_or_else(bad)
+            }
+            _ => Err(reply.unknown()),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Facts about an occurrence that its record does not contain: where its run waits, and which runs
+//! ended around a time.
+//!
+//! Invariant: each read is bounded, whatever the size of the history.
+
+use redis::Value;
+
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::history::run_history::RunRecord;
+use crate::store::server::reply::{number_of, text_of};
+use crate::store::server::store_error::StoreError;
+
+/// The place of a run: due, waiting, or at a gate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunPlacement {
+    /// The time from which the run may be claimed, if it is in its lane's due set.
+    pub ready: Option<UnixMillis>,
+    /// True if the run waits for an open run of its job.
+    pub is_waiting: bool,
+    /// The gate at which the run waits.
+    pub gate: Option<Gate>,
+    /// Some if the run is asked to stop; the inner value is the author, if known.
+    pub stop_asked_by: Option<Option<String>>,
+}
+
+impl Store {
+    /// Returns the place of a run in its lane, in its job and at these gates.
+    pub async fn standing(&self, run: &RunId, lane: &Lane, gates: &[Gate]) -> Result<RunPlacement, StoreError> {
+        let id = run.to_string();
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZSCORE").arg(self.keys.due(lane)).arg(&id);
+        pipeline.cmd("ZSCORE").arg(self.keys.waiting(run.job())).arg(&id);
+        pipeline.cmd("HGET").arg(self.keys.stops()).arg(&id);
+        for gate in gates {
+            pipeline.cmd("ZSCORE").arg(self.keys.queued(gate)).arg(&id);
+        }
+        let answer = self.link.query(&mut pipeline).await?;
+        let [ready, waiting, stop, queued @ ..] = answer.as_slice() else {
+            return Err(StoreError::corrupt("standing", "too few answers"));
+        };
+        let by = |wish: String| wish.split_once(" by ").map(|(_, by)| by.to_owned());
+        Ok(RunPlacement {
+            ready: number_of(ready).and_then(UnixMillis::new),
+            is_waiting: !matches!(waiting, Value::Nil),
+            gate: gates.iter().zip(queued).find(|(_, score)| !matches!(score, Value::Nil)).map(|(gate, _)| gate.clone()),
+            stop_asked_by: text_of(stop).map(by),
+        })
+    }
+
+    /// Lists runs of a job that ended at `since` or later, the first to end first, at most `limit`.
+    pub async fn read_ended_from(&self, job: &JobName, since: UnixMillis, limit: usize) -> Result<Vec<RunRecord>, StoreError> {
+        let mut pipeline = redis::pipe();
+        let range = pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(since.as_i64()).arg("+inf").arg("BYSCORE");
+        range.arg("LIMIT").arg(0).arg(limit);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(ids)) = answer.first() else { return Ok(Vec::new()) };
+        let ids: Vec<RunId> = ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
+        Ok(self.read_runs(&ids).await?.into_iter().filter_map(|record| record.ok().flatten()).collect())
+    }
+}

@@ -1,0 +1,369 @@
+//! The steps of one run besides its claim: skip, finish, recover, plant by hand.
+
+use std::time::Duration;
+
+use super::claims::{Claim, count, millis};
+use crate::domain::name::names::{Fence, JobName, RunId};
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::domain::run::run_state::RunState;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::store::Store;
+use crate::store::consistency::quarantine::shown_member;
+use crate::store::gates::gate_calls::names_of;
+use crate::store::jobs::job_records::Rev;
+use crate::store::server::redis_keys::parse_lease_member;
+use crate::store::server::reply::{Reply, text_of};
+use crate::store::server::scripts;
+use crate::store::server::scripts::Invocation;
+use crate::store::server::store_error::StoreError;
+
+/// The run to plant next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Successor {
+    /// The run id, which contains the due time.
+    pub run: RunId,
+    /// The time from which the run may be claimed.
+    pub ready: UnixMillis,
+}
+
+impl Successor {
+    /// Returns the regular run of `job` due at `due` and ready at that time.
+    pub fn on_time(job: &JobName, due: UnixMillis) -> Self {
+        Self { run: RunId::regular(job.clone(), due), ready: due }
+    }
+
+    pub(crate) fn id(next: Option<&Self>) -> String {
+        next.map_or_else(String::new, |next| next.run.to_string())
+    }
+
+    pub(crate) fn due(next: Option<&Self>) -> i64 {
+        next.map_or(0, |next| next.run.due().as_i64())
+    }
+
+    pub(crate) fn ready(next: Option<&Self>) -> i64 {
+        next.map_or(0, |next| next.ready.as_i64())
+    }
+}
+
+/// A range of occurrences that must not run.
+#[derive(Debug, Clone)]
+pub struct SkipOrder {
+    /// The pending run, which is the first occurrence of the range.
+    pub run: RunId,
+    /// The revision of the job that the order was computed from.
+    pub rev: Rev,
+    /// The job's lane.
+    pub lane: Lane,
+    /// The reason: `missed`.
+    pub reason: &'static str,
+    /// The last occurrence of the range.
+    pub last_due: UnixMillis,
+    /// The number of occurrences, exact up to 100,000.
+    pub count: u64,
+    /// The next run to plant.
+    pub successor: Option<Successor>,
+}
+
+/// The result of a skip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SkipReply {
+    /// The range was recorded.
+    Skipped,
+    /// Another node was first.
+    Gone,
+    /// The run's record says that the run began or ended, or cannot be read. A later claim settles
+    /// the run.
+    Over,
+    /// The job changed. The caller must read the job and decide again.
+    Stale,
+    /// The successor's occurrence already has a record. The caller must choose the next occurrence.
+    Occupied,
+}
+
+/// The way an attempt ends in Redis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The run is over.
+    Final(RunState),
+    /// The attempt failed. The run is retried after this delay.
+    Retry(Duration),
+    /// The run is handed back, unexecuted or cut short. Another node may take it at once.
+    Release,
+    /// The run is handed back unexecuted. Its `done_check` is asked again after this delay.
+    AskLater(Duration),
+}
+
+/// The result of ending an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FinishReply {
+    /// The run is over. The number counts the runs of its job in history.
+    Finished(u32),
+    /// The run waits for another attempt until this time.
+    Retrying(UnixMillis),
+    /// The run waits for another node.
+    Released,
+    /// The run waits until this time, when its `done_check` is asked again.
+    AskingLater(UnixMillis),
+    /// The claim no longer has the lease. Nothing was changed.
+    Lost,
+}
+
+/// A lease as the reaper reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpiredLease {
+    /// The run.
+    pub run: RunId,
+    /// The fence of the claim.
+    pub fence: Fence,
+    /// The end of the lease, ms, as text. Recovery requires that it has not moved.
+    pub end: String,
+}
+
+/// The decision about a run taken back from a dead node.
+#[derive(Debug, Clone)]
+pub struct Recovery {
+    /// The final state of the run; None to retry the run.
+    pub verdict: Option<RunState>,
+    /// The reason.
+    pub reason: String,
+    /// The record of the lost attempt, JSON.
+    pub past: String,
+    /// The lane the run was claimed from.
+    pub lane: Lane,
+    /// The job's lane.
+    pub job_lane: Lane,
+    /// The gates at which the run has places, as read.
+    pub places: Vec<Gate>,
+}
+
+/// The result of a recovery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecoverReply {
+    /// The run is due again.
+    Recovered,
+    /// The run is over.
+    Ended,
+    /// The node renewed its lease meanwhile.
+    Alive,
+    /// Another node was first.
+    Gone,
+}
+
+/// The result of planting a manual run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ManualReply {
+    /// The run is due now.
+    Planted,
+    /// The job does not exist.
+    Unknown,
+    /// The job's lane changed. The caller must read the job again.
+    Stale,
+}
+
+impl Store {
+    /// Skips a job's pending run and the range of occurrences behind it, and plants the successor.
+    pub async fn skip_run(&self, order: &SkipOrder) -> Result<SkipReply, StoreError> {
+        let (keys, job) = (&self.keys, order.run.job());
+        let next = order.successor.as_ref();
+        let call = Invocation::new(&scripts::SKIP_RUN)
+            .key("run", keys.run(&order.run))
+            .key("job", keys.job(job))
+            .key("jobs", keys.jobs())
+            .key("job_due", keys.due(&order.lane))
+            .key("history", keys.history())
+            .key("job_history", keys.job_history(job))
+            .key("finished", keys.finished())
+            .key("totals", keys.totals())
+            .key("nudge", keys.nudge())
+            .key("successor_run", self.successor_key(next, job))
+            .key("open", keys.open(job))
+            .key("waiting", keys.waiting(job))
+            .key("notices", keys.notices())
+            .key("deadlines", keys.deadlines())
+            .arg("now", self.now_arg())
+            .arg("id", order.run.to_string())
+            .arg("job_name", job.as_str())
+            .arg("due_ms", order.run.due().as_i64())
+            .arg("rev", order.rev.as_str())
+            .arg("lane", order.lane.as_str())
+            .arg("reason", order.reason)
+            .arg("last_due_ms", order.last_due.as_i64())
+            .arg("count", order.count)
+            .arg("successor", Successor::id(next))
+            .arg("successor_due", Successor::due(next))
+            .arg("successor_ready", Successor::ready(next));
+        let reply = self.link.invoke_where_trusted(&call).await?;
+        Ok(match reply.word.as_str() {
+            "skipped" => SkipReply::Skipped,
+            "gone" => SkipReply::Gone,
+            "over" => SkipReply::Over,
+            "stale" => SkipReply::Stale,
+            "occupied" => SkipReply::Occupied,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Ends an attempt. `facts` are fields of the run's record. `past` is the record of the attempt
+    /// as JSON; it is kept if a later attempt overwrites the run's record.
+    pub async fn finish_run(
+        &self,
+        claim: &Claim,
+        verdict: &Verdict,
+        reason: &str,
+        facts: &[(&str, String)],
+        past: &str,
+    ) -> Result<FinishReply, StoreError> {
+        let (word, ready_in) = match verdict {
+            Verdict::Final(state) => (state.as_str(), Duration::ZERO),
+            Verdict::Retry(delay) => ("retry", *delay),
+            Verdict::Release => ("release", Duration::ZERO),
+            Verdict::AskLater(delay) => ("ask_later", *delay),
+        };
+        let call = |lane: &Lane, read: &str, places: &[Gate]| {
+            let call = self.settling_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.lane, lane);
+            let call = call
+                .key("deadlines", self.keys.deadlines())
+                .key("manual", self.keys.manual(claim.run.job()))
+                .arg("now", self.now_arg())
+                .arg("id", claim.run.to_string())
+                .arg("job_name", claim.run.job().as_str())
+                .arg("fence", claim.fence.as_u64())
+                .arg("verdict", word)
+                .arg("reason", reason)
+                .arg("ready", millis(ready_in))
+                .arg("past", past)
+                .arg("job_lane", read)
+                .arg("gates", names_of(places))
+                .gate_keys(&self.keys, places);
+            facts.iter().fold(call, |call, (field, value)| call.arg("field", *field).arg("value", value))
+        };
+        let mut reply = self.settle_in(&claim.job_lane, &claim.places, call).await?;
+        Ok(match reply.word.as_str() {
+            "finished" => FinishReply::Finished(count(&mut reply)?),
+            "retrying" => FinishReply::Retrying(super::claims::instant(&mut reply)?),
+            "released" => FinishReply::Released,
+            "asking_later" => FinishReply::AskingLater(super::claims::instant(&mut reply)?),
+            "lost" => FinishReply::Lost,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Takes a run back from a node that stopped renewing its lease.
+    pub async fn recover_run(&self, lease: &ExpiredLease, recovery: &Recovery) -> Result<RecoverReply, StoreError> {
+        let call = |lane: &Lane, read: &str, places: &[Gate]| {
+            self.settling_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.lane, lane)
+                .key("deadlines", self.keys.deadlines())
+                .key("manual", self.keys.manual(lease.run.job()))
+                .arg("now", self.now_arg())
+                .arg("id", lease.run.to_string())
+                .arg("job_name", lease.run.job().as_str())
+                .arg("fence", lease.fence.as_u64())
+                .arg("seen", &lease.end)
+                .arg("verdict", recovery.verdict.map_or("retry", RunState::as_str))
+                .arg("reason", &recovery.reason)
+                .arg("past", &recovery.past)
+                .arg("job_lane", read)
+                .arg("gates", names_of(places))
+                .gate_keys(&self.keys, places)
+        };
+        let reply = self.settle_in(&recovery.job_lane, &recovery.places, call).await?;
+        Ok(match reply.word.as_str() {
+            "recovered" => RecoverReply::Recovered,
+            "ended" => RecoverReply::Ended,
+            "alive" => RecoverReply::Alive,
+            "gone" => RecoverReply::Gone,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Calls a script that ends an attempt, with the job's lane and the run's gates as read. It
+    /// repeats the call if the job moved to another lane during the run. Each further call needs
+    /// another change of the job.
+    async fn settle_in(
+        &self,
+        read: &Lane,
+        places: &[Gate],
+        call: impl Fn(&Lane, &str, &[Gate]) -> Invocation,
+    ) -> Result<Reply, StoreError> {
+        let (mut lane, mut said) = (read.clone(), read.to_string());
+        loop {
+            let mut reply = self.invoke_at_gates(places, |places| call(&lane, &said, places)).await?;
+            if reply.word != "moved" {
+                return Ok(reply);
+            }
+            said = reply.text()?;
+            // A malformed lane is corrupt data. The run still ends, and its successor goes to the
+            // lane read before.
+            lane = said.parse().unwrap_or(lane);
+        }
+    }
+
+    /// Adds the keys of the scripts that end an attempt.
+    pub(crate) fn settling_keys(&self, call: Invocation, run: &RunId, lane: &Lane, job_lane: &Lane) -> Invocation {
+        let (keys, job) = (&self.keys, run.job());
+        call.key("run", keys.run(run))
+            .key("job", keys.job(job))
+            .key("jobs", keys.jobs())
+            .key("due", keys.due(lane))
+            .key("job_due", keys.due(job_lane))
+            .key("leases", keys.leases())
+            .key("open", keys.open(job))
+            .key("waiting", keys.waiting(job))
+            .key("stops", keys.stops())
+            .key("history", keys.history())
+            .key("job_history", keys.job_history(job))
+            .key("finished", keys.finished())
+            .key("totals", keys.totals())
+            .key("nudge", keys.nudge())
+            .key("dead", keys.dead())
+            .key("job_dead", keys.job_dead(job))
+            .key("running", keys.running(lane.queue()))
+            .key("queue", keys.queue(lane.queue()))
+            .key("notices", keys.notices())
+    }
+
+    /// Lists leases, the earliest end first, at most `limit`, each with its end as text. A
+    /// malformed member comes back as text.
+    pub async fn list_leases(&self, limit: usize) -> Result<Vec<Result<ExpiredLease, (String, String)>>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.leases()).arg(0).arg(limit.saturating_sub(1)).arg("WITHSCORES");
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(redis::Value::Array(flat)) = answer.first() else { return Ok(Vec::new()) };
+        let read = |pair: &[redis::Value]| {
+            let (member, end) = (shown_member(&pair[0])?, text_of(&pair[1])?);
+            // A lease with an invalid end is still a lease. Without it its run would stay open for
+            // ever.
+            Some(match parse_lease_member(&member) {
+                Some((run, fence)) => Ok(ExpiredLease { run, fence, end }),
+                None => Err((member, end)),
+            })
+        };
+        Ok(flat.chunks_exact(2).filter_map(read).collect())
+    }
+
+    /// Plants a manual run that is ready now. `lane` is the job's lane as read.
+    pub async fn plant_manual(&self, run: &RunId, lane: &Lane) -> Result<ManualReply, StoreError> {
+        self.note_lanes([lane]).await?;
+        let call = Invocation::new(&scripts::PLANT_MANUAL)
+            .key("job", self.keys.job(run.job()))
+            .key("run", self.keys.run(run))
+            .key("job_due", self.keys.due(lane))
+            .key("nudge", self.keys.nudge())
+            .key("deeds", self.keys.deeds(run.job()))
+            .key("manual", self.keys.manual(run.job()))
+            .arg("now", self.now_arg())
+            .arg("id", run.to_string())
+            .arg("job_name", run.job().as_str())
+            .arg("due_ms", run.due().as_i64())
+            .arg("lane", lane.as_str())
+            .arg("by", &*self.by);
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "planted" => ManualReply::Planted,
+            "unknown" => ManualReply::Unknown,
+            "stale" => ManualReply::Stale,
+            _ => return Err(reply.unknown()),
+        })
+    }
+}

@@ -1,0 +1,167 @@
+//! Scans of the keys of the namespace: their types, expiry times, the members of sets, and similar
+//! namespaces. `doctor` scans the whole Redis; the background check scans a part at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redis::Value;
+
+use super::reply::{number_of, text_of};
+use super::store_error::StoreError;
+use crate::domain::consistency::KeyFacts;
+use crate::domain::name::names::RunId;
+use crate::domain::queue::lane::Lane;
+use crate::store::Store;
+use crate::store::consistency::quarantine::{Quarantined, member_bytes, shown_member};
+use crate::store::runs::due_poll::RipeEntry;
+
+/// Keys in one call.
+const PAGE: usize = 1_000;
+
+impl Store {
+    /// Returns the keys of the namespace whose name within it matches the pattern `of`, with type
+    /// and expiry.
+    pub async fn scan_keys(&self, of: &str) -> Result<Vec<KeyFacts>, StoreError> {
+        let pattern = self.keys.whole(of);
+        let mut found: BTreeMap<String, KeyFacts> = BTreeMap::new();
+        let mut cursor = Some(0);
+        while let Some(at) = cursor {
+            let (names, next) = self.scan_page(&pattern, at, PAGE).await?;
+            let keys = if names.is_empty() { Vec::new() } else { self.look_at_keys(names).await? };
+            found.extend(keys.into_iter().map(|key| (key.name.clone(), key)));
+            cursor = Some(next).filter(|next| *next != 0);
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// Scans about `count` keys of the whole Redis from `cursor` on. Returns the keys of the
+    /// namespace, and the next cursor; 0 at the end.
+    pub async fn scan_some_keys(&self, cursor: u64, count: usize) -> Result<(Vec<KeyFacts>, u64), StoreError> {
+        let (names, next) = self.scan_page(&self.keys.whole("*"), cursor, count).await?;
+        let keys = if names.is_empty() { Vec::new() } else { self.look_at_keys(names).await? };
+        Ok((keys, next))
+    }
+
+    /// Returns the number of keys in the whole Redis, of all its users.
+    pub async fn count_keys(&self) -> Result<u64, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("DBSIZE");
+        let answer = self.link.query(&mut pipeline).await?;
+        Ok(answer.first().and_then(number_of).and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+    }
+
+    async fn look_at_keys(&self, names: Vec<Vec<u8>>) -> Result<Vec<KeyFacts>, StoreError> {
+        let mut pipeline = redis::pipe();
+        for name in &names {
+            pipeline.cmd("TYPE").arg(name);
+            pipeline.cmd("PTTL").arg(name);
+        }
+        let answers = self.link.query(&mut pipeline).await?;
+        let look = |(name, pair): (Vec<u8>, &[Value])| {
+            let name = shown_member(&Value::BulkString(name))?;
+            // The key was deleted meanwhile.
+            let kind = text_of(&pair[0]).filter(|kind| kind != "none")?;
+            let rest = self.keys.rest(&name).unwrap_or_default().to_owned();
+            let expires = number_of(&pair[1]).is_some_and(|ms| ms >= 0);
+            Some(KeyFacts { name, rest, kind, expires })
+        };
+        Ok(names.into_iter().zip(answers.chunks_exact(2)).filter_map(look).collect())
+    }
+
+    /// Returns the facts of one key now; None if it is gone.
+    pub async fn look_at_key(&self, name: &str) -> Result<Option<KeyFacts>, StoreError> {
+        Ok(self.look_at_keys(vec![member_bytes(name)]).await?.pop())
+    }
+
+    /// Removes the expiry of a key. Returns true if it had one.
+    pub async fn persist_key(&self, name: &str) -> Result<bool, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("PERSIST").arg(member_bytes(name));
+        Ok(self.link.query(&mut pipeline).await?.first().and_then(number_of) == Some(1))
+    }
+
+    /// Lists namespaces in this Redis whose names differ from this one only in upper and lower
+    /// case.
+    pub async fn namespaces_like_this(&self) -> Result<BTreeSet<String>, StoreError> {
+        let own = self.namespace();
+        let either = |c: char| match (c.to_ascii_lowercase(), c.to_ascii_uppercase()) {
+            (lower, upper) if lower == upper => lower.to_string(),
+            (lower, upper) => format!("[{lower}{upper}]"),
+        };
+        let pattern = format!("{{{}}}:*", own.chars().map(either).collect::<String>());
+        let mut others = BTreeSet::new();
+        let mut cursor = Some(0);
+        while let Some(at) = cursor {
+            let (names, next) = self.scan_page(&pattern, at, PAGE).await?;
+            for name in names {
+                let text = String::from_utf8_lossy(&name).into_owned();
+                let tag = text.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(tag, _)| tag.to_owned());
+                others.extend(tag.filter(|tag| tag != own));
+            }
+            cursor = Some(next).filter(|next| *next != 0);
+        }
+        Ok(others)
+    }
+
+    async fn scan_page(&self, pattern: &str, cursor: u64, count: usize) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(count);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(parts)) = answer.first() else { return Ok((Vec::new(), 0)) };
+        let [next, Value::Array(names)] = parts.as_slice() else { return Ok((Vec::new(), 0)) };
+        let bytes = |name: &Value| match name {
+            Value::BulkString(bytes) => Some(bytes.clone()),
+            _ => None,
+        };
+        let next = text_of(next).and_then(|text| text.parse().ok()).unwrap_or(0);
+        Ok((names.iter().filter_map(bytes).collect(), next))
+    }
+
+    /// Reads a page of each of these sorted sets, given by name within the namespace and cursor.
+    /// Returns the entries and the next cursor; 0 at the end. A key of the wrong type is empty.
+    pub async fn scan_sets(&self, sets: &[(String, u64)]) -> Result<Vec<(Vec<RipeEntry>, u64)>, StoreError> {
+        let mut pipeline = redis::pipe();
+        for (rest, cursor) in sets {
+            pipeline.cmd("ZSCAN").arg(member_bytes(&self.keys.whole(rest))).arg(*cursor).arg("COUNT").arg(PAGE);
+        }
+        let read = |answer: Result<Value, redis::RedisError>| {
+            let Ok(Value::Array(parts)) = answer else { return (Vec::new(), 0) };
+            let [next, Value::Array(flat)] = parts.as_slice() else { return (Vec::new(), 0) };
+            let entry = |pair: &[Value]| Some(RipeEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? });
+            let next = text_of(next).and_then(|text| text.parse().ok()).unwrap_or(0);
+            (flat.chunks_exact(2).filter_map(entry).collect(), next)
+        };
+        Ok(self.link.ask(&mut pipeline).await?.into_iter().map(read).collect())
+    }
+
+    /// Lists the fields of the stop requests.
+    pub async fn list_stops(&self) -> Result<Vec<String>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HKEYS").arg(self.keys.stops());
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(fields)) = answer.first() else { return Ok(Vec::new()) };
+        Ok(fields.iter().filter_map(shown_member).collect())
+    }
+
+    /// Moves an entry of the sorted set `rest` to quarantine if it is unchanged.
+    pub async fn quarantine_entry(&self, rest: &str, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
+        self.quarantine(&self.keys.whole(rest), entry, why).await
+    }
+
+    /// Returns the full name of the key `rest` of the namespace.
+    pub fn key_named(&self, rest: &str) -> String {
+        self.keys.whole(rest)
+    }
+
+    /// Returns the ready time of each of these runs in the due set of `lane`, as text; None if it
+    /// is not there.
+    pub async fn due_scores(&self, lane: &Lane, runs: &[&RunId]) -> Result<Vec<Option<String>>, StoreError> {
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for run in runs {
+            pipeline.cmd("ZSCORE").arg(self.keys.due(lane)).arg(run.to_string());
+        }
+        Ok(self.link.query(&mut pipeline).await?.iter().map(text_of).collect())
+    }
+}

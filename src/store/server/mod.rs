@@ -1,0 +1,14 @@
+//! The connection to Redis: its address, its checks, the scripts and the names of keys.
+
+pub(crate) mod address;
+pub(crate) mod hash_fields;
+pub(crate) mod key_scan;
+#[cfg(feature = "mutants")]
+pub mod mutants;
+pub(crate) mod preflight;
+pub(crate) mod redis_keys;
+pub(crate) mod redis_link;
+pub(crate) mod refusal;
+pub(crate) mod reply;
+pub(crate) mod scripts;
+pub(crate) mod store_error;

@@ -1,0 +1,242 @@
+//! Mutants: rules broken on purpose, one at a time, to prove that the chaos checker detects each.
+//! They exist only in a build with the feature `mutants`. Such a build behaves normally unless the
+//! variable `SCHEDD_MUTANT` is set.
+//!
+//! Invariant: a broken script differs from the real one only in the marked pieces. A piece that
+//! does not occur exactly once ends the process. A mutant without effect would make the checker's
+//! proof worthless.
+
+use std::sync::LazyLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::domain::job::job_spec::Delivery;
+use crate::domain::queue::lane::{Lane, Priority};
+use crate::domain::queue::queue_rules::Share;
+use crate::store::{ClaimOrder, ExpiredLease, Store};
+
+/// The time a run is in no set when a claim removes it first.
+const NOWHERE_FOR: Duration = Duration::from_millis(200);
+
+/// A broken rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutant {
+    /// `finish_run` accepts an end from any node.
+    NoTokenCheck,
+    /// A claim removes its runs from the due set in a separate call, a moment before they get a
+    /// lease.
+    ZremFirst,
+    /// An at-most-once run whose node was lost is tried again.
+    NoStartMark,
+    /// Leases are never renewed.
+    RenewNever,
+    /// A run's successor is planted when the run succeeds.
+    SuccessorAtCompletion,
+    /// A lease is taken over as soon as it ended by the node's wall clock, without watching it.
+    /// `SCHEDD_MUTANT_SKEW_MS` sets that clock ahead, for hosts whose real clock cannot be set.
+    ReaperTrustsClock,
+    /// A claim passes a group or `not_while` gate whoever has its places.
+    GateNeverShut,
+    /// The end of a run wakes no run that waits for its place.
+    NobodyWoken,
+    /// Members of an alternating group start in due order and without a gap.
+    TurnsForgotten,
+    /// Queues have neither a limit nor a rate limit.
+    QueueUnbounded,
+    /// A node ignores how many runs it already executes.
+    RoomUnbounded,
+    /// A node serves all queues alike, and the earliest due run first, whatever its priority.
+    OrderForgotten,
+    /// A claim takes a run of a removed job for a run of a later job with the same name.
+    FormerBegins,
+}
+
+impl Mutant {
+    /// All mutants, each with its word.
+    pub const ALL: [(&str, Self); 13] = [
+        ("no-token-check", Self::NoTokenCheck),
+        ("zrem-first", Self::ZremFirst),
+        ("no-start-mark", Self::NoStartMark),
+        ("renew-never", Self::RenewNever),
+        ("successor-at-completion", Self::SuccessorAtCompletion),
+        ("reaper-trusts-clock", Self::ReaperTrustsClock),
+        ("gate-never-shut", Self::GateNeverShut),
+        ("nobody-woken", Self::NobodyWoken),
+        ("turns-forgotten", Self::TurnsForgotten),
+        ("queue-unbounded", Self::QueueUnbounded),
+        ("room-unbounded", Self::RoomUnbounded),
+        ("order-forgotten", Self::OrderForgotten),
+        ("former-begins", Self::FormerBegins),
+    ];
+
+    /// Returns the scripts to change, each with a piece of text and its replacement.
+    fn pieces(self) -> &'static [(&'static str, &'static str, &'static str)] {
+        match self {
+            Self::NoTokenCheck => &[
+                ("finish_run", "if not redis.call('ZSCORE', k.leases, member) then", "if false then"),
+                ("finish_run", "if whole(run[1], FENCE) > tonumber(fence) then", "if false then"),
+                ("finish_run", "if ENDS[run[7]] then", "if false then"),
+            ],
+            Self::SuccessorAtCompletion => &[
+                (
+                    "claim_runs",
+                    "if is_pending then\n    plant_pending(",
+                    "if is_pending then\n    (function(k, _, id, due_ms, ready)
+                      redis.call('HSET', k.run, 'next', id, 'next_due', due_ms, 'next_ready', ready)
+                    end)(",
+                ),
+                (
+                    "finish_run",
+                    "end_run(k, id, verdict,",
+                    "local next_run = redis.call('HMGET', k.run, 'next', 'next_due', 'next_ready')
+                    if verdict == 'succeeded' and next_run[1] then
+                      plant_pending(k, ARGV[3], next_run[1], next_run[2], next_run[3])
+                      redis.call('HDEL', k.run, 'next')
+                    end
+                    end_run(k, id, verdict,",
+                ),
+            ],
+            Self::GateNeverShut => &[
+                ("claim_runs", "if holder then return false end", ""),
+                ("claim_runs", "if holder and (job_of(holder) == gate.of) ~= (job == gate.of) then return false end", ""),
+            ],
+            Self::NobodyWoken => &[("finish_run", "wake_gate(k.gates.wakes, gate, now)", "do end")],
+            Self::TurnsForgotten => &[
+                ("claim_runs", "local rules = {gap = whole(set[3], PARKED),", "local rules = {gap = 0,"),
+                ("claim_runs", "if set[1] == 'alternate' then", "if false then"),
+                ("open_gate", "local rules = {gap = whole(set[3], PARKED),", "local rules = {gap = 0,"),
+                ("open_gate", "if set[1] == 'alternate' then", "if false then"),
+            ],
+            Self::QueueUnbounded => &[
+                ("claim_runs", "local limit = whole(set[2], POOL)", "local limit = 0"),
+                ("claim_runs", "if count == 0 or per == 0 then", "if true then"),
+                ("list_ripe", "local limit = whole(set[2], POOL)", "local limit = 0"),
+                ("list_ripe", "if count == 0 or per == 0 then", "if true then"),
+            ],
+            Self::FormerBegins => &[("claim_runs", "elseif is_of_former then", "elseif false then")],
+            Self::ZremFirst
+            | Self::NoStartMark
+            | Self::RenewNever
+            | Self::ReaperTrustsClock
+            | Self::RoomUnbounded
+            | Self::OrderForgotten => &[],
+        }
+    }
+
+    /// Returns the text of a script with this mutant's changes.
+    fn broken(self, name: &str, text: String) -> String {
+        let pieces = self.pieces().iter().filter(|(script, ..)| *script == name);
+        pieces.fold(text, |text, (_, piece, instead)| {
+            let found = text.matches(piece).count();
+            assert!(found == 1, "{self:?} does not apply: {name}.lua has {piece:?} {found} times, wanted once");
+            text.replacen(piece, instead, 1)
+        })
+    }
+}
+
+/// Returns the mutant named by the environment. The error contains the word found and the words
+/// wanted.
+pub fn from_environment() -> Result<Option<Mutant>, String> {
+    let Ok(word) = std::env::var("SCHEDD_MUTANT") else { return Ok(None) };
+    let known = Mutant::ALL.into_iter().find(|(known, _)| *known == word);
+    known.map(|(_, mutant)| Some(mutant)).ok_or_else(|| {
+        let words = Mutant::ALL.map(|(known, _)| known).join(", ");
+        format!("SCHEDD_MUTANT is {word:?}: wanted one of {words}")
+    })
+}
+
+/// Loads every script, so that a mutant that does not apply ends the process at once. In a later
+/// task the process would continue, and its failure would look like the broken rule.
+pub fn load_all() {
+    super::scripts::all();
+}
+
+/// Returns true if this process must break that rule.
+pub fn is(mutant: Mutant) -> bool {
+    static CHOSEN: LazyLock<Option<Mutant>> = LazyLock::new(|| from_environment().ok().flatten());
+    *CHOSEN == Some(mutant)
+}
+
+/// Returns the text of a script to load.
+pub(crate) fn loaded(name: &str, text: String) -> String {
+    let chosen = Mutant::ALL.into_iter().map(|(_, mutant)| mutant).find(|mutant| is(*mutant));
+    match chosen {
+        Some(mutant) => mutant.broken(name, text),
+        None => text,
+    }
+}
+
+/// Returns the delivery that the reaper assumes for a job.
+pub fn reaped_as(delivery: Option<Delivery>) -> Option<Delivery> {
+    if is(Mutant::NoStartMark) { delivery.map(|_| Delivery::AtLeastOnce) } else { delivery }
+}
+
+/// Returns the share that a node assumes for a queue.
+pub fn share(share: Share) -> Share {
+    if is(Mutant::OrderForgotten) { Share::Weight(1) } else { share }
+}
+
+/// Returns the priority that a node assumes for a run.
+pub fn priority(priority: Priority) -> Priority {
+    if is(Mutant::OrderForgotten) { Priority::default() } else { priority }
+}
+
+/// Returns how long the reaper believes to have watched a lease unchanged.
+pub fn watched(lease: &ExpiredLease, unchanged: Duration) -> Duration {
+    if !is(Mutant::ReaperTrustsClock) {
+        return unchanged;
+    }
+    let skew = std::env::var("SCHEDD_MUTANT_SKEW_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_add(Duration::from_millis(skew));
+    let is_past = lease.end.parse::<u64>().is_ok_and(|end| Duration::from_millis(end) < wall);
+    if is_past { Duration::MAX } else { Duration::ZERO }
+}
+
+impl Store {
+    /// Removes runs from the due set and restores them only for the claim. A node that dies in
+    /// between loses them.
+    pub(crate) async fn zrem_first(&self, lane: &Lane, orders: &[ClaimOrder]) {
+        if !is(Mutant::ZremFirst) {
+            return;
+        }
+        let due = self.keys.due(lane);
+        let mut taken = Vec::new();
+        for order in orders {
+            let run = order.run.to_string();
+            let mut pipeline = redis::pipe();
+            pipeline.cmd("ZSCORE").arg(&due).arg(&run).cmd("ZREM").arg(&due).arg(&run);
+            if let Ok([score, redis::Value::Int(1)]) = self.link.query(&mut pipeline).await.as_deref() {
+                taken.extend(super::reply::text_of(score).map(|score| (score, run)));
+            }
+        }
+        tokio::time::sleep(NOWHERE_FOR).await;
+        for (score, run) in taken {
+            let _ = self.link.query(redis::pipe().cmd("ZADD").arg(&due).arg(score).arg(run)).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::server::scripts;
+
+    #[test]
+    fn every_piece_of_a_script_is_there_once_and_its_mutant_differs() {
+        for (word, mutant) in Mutant::ALL {
+            let mut is_of_a_script = false;
+            for script in scripts::all() {
+                let broken = mutant.broken(script.name, script.text.clone());
+                let is_named = mutant.pieces().iter().any(|(name, ..)| *name == script.name);
+                assert_eq!(broken != script.text, is_named, "{word} in {}", script.name);
+                is_of_a_script |= is_named;
+            }
+            assert_eq!(is_of_a_script, !mutant.pieces().is_empty(), "{word} names a script there is not");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "does not apply")]
+    fn a_piece_that_is_not_there_is_told() {
+        Mutant::NoTokenCheck.broken("finish_run", "return 1".to_owned());
+    }
+}

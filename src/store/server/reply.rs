@@ -1,0 +1,88 @@
+//! Replies of Redis, read item by item: a script's status word, then texts and numbers.
+
+use redis::Value;
+
+use super::scripts::Script;
+use super::store_error::StoreError;
+
+/// The reply of a script: its status word, then items that are read in order.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    script: &'static str,
+    pub(crate) word: String,
+    items: std::vec::IntoIter<Value>,
+}
+
+impl Reply {
+    pub(crate) fn read(script: &'static Script, value: Value) -> Result<Self, StoreError> {
+        let mut reply = Self::nested(script.name, value)?;
+        if reply.word == "wrong_type" {
+            return Err(StoreError::WrongType { key: reply.text()?, found: reply.text()?, wanted: reply.text()? });
+        }
+        Ok(reply)
+    }
+
+    fn nested(script: &'static str, value: Value) -> Result<Self, StoreError> {
+        let Value::Array(items) = value else { return Err(StoreError::corrupt(script, format!("{value:?}"))) };
+        let mut reply = Self { script, word: String::new(), items: items.into_iter() };
+        reply.word = reply.text()?;
+        Ok(reply)
+    }
+
+    /// Reads the next item as a nested reply with a status word of its own.
+    pub(crate) fn reply(&mut self) -> Result<Self, StoreError> {
+        let value = self.value()?;
+        Self::nested(self.script, value)
+    }
+
+    /// Reads the next item as a raw value.
+    pub(crate) fn value(&mut self) -> Result<Value, StoreError> {
+        self.items.next().ok_or_else(|| StoreError::corrupt(self.script, format!("reply {:?} is too short", self.word)))
+    }
+
+    /// Reads the next item as text.
+    pub(crate) fn text(&mut self) -> Result<String, StoreError> {
+        let value = self.value()?;
+        text_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("found {value:?}, wanted a text")))
+    }
+
+    /// Reads the next item as a whole number, sent as an integer or as text.
+    pub(crate) fn number(&mut self) -> Result<i64, StoreError> {
+        let value = self.value()?;
+        number_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("found {value:?}, wanted a number")))
+    }
+
+    /// Returns the error for a status word that the caller does not know.
+    pub(crate) fn unknown(&self) -> StoreError {
+        StoreError::corrupt(self.script, format!("unknown reply {:?}", self.word))
+    }
+}
+
+/// Returns the text of a Redis value; None for any other kind of value.
+pub(crate) fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Value::SimpleString(text) => Some(text.clone()),
+        Value::Int(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// Returns the whole number in a Redis value: an integer, a float, or text such as a score. None
+/// for anything else.
+pub(crate) fn number_of(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(number) => Some(*number),
+        Value::Double(number) => score_number(*number),
+        other => {
+            let text = text_of(other)?;
+            text.parse().ok().or_else(|| score_number(text.parse().ok()?))
+        }
+    }
+}
+
+/// Returns a score as a whole number; None unless it is within 2^53 of zero.
+#[expect(clippy::cast_possible_truncation, reason = "within 2^53 a score is exact as an integer")]
+fn score_number(score: f64) -> Option<i64> {
+    (score.abs() < 9_007_199_254_740_992.0).then_some(score as i64)
+}

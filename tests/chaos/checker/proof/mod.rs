@@ -1,0 +1,7 @@
+//! Histories that prove the checker.
+
+pub(crate) mod hard_self_test;
+pub(crate) mod self_test;
+pub(crate) mod shared_self_test;
+pub(crate) mod small_self_test;
+pub(crate) mod wrong_self_test;

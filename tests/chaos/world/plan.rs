@@ -1,0 +1,100 @@
+//! The meaning of a seed: the jobs of the file, the faults one after the other, and the actions of
+//! operators in between.
+
+use std::path::Path;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::jobs::{Job, head, zoo};
+use crate::evidence::Micros;
+use crate::faults::{DECK, Draw, Fault, Reaches, needs};
+use crate::proof::trial::TIMING;
+
+/// The time that the end of a trial takes besides its faults: owed runs are awaited, everything is
+/// stopped and read.
+pub(crate) const SETTLING: Duration = Duration::from_secs(25);
+
+/// A planned trial.
+pub(crate) struct Plan {
+    pub(crate) jobs: Vec<Job>,
+    /// The faults, each with the calm before it.
+    pub(crate) faults: Vec<(Duration, Box<dyn Fault>)>,
+    /// The random numbers for decisions during the trial.
+    pub(crate) rng: Rng,
+}
+
+/// The request of the command line.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) seed: u64,
+    pub(crate) nodes: usize,
+    /// The time during which faults go on.
+    pub(crate) length: Duration,
+    /// Names of faults; empty for all.
+    pub(crate) faults: &'a [String],
+    /// Names of jobs; empty for all.
+    pub(crate) jobs: &'a [String],
+    /// True if daemons and keepers are left alone.
+    pub(crate) steady: bool,
+}
+
+impl Plan {
+    /// Returns the plan of a seed, with a store at `url`. Fails with the name of an unknown fault.
+    pub(crate) fn draw(wanted: &Wanted<'_>, url: &str) -> Result<Self, String> {
+        let mut rng = Rng::with_seed(wanted.seed);
+        let mut jobs = zoo(&mut rng, url);
+        if !wanted.jobs.is_empty() {
+            jobs.retain(|job| wanted.jobs.iter().any(|name| job.name.starts_with(name.as_str())));
+        }
+        let known: Vec<&str> = DECK.iter().map(|(name, _, _)| *name).collect();
+        if let Some(unknown) = wanted.faults.iter().find(|name| !known.contains(&name.as_str()) && *name != "none") {
+            return Err(format!("no fault {unknown:?}; there are {}", known.join(", ")));
+        }
+        let deck = |(name, reaches, draw): &(&str, Reaches, Draw)| {
+            if wanted.steady && *reaches == Reaches::Processes {
+                return None;
+            }
+            (wanted.faults.is_empty() || wanted.faults.iter().any(|wanted| wanted == name)).then_some(*draw)
+        };
+        let is_possible = |(name, ..): &&(&str, Reaches, Draw)| {
+            needs::missing(name).inspect(|why| println!("left out: {name}: {why}")).is_none()
+        };
+        let deck: Vec<Draw> = DECK.iter().filter(|one| deck(one).is_some()).filter(is_possible).filter_map(deck).collect();
+        let faults = Self::schedule(&mut rng, &deck, wanted);
+        Ok(Self { jobs, faults, rng })
+    }
+
+    /// Returns the faults until the time is used up, each after a calm.
+    /// The kinds come in a random order, which is drawn anew when all have been used.
+    fn schedule(rng: &mut Rng, deck: &[Draw], wanted: &Wanted<'_>) -> Vec<(Duration, Box<dyn Fault>)> {
+        let (mut faults, mut left, mut hand) = (Vec::new(), wanted.length, Vec::new());
+        while !deck.is_empty() {
+            if hand.is_empty() {
+                hand = deck.to_vec();
+                rng.shuffle(&mut hand);
+            }
+            let Some(draw) = hand.pop() else { break };
+            let fault = draw(rng, wanted.nodes);
+            // Now and then the next fault comes before schedd can have recovered from the last.
+            let calm = Duration::from_millis(if rng.u32(..3) == 0 { rng.u64(0..500) } else { rng.u64(2_000..6_000) });
+            let takes = calm + fault.lasts();
+            if takes > left {
+                break;
+            }
+            left -= takes;
+            faults.push((calm, fault));
+        }
+        faults
+    }
+
+    /// Returns the `jobs.toml` of all nodes.
+    pub(crate) fn toml(&self, dir: &Path) -> String {
+        toml_of(&self.jobs, dir, TIMING.lease)
+    }
+}
+
+/// Returns a `jobs.toml` with these jobs.
+pub(crate) fn toml_of(jobs: &[Job], dir: &Path, lease: Micros) -> String {
+    jobs.iter().fold(head(dir, lease), |text, job| text + &job.toml(dir))
+}

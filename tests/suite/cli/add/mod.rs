@@ -1,0 +1,5 @@
+//! The verb `add`.
+
+pub(crate) mod adding;
+pub(crate) mod adding_lines;
+pub(crate) mod adding_once;

@@ -1,0 +1,68 @@
+//! What `explain`, `show` and `groups` tell of runs that wait at a gate nobody has: until when time keeps it shut.
+
+use serde_json::{Value, json};
+
+use crate::node::explain::explaining::explained;
+use crate::support::ctl::Schedctl;
+use crate::support::daemon::Schedd;
+use crate::support::eye::Eye;
+use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+
+const GROUPS: &str =
+    "[groups.turns]\nmode = \"alternate\"\norder = [\"hold\", \"one\", \"two\"]\ngap = \"20m\"\nturn_timeout = \"10m\"\n";
+
+#[test]
+fn a_group_s_gap_and_patience_are_told_to_those_that_wait_for_them() {
+    let redis = TestRedis::start();
+    let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
+    let _node = Schedd::on(&redis).jobs(&format!("{GROUPS}[jobs.hold]\ngroup = \"turns\"\nshell = \"true\"\n")).start();
+    until("the file is taken", LONG, || eye.job("hold"));
+    ctl.run(&["run", "hold", "--wait"]).good();
+    eye.add(&json!({"name": "one", "in": "5m", "group": "turns", "shell": "true"}));
+    eye.add(&json!({"name": "two", "in": "0s", "group": "turns", "shell": "true"}));
+    let told = |job: &str, part: &str| {
+        until(part, LONG, || Some(explained(&redis, &[job]).0).filter(|text| text.contains(part)));
+    };
+    let gap = "It waits for its place at group turns; its gap of 20m ends on ";
+    told("two", gap);
+    told("two", "; it is the turn of one, which has no waiting run: its turn timeout of 10m ends on ");
+    let run = eye.ask(eye.store().list_open(&"two".parse().unwrap())).unwrap().remove(0).to_string();
+    let shown = ctl.run(&["show", &run]).good().stdout;
+    assert!(shown.contains("gate        its gap of 20m ends on "), "{shown}");
+    assert!(shown.contains("; it is the turn of one, which has no waiting run"), "{shown}");
+    let opens = || {
+        let group = ctl.run(&["groups", "--json"]).good().json()[0].clone();
+        let ms = |field: &Value| field.as_str().unwrap().parse::<chrono::DateTime<chrono::Utc>>().unwrap().timestamp_millis();
+        ms(&group["next_at"]) - ms(&group["last_ended_at"])
+    };
+    assert!(opens() >= 20 * 60_000, "before its gap is over: {}", opens());
+    // Its turn comes, and the gap still lasts.
+    ctl.run(&["add", "--name", "one", "--replace", "--in", "0s", "--group", "turns", "--shell", "true"]).good();
+    told("one", gap);
+    told("one", "; it is the turn of one.");
+    assert!(opens() >= 20 * 60_000, "before its gap is over: {}", opens());
+}
+
+#[test]
+fn explain_names_the_run_let_in_that_did_not_begin_and_not_a_run_that_is_over() {
+    let redis = TestRedis::start();
+    let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
+    let _node = Schedd::on(&redis).jobs("[queues.other]\n[groups.one]\nmode = \"exclusive\"\n").start();
+    until("the group is known", LONG, || (ctl.run(&["groups", "--json"]).good().json()[0]["group"] == "one").then_some(()));
+    let told = |job: &str, part: &str| {
+        until(part, LONG, || Some(explained(&redis, &[job]).0).filter(|text| text.contains(part)));
+    };
+    eye.add(&json!({"name": "hold", "in": "0s", "group": "one", "shell": "sleep 600"}));
+    told("hold", "It is running on ");
+    for job in ["e1", "e2"] {
+        eye.add(&json!({"name": job, "in": "0s", "queue": "other", "group": "one", "shell": "true"}));
+        told(job, "It waits for its place at group one, behind hold@");
+    }
+    let first = eye.ask(eye.store().list_open(&"e1".parse().unwrap())).unwrap().remove(0);
+    ctl.run(&["queue", "pause", "other"]).good();
+    ctl.run(&["cancel", "hold"]).good();
+    let why = "which was let in and did not begin: its queue other is paused by ";
+    told("e2", &format!("It waits for its place at group one, behind {first} of its queue, {why}"));
+    told("e2", "; the next is tried on ");
+}

@@ -1,0 +1,226 @@
+//! Redis' clock is wrong for a while: whatever was planned by it goes on in time once it is right, and nothing runs twice.
+
+use std::collections::BTreeSet;
+use std::thread::sleep;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+
+use crate::support::ctl::Schedctl;
+use crate::support::daemon::Schedd;
+use crate::support::effects::{Effect, Effects};
+use crate::support::eye::Eye;
+use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+use schedd::domain::run::run_state::RunState;
+
+const DAY: i64 = 86_400;
+const FIVE_YEARS: i64 = 1_826 * DAY;
+/// As long as docs/guarantees.md says that it takes at most until what recurs goes on, with room for a busy machine.
+const SOON: Duration = Duration::from_secs(15);
+
+/// Jobs of every kind that recur within two seconds.
+const RECURRING: [&str; 11] =
+    ["cron", "every", "delay", "keyed", "rated", "ratedkey", "turna", "turnb", "spread", "splayed", "mixed"];
+
+fn file(effects: &Effects) -> String {
+    let sections = "[daemon]\nlease = \"2s\"\n[queues.slow]\nrate = \"2/1s\"\n[groups.turns]\nmode = \"alternate\"\n\
+                    order = [\"turna\", \"turnb\"]\ngap = \"100ms\"\nturn_timeout = \"3s\"\n";
+    let keys = [
+        ("cron", "cron = \"* * * * * *\""),
+        ("every", "every = \"2s\""),
+        ("delay", "delay = \"1s\""),
+        ("keyed", "every = \"2s\"\nkey = \"k\""),
+        ("rated", "every = \"1s\"\nqueue = \"slow\""),
+        ("ratedkey", "every = \"1s\"\nkey = \"r\"\nper_key = { rate = \"2/1s\" }"),
+        ("turna", "every = \"2s\"\ngroup = \"turns\""),
+        ("turnb", "every = \"2s\"\ngroup = \"turns\""),
+        ("spread", "every = \"2s\"\ncatch_up = { mode = \"all\", max_count = 50, spread = \"1h\" }"),
+        ("splayed", "every = \"2s\"\nsplay = \"1s\"\njitter = \"500ms\""),
+        ("mixed", "schedules = [{ every = \"2s\" }, { cron = \"0 0 1 1 *\" }]"),
+    ];
+    let section = |(name, text): &(&str, &str)| format!("[jobs.{name}]\n{text}\nshell = {:?}\n", effects.shell("true"));
+    sections.to_owned() + &keys.iter().map(section).collect::<String>()
+}
+
+fn now() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()
+}
+
+/// Waits until each of these jobs has begun so often after `since`.
+#[track_caller]
+fn until_begun(effects: &Effects, jobs: &[&str], since: u128, times: usize, limit: Duration) {
+    let lacking = || {
+        let all = effects.all();
+        let begun = |job: &str| {
+            let is_its = |effect: &&Effect| effect.run.split('@').next() == Some(job) && effect.began > since;
+            all.iter().filter(is_its).count()
+        };
+        jobs.iter().filter(|job| begun(job) < times).map(|job| (*job).to_owned()).collect::<Vec<_>>()
+    };
+    let started = std::time::Instant::now();
+    while !lacking().is_empty() {
+        assert!(started.elapsed() < limit, "not begun {times} times within {limit:?}: {:?}", lacking());
+        sleep(Duration::from_millis(20));
+    }
+}
+
+#[track_caller]
+fn assert_none_twice(effects: &Effects) {
+    let mut seen = BTreeSet::new();
+    for effect in effects.all() {
+        assert!(seen.insert((effect.run.clone(), effect.attempt)), "begun twice: {effect:?}");
+    }
+}
+
+/// Nothing of the books is wrong, and the clock's step is told.
+#[track_caller]
+fn assert_sound_and_told(redis: &TestRedis) {
+    let ctl = Schedctl::on(redis);
+    let rules = || -> Vec<String> {
+        let doctor = ctl.run(&["doctor", "--json"]);
+        let report: serde_json::Value = serde_json::from_str(&doctor.stdout).unwrap();
+        report["findings"].as_array().unwrap().iter().map(ToString::to_string).collect()
+    };
+    until("the books agree", LONG, || rules().is_empty().then_some(()));
+    let told = ctl.run(&["doctor"]).stdout;
+    assert!(told.contains("Redis' clock was set"), "{told}");
+}
+
+#[test]
+fn what_recurs_goes_on_within_seconds_when_redis_was_a_day_ahead_for_six_seconds() {
+    let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
+    let eye = Eye::on(&redis);
+    let nodes = ["one", "two"].map(|name| Schedd::on(&redis).node(name).jobs(&file(&effects)).start());
+    until_begun(&effects, &RECURRING, 0, 2, LONG);
+    redis.set_clock(DAY);
+    eye.add(&json!({"name": "again", "in": "0s", "shell": effects.shell("test $SCHEDD_ATTEMPT = 2"),
+        "retry": {"limit": 3, "delay": "5s", "jitter": false}}));
+    eye.add(&json!({"name": "far", "at": "2031-01-01T00:00:00Z", "shell": effects.shell("true")}));
+    eye.add(&json!({"name": "yearly", "cron": "0 0 1 1 *", "tz": "UTC", "shell": effects.shell("true")}));
+    let yearly = eye.job("yearly").unwrap().pending;
+    sleep(Duration::from_secs(4));
+    until_begun(&effects, &["again"], 0, 1, LONG);
+    redis.set_clock(0);
+    let right = now();
+    until_begun(&effects, &RECURRING, right, 3, SOON);
+    until_begun(&effects, &["again"], right, 1, SOON);
+    assert_eq!(eye.wait_for_history("again", 1)[0].state, RunState::Succeeded);
+    assert_eq!(eye.job("far").unwrap().pending.unwrap().to_string(), "far@1924992000000");
+    assert_eq!(eye.job("yearly").unwrap().pending, yearly);
+    assert_none_twice(&effects);
+    assert_sound_and_told(&redis);
+    for node in &nodes {
+        node.wait_for_log("Redis' clock was set forward by 1d");
+        node.wait_for_log("Redis' clock was set back by 1d");
+    }
+    // Not one second is left out from then on.
+    let from = eye.history("cron").iter().filter(|run| run.state == RunState::Succeeded).count();
+    until("the second's job goes on without a gap", LONG, || {
+        let mut dues: Vec<i64> = eye.history("cron").iter().map(|run| run.run.due().as_i64()).collect();
+        dues.retain(|due| {
+            u128::try_from(*due).unwrap() > right / 1_000_000 + 6_000 && *due < i64::try_from(now() / 1_000_000).unwrap()
+        });
+        dues.sort_unstable();
+        assert!(dues.windows(2).all(|pair| pair[1] - pair[0] == 1_000), "{dues:?}");
+        (eye.history("cron").len() >= from + 5).then_some(())
+    });
+    let explained = Schedctl::on(&redis).run(&["explain", "cron"]).stdout;
+    assert!(explained.contains("saw Redis' clock set back by 1d"), "{explained}");
+}
+
+#[test]
+fn a_redis_that_was_behind_for_a_while_costs_nothing_and_repeats_nothing() {
+    for (seconds, job) in [(-3_600, "every"), (-FIVE_YEARS, "all")] {
+        let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
+        let jobs = format!(
+            "[jobs.every]\nevery = \"1s\"\nshell = {0:?}\n[jobs.all]\nevery = \"1s\"\nshell = {0:?}\ncatch_up = {{ mode = \"all\" }}\n",
+            effects.shell("true")
+        );
+        let _node = Schedd::on(&redis).jobs(&jobs).start();
+        until_begun(&effects, &["every", "all"], 0, 4, LONG);
+        redis.set_clock(seconds);
+        sleep(Duration::from_secs(4));
+        redis.set_clock(0);
+        let right = now();
+        until_begun(&effects, &["every", "all"], right, 5, SOON);
+        assert_none_twice(&effects);
+        let dues: Vec<i64> = Eye::on(&redis).history(job).iter().map(|run| run.run.due().as_i64()).collect();
+        assert_eq!(dues.len(), dues.iter().collect::<BTreeSet<_>>().len(), "{dues:?}");
+        assert_sound_and_told(&redis);
+    }
+}
+
+#[test]
+fn a_host_that_boots_five_years_ahead_goes_on_in_time_once_it_is_set_right() {
+    for with_restart in [false, true] {
+        let (mut redis, effects) = (TestRedis::with_clock(FIVE_YEARS), Effects::new());
+        let eye = Eye::on(&redis);
+        let mut node = Schedd::on(&redis).node("n").jobs(&file(&effects)).start();
+        until_begun(&effects, &RECURRING, 0, 1, LONG);
+        eye.add(&json!({"name": "hourly", "cron": "0 * * * *", "tz": "UTC", "shell": effects.shell("true")}));
+        if with_restart {
+            node.kill9();
+        }
+        redis.set_clock(0);
+        if with_restart {
+            redis.restart();
+            node.start_again();
+        }
+        let right = now();
+        until_begun(&effects, &RECURRING, right, 3, SOON + if with_restart { Duration::from_secs(10) } else { Duration::ZERO });
+        let next = Eye::on(&redis).job("hourly").unwrap().pending.unwrap().due().as_i64();
+        assert!(next - i64::try_from(right / 1_000_000).unwrap() <= 3_600_000 + 60_000, "{next}");
+        assert_none_twice(&effects);
+    }
+}
+
+#[test]
+fn nothing_is_forgotten_by_a_time_that_just_jumped() {
+    let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
+    let eye = Eye::on(&redis);
+    let jobs = "[daemon]\nlease = \"2s\"\n[history]\nmax_age = \"30d\"\n";
+    let mut node = Schedd::on(&redis).node("n").jobs(jobs).start();
+    for number in 0..3 {
+        let work = format!("echo {number}; exit {}", i32::from(number == 2));
+        eye.add(&json!({"name": format!("young{number}"), "in": "0s", "shell": effects.shell(&work)}));
+    }
+    for number in 0..3 {
+        eye.wait_for_history(&format!("young{number}"), 1);
+    }
+    let old = |job: &str, ahead: i64| {
+        let ended = eye.ask(eye.store().now()).unwrap().as_i64() - (ahead + 31 * DAY) * 1_000;
+        let run = format!("{job}@{ended}");
+        let mut connection = redis.connection();
+        let mut pipeline = redis::pipe();
+        let record = pipeline.cmd("HSET").arg(format!("{{schedd}}:run:{run}"));
+        record.arg(&["job", job, "state", "succeeded", "due", &ended.to_string(), "kind", "regular", "queue", "default"]);
+        record.arg(&["finished_at", &ended.to_string(), "attempt", "1"]);
+        for key in ["history".to_owned(), format!("history:{job}")] {
+            pipeline.cmd("ZADD").arg(format!("{{schedd}}:{key}")).arg(ended).arg(&run);
+        }
+        let () = pipeline.query(&mut connection).unwrap();
+        run
+    };
+    let still_there = || {
+        for number in 0..3 {
+            assert_eq!(eye.history(&format!("young{number}")).len(), 1, "young{number}");
+        }
+        let outputs = redis::cmd("ZCARD").arg("{schedd}:outputs").query::<usize>(&mut redis.connection()).unwrap();
+        let dead = redis::cmd("ZCARD").arg("{schedd}:dead").query::<usize>(&mut redis.connection()).unwrap();
+        assert_eq!((outputs, dead), (3, 1));
+    };
+    redis.set_clock(40 * DAY);
+    node.wait_for_log("Redis' clock was set forward by 40d");
+    // What is old by the time before the step goes: so it is known that the round came.
+    let control = old("control", 40 * DAY);
+    until("a round forgets what is old", Duration::from_secs(60), || eye.run(&control).is_none().then_some(()));
+    still_there();
+    // Nor by a node that did not see the step, but knows of it.
+    node.kill9();
+    node.start_again();
+    let control = old("control", 40 * DAY);
+    until("a round forgets what is old", Duration::from_secs(60), || eye.run(&control).is_none().then_some(()));
+    still_there();
+    redis.set_clock(0);
+}

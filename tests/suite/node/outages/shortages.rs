@@ -1,0 +1,105 @@
+//! A node that has not the means to start anything hands back what it claimed, says so, and leaves the queue to others.
+
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use schedd::domain::run::run_state::RunState;
+use serde_json::{Value, json};
+
+use crate::support::ctl::Schedctl;
+use crate::support::daemon::Schedd;
+use crate::support::eye::Eye;
+use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+
+/// Has that process open no more files than it has. What was allowed before.
+fn no_more_files(of: Pid) -> Rlimit {
+    let before = prlimit(Some(of), Resource::Nofile, Rlimit { current: Some(3), maximum: Some(256) }).unwrap();
+    Rlimit { current: before.current.map(|files| files.min(256)), maximum: Some(256) }
+}
+
+/// A node that is up, with its keeper.
+fn started(redis: &TestRedis, name: &str) -> Schedd {
+    let node = Schedd::on(redis).node(name).start();
+    node.wait_for_log("Started.");
+    // A keeper that has run something has all it needs to be asked for more.
+    let eye = Eye::on(redis);
+    eye.add(&json!({"name": format!("first-{name}"), "in": "0s", "shell": "true"}));
+    eye.wait_for_history(&format!("first-{name}"), 1);
+    node
+}
+
+fn held(ctl: &Schedctl, node: &str) -> Option<String> {
+    let nodes: Value = serde_json::from_str(&ctl.run(&["nodes", "--json"]).good().stdout).unwrap();
+    let row = nodes.as_array().unwrap().iter().find(|row| row["name"] == node).unwrap().clone();
+    row["held"]["why"].as_str().map(str::to_owned)
+}
+
+#[test]
+fn a_node_out_of_descriptors_fails_no_run_and_runs_them_when_it_has_some() {
+    let redis = TestRedis::start();
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let node = started(&redis, "short");
+    let before = no_more_files(node.keeper());
+    let names: Vec<String> = (0..20).map(|at| format!("job{at}")).collect();
+    for name in &names {
+        eye.add(&json!({"name": name, "in": "0s", "shell": "true", "delivery": "at-most-once"}));
+    }
+    node.wait_for_log("Nothing can be started: this node cannot start processes: Too many open files");
+    let why = until("the node says why it takes no runs", LONG, || held(&ctl, "short"));
+    assert_eq!(why, "this node cannot start processes: Too many open files");
+    let doctor = ctl.run(&["doctor"]).stdout;
+    let line = doctor.lines().find(|line| line.contains("takes no runs since")).unwrap_or_else(|| panic!("{doctor}"));
+    assert!(line.trim_start().starts_with("warn") && line.contains("Too many open files"), "{line}");
+    let told = until("a run was handed back", LONG, || {
+        let told = ctl.run(&["explain", "job0"]).stdout;
+        let is_told = told.contains("handed it back unexecuted") && told.contains("short took no runs from");
+        is_told.then_some(told)
+    });
+    assert_eq!(told.matches("this node cannot start processes: Too many open files").count(), 2, "{told}");
+    assert!(names.iter().all(|name| eye.history(name).is_empty()), "one has ended without a start");
+    prlimit(Some(node.keeper()), Resource::Nofile, before).unwrap();
+    for name in &names {
+        let runs = eye.wait_for_history(name, 1);
+        assert_eq!((runs[0].state, runs[0].attempt), (RunState::Succeeded, 1), "{:?}", runs[0]);
+    }
+    node.wait_for_log("This node starts runs again.");
+    until("it takes runs again", LONG, || held(&ctl, "short").is_none().then_some(()));
+}
+
+#[test]
+fn another_node_runs_what_a_node_out_of_descriptors_hands_back() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let short = started(&redis, "short");
+    no_more_files(short.keeper());
+    let _well = Schedd::on(&redis).node("well").start();
+    for at in 0..50 {
+        eye.add(&json!({"name": format!("job{at}"), "in": "0s", "shell": "true"}));
+    }
+    for at in 0..50 {
+        let runs = eye.wait_for_history(&format!("job{at}"), 1);
+        assert_eq!((runs[0].state, runs[0].node.as_deref()), (RunState::Succeeded, Some("well")), "{:?}", runs[0]);
+    }
+}
+
+#[test]
+fn a_request_a_node_has_no_descriptor_for_is_made_later() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = started(&redis, "short");
+    let sink = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", sink.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in sink.incoming().flatten() {
+            let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
+            let _ = std::io::Write::write_all(&mut stream, b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n");
+        }
+    });
+    let daemon = Pid::from_raw(node.pid().cast_signed()).unwrap();
+    let before = no_more_files(daemon);
+    eye.add(&json!({"name": "ask", "in": "0s", "http": {"url": url}}));
+    node.wait_for_log("Nothing can be started: this node cannot connect: Too many open files");
+    assert!(eye.history("ask").is_empty());
+    prlimit(Some(daemon), Resource::Nofile, before).unwrap();
+    let runs = eye.wait_for_history("ask", 1);
+    assert_eq!((runs[0].state, runs[0].attempt), (RunState::Succeeded, 1), "{:?}", runs[0]);
+}

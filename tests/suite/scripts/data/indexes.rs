@@ -1,0 +1,215 @@
+//! Every index compared with the records: an entry of a run that is over, or of a job that is gone, is told as stale.
+//!
+//! Each key of a namespace is judged here or named as one that leads to no run, so that a new index is not forgotten.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schedd::domain::name::names::RunId;
+use schedd::domain::run::run_state::RunState;
+use serde_json::Value;
+
+use crate::scripts::world::World;
+
+/// Keys that lead to no run and to no job which may be gone.
+const OTHERS: [&str; 32] = [
+    "audit",
+    "boot_runs",
+    "boots",
+    "declared",
+    "deeds",
+    "discarded",
+    "epoch",
+    "eras",
+    "events",
+    "fence",
+    "gate_rate",
+    "gate_wakes",
+    "group",
+    "groups",
+    "lanes",
+    "ledger",
+    "ledger_before",
+    "losses",
+    "node",
+    "nodes",
+    "noted_nodes",
+    "output",
+    "output_bytes",
+    "output_sizes",
+    "quarantine",
+    "quarantined",
+    "queue",
+    "queue_state",
+    "queues",
+    "servers",
+    "settling",
+    "totals",
+];
+
+/// The keys of a namespace at one moment.
+struct Books {
+    /// The members of each sorted set.
+    sets: BTreeMap<String, BTreeSet<String>>,
+    /// The fields of each hash.
+    hashes: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl World {
+    /// What stands in an index although the records say otherwise: a line for each.
+    pub(crate) fn stale_entries(&self) -> Vec<String> {
+        let (books, keys) = self.read_books();
+        let mut stale = Vec::new();
+        for key in &keys {
+            let (family, of) = key.split_once(':').unwrap_or((key.as_str(), ""));
+            if OTHERS.contains(&family) {
+                continue;
+            }
+            let judge: fn(&Books, &str, &str) -> bool = match family {
+                "run" | "job" | "source" | "unique" => continue,
+                "due" => |books, _, run| books.is_in(run, &[RunState::Scheduled]) || books.is_planned(run),
+                "leases" => |books, _, lease| {
+                    let (run, fence) = lease.split_once('#').unwrap();
+                    books.is_in(run, &[RunState::Running]) && books.run(run, "fence") == Some(fence)
+                },
+                "running" => |books, queue, run| {
+                    let lane = books.run(run, "queue").unwrap_or_default();
+                    books.is_in(run, &[RunState::Running]) && lane.split(['!', '~', '+']).next() == Some(queue)
+                },
+                "stops" => |books, _, run| books.is_going_on(run) || books.is_planned(run),
+                "history" => |books, _, run| books.state(run).is_some_and(RunState::is_final),
+                "dead" => |books, _, run| books.state(run).is_some_and(RunState::is_dead),
+                "open" => |books, job, run| books.is_going_on(run) && !run.contains('~') && run.starts_with(&format!("{job}@")),
+                "manual" => |books, job, run| books.is_going_on(run) && run.contains('~') && run.starts_with(&format!("{job}@")),
+                "waiting" | "spread" => {
+                    |books, job, run| books.is_in(run, &[RunState::Scheduled]) && run.starts_with(&format!("{job}@"))
+                }
+                "backfill" => |books, _, run| books.state(run).is_none_or(|state| !state.is_final()),
+                "backfills" => |books, _, job| books.sets.contains_key(&format!("backfill:{job}")),
+                "held" => |books, gate, run| books.is_going_on(run) && books.stands_at(run).contains(&gate),
+                "queued" => {
+                    |books, gate, run| books.is_in(run, &[RunState::Scheduled]) && books.stands_at(run).last() == Some(&gate)
+                }
+                "queued_lanes" => |books, gate, entry| {
+                    let run = entry.split(' ').next().unwrap();
+                    books.sets.get(&format!("queued:{gate}")).is_some_and(|queued| queued.contains(run))
+                },
+                "queued_by_job" | "queued_by_lane" => |books, gate, entry| {
+                    let run = entry.rsplit(' ').next().unwrap();
+                    books.sets.get(&format!("queued:{gate}")).is_some_and(|queued| queued.contains(run))
+                },
+                "gate" => |books, _, field| match field.split_once(':') {
+                    Some(("lane" | "before", run)) => books.is_going_on(run),
+                    _ => true,
+                },
+                "deadlines" => Books::is_awaited,
+                "notices" => |_, _, notice| serde_json::from_str::<Value>(notice).is_ok_and(|notice| notice["run"].is_string()),
+                "gated" => |books, _, entry| books.hashes.contains_key(&format!("job:{}", entry.rsplit(' ').next().unwrap())),
+                "shunned" | "shunned_lately" => |books, _, rule| {
+                    let (other, job) = rule.split_once(' ').unwrap();
+                    books.job(job, "not_while").is_some_and(|named| named.split(' ').any(|name| name == other))
+                },
+                "uniques" => |books, _, key| books.hashes.contains_key(&format!("unique:{key}")),
+                "jobs" => |books, _, job| books.hashes.contains_key(&format!("job:{job}")) && books.job(job, "ended").is_none(),
+                "finished" => |books, _, job| books.job(job, "ended").is_some(),
+                "outputs" => |books, _, output| books.hashes.contains_key(&format!("output:{output}")),
+                _ => panic!("nobody judges the key {key}"),
+            };
+            let entries: Vec<&String> = match (books.sets.get(key), books.hashes.get(key)) {
+                (Some(members), _) => members.iter().collect(),
+                (_, Some(fields)) => fields.keys().collect(),
+                _ => continue,
+            };
+            let bad = entries.into_iter().filter(|entry| !judge(&books, of, entry));
+            stale.extend(bad.map(|entry| format!("{key} has {entry}")));
+        }
+        stale.extend(books.stuck_at_gates());
+        stale
+    }
+
+    fn read_books(&self) -> (Books, Vec<String>) {
+        let mut connection = self.redis.connection();
+        let prefix = self.key("");
+        let keys: Vec<String> = redis::cmd("KEYS").arg(format!("{prefix}*")).query(&mut connection).unwrap();
+        let mut books = Books { sets: BTreeMap::new(), hashes: BTreeMap::new() };
+        let mut types = redis::pipe();
+        for key in &keys {
+            types.cmd("TYPE").arg(key);
+        }
+        let types: Vec<String> = if keys.is_empty() { Vec::new() } else { types.query(&mut connection).unwrap() };
+        let mut rests = Vec::new();
+        for (key, kind) in keys.iter().zip(types) {
+            let rest = key.strip_prefix(&prefix).unwrap().to_owned();
+            match kind.as_str() {
+                "zset" => {
+                    let members = redis::cmd("ZRANGE").arg(key).arg(0).arg(-1).query(&mut connection).unwrap();
+                    books.sets.insert(rest.clone(), members);
+                }
+                "hash" if !rest.starts_with("output:") => {
+                    books.hashes.insert(rest.clone(), redis::cmd("HGETALL").arg(key).query(&mut connection).unwrap());
+                }
+                "hash" => drop(books.hashes.insert(rest.clone(), BTreeMap::new())),
+                _ => {}
+            }
+            rests.push(rest);
+        }
+        (books, rests)
+    }
+}
+
+impl Books {
+    fn run(&self, run: &str, field: &str) -> Option<&str> {
+        self.hashes.get(&format!("run:{run}"))?.get(field).map(String::as_str)
+    }
+
+    fn job(&self, job: &str, field: &str) -> Option<&str> {
+        self.hashes.get(&format!("job:{job}"))?.get(field).map(String::as_str)
+    }
+
+    fn state(&self, run: &str) -> Option<RunState> {
+        self.run(run, "state").map(|state| state.parse().unwrap())
+    }
+
+    fn is_in(&self, run: &str, states: &[RunState]) -> bool {
+        self.state(run).is_some_and(|state| states.contains(&state))
+    }
+
+    fn is_going_on(&self, run: &str) -> bool {
+        self.is_in(run, &[RunState::Scheduled, RunState::Running])
+    }
+
+    /// Whether it has no record yet, and its job plans it.
+    fn is_planned(&self, run: &str) -> bool {
+        self.state(run).is_none() && self.job(job_of(run), "pending") == Some(run)
+    }
+
+    fn stands_at(&self, run: &str) -> Vec<&str> {
+        self.run(run, "places").unwrap_or_default().split(' ').collect()
+    }
+
+    /// Whether somebody may yet want to know if a run starts or ends in time: it is planned, held by a pause, or goes on; or it was
+    /// skipped, the first behind a run that goes on.
+    fn is_awaited(&self, _: &str, entry: &str) -> bool {
+        let (run, kind) = entry.split_once(' ').unwrap();
+        let job = job_of(run);
+        let is_to_come = self.is_planned(run) || self.state(run).is_none() && self.job(job, "held") == Some(run);
+        let behind = self.job(job, "skipped_behind").and_then(|words| words.split_once(' ')).filter(|(_, first)| *first == run);
+        let open = self.sets.get(&format!("open:{job}"));
+        let is_behind = behind.is_some_and(|(behind, _)| open.is_some_and(|open| open.contains(behind)));
+        is_to_come || self.is_going_on(run) || kind == "start" && is_behind
+    }
+
+    /// The runs that keep others of their lane out of a gate and are over.
+    fn stuck_at_gates(&self) -> Vec<String> {
+        let gates = self.hashes.iter().filter(|(key, _)| key.starts_with("gate:"));
+        let marks = gates.flat_map(|(key, fields)| {
+            fields.iter().filter(|(field, _)| field.starts_with("stuck:")).map(move |(field, mark)| (key, field, mark))
+        });
+        let over = marks.filter(|(_, _, mark)| !self.is_going_on(mark.split(' ').next().unwrap()));
+        over.map(|(key, field, mark)| format!("{key} has {field} for {mark}")).collect()
+    }
+}
+
+fn job_of(run: &str) -> &str {
+    assert!(run.parse::<RunId>().is_ok(), "{run} is no run");
+    run.split('@').next().unwrap()
+}

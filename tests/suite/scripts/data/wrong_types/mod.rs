@@ -1,0 +1,118 @@
+//! Each script with each of its keys holding something else: it is told by name, and nothing has been changed.
+
+mod calls;
+mod scene;
+
+use calls::call;
+use scene::{key_named, scene, stage_of};
+use schedd::store::StoreError;
+
+use super::coverage::headers;
+use crate::support::redis::TestRedis;
+
+/// Keys of which a script only asks whether they are there, and those of many items at which a bad one is passed over.
+fn is_only_passed_over(script: &str, name: &str) -> bool {
+    // A mark that is spoilt must not stop what it only marks.
+    matches!(
+        (script, name),
+        ("list_ripe", "epoch" | "fence" | "settling" | "servers" | "gate_wakes") | ("meet_server", "epoch" | "fence")
+    ) || matches!(name, "successor_run" | "planted_run")
+        || matches!(
+            (script, name),
+            (
+                "forget_jobs",
+                "totals"
+                    | "shunned"
+                    | "shunned_lately"
+                    | "gated"
+                    | "job"
+                    | "open"
+                    | "manual"
+                    | "waiting"
+                    | "spread"
+                    | "ledger"
+                    | "ledger_before"
+                    | "deeds"
+                    | "eras"
+            ) | ("restore_run", "ledger" | "ledger_before")
+                | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before" | "deeds" | "backfill")
+        )
+        || matches!((script, name), ("forget_uniques", "unique" | "holder") | ("unlist_gated", "job"))
+        || matches!(
+            (script, name),
+            ("queue_backfill" | "quarantine_run", "run")
+                | ("forget_lanes", "due")
+                | ("forget_nodes", "node" | "source" | "declared")
+        )
+        || matches!(
+            (script, name),
+            ("forget_outputs", "output" | "job_outputs")
+                | ("quarantine_key", "aside" | "source")
+                | ("restore_key", "aside" | "key")
+        )
+}
+
+#[tokio::test]
+async fn every_script_reports_each_key_of_a_wrong_type_and_changes_nothing() {
+    let mut redis = TestRedis::start();
+    let mut cases = 0;
+    for header in headers() {
+        let script = header.script.as_str();
+        for name in &header.keys {
+            let namespace = format!("w{cases}");
+            let scene = scene(redis, &namespace, stage_of(script)).await;
+            if let Some(key) = key_named(script, name, &scene) {
+                let _: i64 = scene.world.raw("DEL", &key, &[]);
+                let _: i64 = scene.world.raw("RPUSH", &key, &["not ours"]);
+                let before = scene.world.snapshot();
+                let answer = call(script, &scene).await;
+                if is_only_passed_over(script, name) {
+                    assert!(answer.is_ok() || matches!(answer, Err(StoreError::WrongType { .. })), "{script} {name}: {answer:?}");
+                    assert_eq!(scene.world.raw::<String>("LINDEX", &key, &["0"]), "not ours", "{script} {name}");
+                } else {
+                    let Err(StoreError::WrongType { key: told, .. }) = answer else { panic!("{script} {name}: {answer:?}") };
+                    assert_eq!(told, scene.world.key(&key), "{script} {name}");
+                    assert_eq!(scene.world.snapshot(), before, "{script} {name}");
+                }
+                cases += 1;
+            }
+            redis = scene.world.redis;
+            let () = redis::cmd("FLUSHALL").query(&mut redis.connection()).unwrap();
+        }
+    }
+    assert!(cases > 100, "only {cases} cases");
+}
+
+#[tokio::test]
+async fn every_call_made_above_does_its_work_when_no_key_is_spoilt() {
+    let mut redis = TestRedis::start();
+    for header in headers() {
+        let scene = scene(redis, "w", stage_of(&header.script)).await;
+        let before = scene.world.snapshot();
+        let answer = call(&header.script, &scene).await.unwrap();
+        // A call that changes nothing in a sound world would pass the test above whatever it does.
+        let is_reading = matches!(
+            header.script.as_str(),
+            "drop_fields"
+                | "list_behind"
+                | "list_gated"
+                | "unlist_gated"
+                | "list_ripe"
+                | "forget_jobs"
+                | "beat_node"
+                | "inspect_job"
+                | "inspect_runs"
+                | "mend_counts"
+                | "mend_job"
+                | "open_gate"
+                | "mend_run"
+        );
+        assert_eq!(scene.world.snapshot() == before, is_reading, "{}: {answer}", header.script);
+        // What is put aside here is a job's pending run, which is what no sound world has to put aside.
+        if header.script != "quarantine_run" {
+            scene.world.assert_sound();
+        }
+        redis = scene.world.redis;
+        let () = redis::cmd("FLUSHALL").query(&mut redis.connection()).unwrap();
+    }
+}

@@ -1,0 +1,8 @@
+//! The scripts of ended runs and notices.
+
+pub(crate) mod deadlines;
+pub(crate) mod folded;
+pub(crate) mod forgetting;
+pub(crate) mod ledger;
+pub(crate) mod outputs;
+pub(crate) mod telling;

@@ -1,0 +1,13 @@
+//! The scripts of a job.
+
+pub(crate) mod applying;
+pub(crate) mod backfilling;
+pub(crate) mod cancelling;
+pub(crate) mod deeds;
+pub(crate) mod former;
+pub(crate) mod pausing;
+pub(crate) mod rebooting;
+pub(crate) mod removing;
+pub(crate) mod retrying;
+pub(crate) mod sections;
+pub(crate) mod uniques;

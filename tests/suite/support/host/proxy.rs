@@ -1,0 +1,148 @@
+//! A proxy to a test's Redis that can lose an answer: the command is done, but its caller never
+//! learns of it.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+
+/// The fate of the connection on which an answer is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// The connection breaks.
+    Cut,
+    /// The connection stays open and silent.
+    Silence,
+}
+
+/// A socket that forwards to a Redis.
+pub(crate) struct Proxy {
+    dir: TempDir,
+    shared: Arc<Shared>,
+    listener: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    armed: Mutex<Option<(Vec<u8>, Loss)>>,
+    lost: AtomicUsize,
+    is_over: AtomicBool,
+    streams: Mutex<Vec<UnixStream>>,
+}
+
+impl Proxy {
+    pub(crate) fn to(redis: &TestRedis) -> Self {
+        let dir = tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap();
+        let listener = UnixListener::bind(socket(&dir)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let target = PathBuf::from(redis.url().strip_prefix("unix://").unwrap());
+        let shared = Arc::new(Shared::default());
+        let accepting = shared.clone();
+        let listener = std::thread::spawn(move || accepting.accept(&listener, &target));
+        Self { dir, shared, listener: Some(listener) }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("unix://{}", socket(&self.dir).display())
+    }
+
+    /// Drops the answer to the next command with an argument `word`.
+    pub(crate) fn lose_answer_to(&self, word: &str, loss: Loss) {
+        *self.shared.armed.lock().unwrap() = Some((format!("\r\n{word}\r\n").into_bytes(), loss));
+    }
+
+    /// Waits until an answer was lost.
+    #[track_caller]
+    pub(crate) fn wait_lost(&self) {
+        until("an answer is lost", LONG, || Some(()).filter(|()| self.shared.lost.load(Ordering::SeqCst) > 0));
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::SeqCst);
+        // The listener ends the connections too.
+        let _ = self.listener.take().map(JoinHandle::join);
+    }
+}
+
+fn socket(dir: &TempDir) -> PathBuf {
+    dir.path().join("proxy.sock")
+}
+
+impl Shared {
+    fn accept(self: &Arc<Self>, listener: &UnixListener, target: &PathBuf) {
+        let mut pipes = Vec::new();
+        while !self.is_over.load(Ordering::SeqCst) {
+            let Ok((client, _)) = listener.accept() else {
+                std::thread::sleep(Duration::from_millis(5));
+                continue;
+            };
+            // Without a server the client sees a closed connection.
+            let Ok(server) = UnixStream::connect(target) else { continue };
+            client.set_nonblocking(false).unwrap();
+            let both = [client.try_clone().unwrap(), server.try_clone().unwrap()];
+            self.streams.lock().unwrap().extend(both);
+            let fate = Arc::new(Mutex::new(None));
+            let (this, asked) = (self.clone(), fate.clone());
+            let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            pipes.push(std::thread::spawn(move || this.carry_commands(from, to, &asked)));
+            let this = self.clone();
+            pipes.push(std::thread::spawn(move || this.carry_answers(server, client, &fate)));
+        }
+        for stream in self.streams.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        for pipe in pipes {
+            let _ = pipe.join();
+        }
+    }
+
+    fn carry_commands(&self, mut from: UnixStream, mut to: UnixStream, fate: &Mutex<Option<Loss>>) {
+        let mut bytes = vec![0; 1 << 20];
+        while let Ok(count) = from.read(&mut bytes)
+            && count > 0
+        {
+            let mut armed = self.armed.lock().unwrap();
+            if let Some((word, loss)) = armed.take() {
+                if bytes[..count].windows(word.len()).any(|part| part == word) {
+                    *fate.lock().unwrap() = Some(loss);
+                } else {
+                    *armed = Some((word, loss));
+                }
+            }
+            drop(armed);
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+    }
+
+    fn carry_answers(&self, mut from: UnixStream, mut to: UnixStream, fate: &Mutex<Option<Loss>>) {
+        let mut bytes = vec![0; 1 << 20];
+        while let Ok(count) = from.read(&mut bytes)
+            && count > 0
+        {
+            let doomed = *fate.lock().unwrap();
+            if doomed.is_some() {
+                self.lost.fetch_add(1, Ordering::SeqCst);
+            }
+            match doomed {
+                None if to.write_all(&bytes[..count]).is_ok() => {}
+                Some(Loss::Silence) => {}
+                None | Some(Loss::Cut) => break,
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+    }
+}
