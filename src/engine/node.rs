@@ -81,7 +81,8 @@ pub struct EngineSettings {
     pub no_cgroups: Option<String>,
 }
 
-/// The queues and labels a node serves by flags or the environment. `None` means as in its file.
+/// The queues and labels that flags or the environment give a node. For `None`, the node's file
+/// decides.
 #[derive(Debug, Clone, Default)]
 pub struct NodeReport {
     /// The queues the node serves.

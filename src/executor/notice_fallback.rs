@@ -66,10 +66,10 @@ impl<'a> MakingDo<'a> {
         Ok(())
     }
 
-    /// Goes without the attempt's user, who cannot be used because of `why`. The attempt then runs
-    /// as this process' user, unless that is root.
+    /// Removes the user from the attempt, because that user cannot be used for the reason `why`. The
+    /// attempt then runs as the user of this process.
     ///
-    /// The error says why the attempt may not go without its user.
+    /// Returns an error if the attempt must run as its own user, or if this process is root.
     pub(super) fn without_user(&mut self, why: String, may_run_as: &MayRunAs) -> Result<(), String> {
         if !self.may_go_without {
             return Err(why);

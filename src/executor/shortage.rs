@@ -90,8 +90,8 @@ impl Shortage {
         }
     }
 
-    /// Notes that a run is about to be started. If it is the try, no more runs are claimed until
-    /// its result is known.
+    /// Notes that a run is about to be started. After the pause, this start is the try. No more runs
+    /// are then claimed until the result of the try is known, for at most `TRY`.
     pub(super) fn begin(&self) {
         let now = BootInstant::now();
         if let Some(short) = self.lock().as_mut().filter(|short| short.until <= now) {

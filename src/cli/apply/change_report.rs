@@ -52,7 +52,7 @@ fn tell(name: &str, standing: &ApplyState, others: &[SourceName], prune: Prune, 
             ));
         }
         ApplyState::Held => ('!', Colour::Red, vec!["left out: the name belongs to a job added by schedctl".to_owned()]),
-        ApplyState::Over => return console.note(&format!("job {name}: its last time is past, nothing is planted")),
+        ApplyState::Over => return console.note(&format!("job {name}: its last time is past, so it gets no run")),
         ApplyState::Gone if !others.is_empty() => {
             ('-', Colour::Dim, vec![format!("no longer in the file, and kept: it is also in {}", elsewhere())])
         }

@@ -11,7 +11,8 @@ use crate::store::{CheckLevel, Discarded, QuarantineEntry, ServerCheck, Store};
 /// The word for every entry. An entry with this name is written `\x61ll`.
 const ALL: &str = "all";
 
-/// Deletes the entry `name`, or all entries, and prints what was deleted.
+/// Deletes the quarantine entry `name`, or every entry if `name` is `all`. Prints what was deleted
+/// and returns the exit code.
 pub(super) async fn discard(store: &Store, name: &str, is_sure: bool, console: &mut Console) -> Result<u8, CliFailure> {
     if name != ALL {
         let entry = store.read_quarantined(name).await?.ok_or_else(|| no_entry(name))?;

@@ -22,7 +22,7 @@ const KEYS: [(&str, &str); 12] = [
     ("enter", "show all details; for a run also its output"),
     ("p", "pause the job or queue, or resume it"),
     ("r", "run the job now"),
-    ("c", "cancel the run, after a question"),
+    ("c", "cancel the run, after you confirm"),
     ("/", "show only rows that contain this text"),
     ("esc", "show all again; back"),
     ("s", "sort by time, by name, by state"),

@@ -64,7 +64,7 @@ fn compile_share(table: &TableReader<'_>, problems: &mut Problems) -> Share {
     let is_strict = table.get("strict").and_then(|spot| spot.flag(problems)).unwrap_or(false);
     match weight {
         Some((_, spot)) if is_strict => {
-            spot.fault(problems, "a strict queue comes before all others and has no weight, wanted one of them");
+            spot.fault(problems, "a strict queue comes before all others and has no weight, wanted weight or strict");
             Share::Strict
         }
         _ if is_strict => Share::Strict,

@@ -28,7 +28,7 @@ pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> R
     let is_both = changes.iter().any(|(key, text)| key == "strict" && text == "true")
         && changes.iter().any(|(key, text)| key == "weight" && text != "none");
     if is_both {
-        problems.fault("strict", None, "a strict queue comes before all others and has no weight, wanted one of them");
+        problems.fault("strict", None, "a strict queue comes before all others and has no weight, wanted weight or strict");
     }
     for (at, (key, text)) in changes.iter().enumerate() {
         if changes[..at].iter().any(|(other, _)| other == key) {

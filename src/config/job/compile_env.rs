@@ -7,7 +7,7 @@ use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::Spot;
 use crate::domain::job::env_file::{Absence, EnvFile, is_variable_name};
 
-/// The largest number of files. More would be a directory, not a definition.
+/// The most files that `env_file` may list.
 const MOST_FILES: usize = 16;
 
 /// Compiles `env = { LANG = "C.UTF-8" }`.

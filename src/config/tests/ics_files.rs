@@ -113,7 +113,7 @@ fn an_event_in_the_place_of_one_of_its_series_replaces_it() {
     assert_eq!(events(timed), ["2026-11-30T07:00:00.000Z..2026-11-30T08:00:00.000Z"]);
     let text = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nRECURRENCE-ID;RANGE=THISANDFUTURE:20261201\nEND:VEVENT";
     let error = ics::read(text, &host(), 100).unwrap_err();
-    assert!(error.line == 3 && error.problem.contains("stands for those after it too"), "{error:?}");
+    assert!(error.line == 3 && error.problem.contains("RANGE changes all later events too"), "{error:?}");
 }
 
 #[test]

@@ -12,11 +12,11 @@ use crate::domain::time::unix_millis::UnixMillis;
 pub enum PlannedRun {
     /// No next run: the job runs by hand only, or its schedule is over.
     Nothing,
-    /// A next run by its schedule.
+    /// The next run is at an occurrence of the job's schedule.
     Recurring,
-    /// One run.
+    /// The only run of a one-shot.
     Once,
-    /// A next run that the end of the run before plants.
+    /// The next run is planted when the previous run ends.
     AfterEnd,
     /// A definition that this program cannot use.
     Unreadable {
@@ -34,9 +34,9 @@ pub struct PendingFacts {
     pub run: RunId,
     /// The state in its record, or the word there if it is no state; `None` without a record.
     pub state: Option<Result<RunState, String>>,
-    /// The number of due sets that have it.
+    /// The number of due sets that contain the run.
     pub due_sets: usize,
-    /// True if the due set of its job's queue has it.
+    /// True if the due set of its job's queue contains the run.
     pub is_in_own: bool,
 }
 
@@ -87,7 +87,7 @@ pub struct JobPlaces {
     pub plan: PlannedRun,
 }
 
-/// Returns the disagreements of one job.
+/// Returns a finding for each contradiction between the entries of one job.
 pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
     let mut findings = Vec::new();
     let subject = || FindingSubject::Job(facts.name.clone());
@@ -179,7 +179,7 @@ pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
             None => "the index of jobs does not name it".to_owned(),
             Some(score) => format!("the index of jobs has it at {score}, not at {wanted}"),
         };
-        fixed(ConsistencyRule::JobIndex, found, "its place in the index by its planned run", "puts it there");
+        fixed(ConsistencyRule::JobIndex, found, "a score in the index of jobs that matches its planned run", "puts it there");
     }
     findings.extend(planned_far(facts));
     findings.extend(gate_unlisted(facts));

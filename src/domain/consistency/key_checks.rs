@@ -231,7 +231,7 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             let parts =
                 member.split_once(' ').filter(|(run, kind)| run.parse::<RunId>().is_ok() && Deadline::parse(kind).is_some());
             let run = parts.and_then(|(run, _)| run.parse().ok());
-            run.map(|run| Member::Run(run, None)).ok_or_else(|| "it is no time of a run (RUN start, RUN finish)".to_owned())
+            run.map(|run| Member::Run(run, None)).ok_or_else(|| "it is no deadline of a run (RUN start, RUN finish)".to_owned())
         }
         "uniques" => match String::from_utf8(member_bytes(member)).map(|text| text.parse()) {
             Ok(Ok(key)) => Ok(Member::Unique(key)),
@@ -266,7 +266,7 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
     // run of a stuck lane.
     let score_read = score.parse::<f64>().map(|at| if matches!(family, "held" | "queued_lanes") { at.abs() } else { at });
     let ready = score_read.ok().filter(|ready| ready.is_finite());
-    #[expect(clippy::cast_precision_loss, reason = "the end of time is far below 2^53")]
+    #[expect(clippy::cast_precision_loss, reason = "UnixMillis::END is below 2^53")]
     let is_instant = ready.is_some_and(|ready| (0.0..UnixMillis::END as f64).contains(&ready));
     if !matches!(family, "leases" | "jobs" | "finished") && !is_instant {
         return Err(format!("its score {score} is no instant"));

@@ -43,7 +43,7 @@ pub struct PlacedRun {
     pub job: Placement,
     /// True if it is its job's planned run.
     pub is_pending: bool,
-    /// The number of due sets that have it.
+    /// The number of due sets that contain the run.
     pub due_sets: usize,
     /// The time from which it may start, by the last of these due sets.
     pub ready: Option<UnixMillis>,

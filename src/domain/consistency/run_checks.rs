@@ -257,7 +257,7 @@ impl Book<'_> {
         if facts.is_spread && facts.due_sets == 0 {
             self.fixed(
                 ConsistencyRule::SpreadWrong,
-                "it is in the list of spread runs and is not due",
+                "it is in the list of spread runs and in no due set",
                 "spread runs that are due",
                 "takes it off that list",
             );

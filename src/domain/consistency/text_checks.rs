@@ -20,13 +20,13 @@ pub fn judge_text(rest: &str, key: String, text: &str) -> Option<Inconsistency> 
     match rest {
         "epoch" if !text.split_once('-').is_some_and(|(at, _)| is_instant(at)) => {
             let advice = format!(
-                "start a node that knew the data: it writes back the mark it knows; if there is none: DEL {key}, and the next node writes a new mark"
+                "start a node that knew the data: it writes back the epoch it knows; if no node did: DEL {key}, and the next node writes a new epoch"
             );
             Some(Inconsistency::by_hand(
                 ConsistencyRule::Text,
                 FindingSubject::Key(key),
                 found(),
-                "the mark of the data (MS-NODE-NUMBER)",
+                "the epoch of the data (MS-NODE-NUMBER)",
                 advice,
             ))
         }

@@ -205,7 +205,7 @@ mod tests {
         let timed_out = AttemptOutcome::bare(Ending::TimedOut);
         assert_eq!(next(&[], &[124], &shell(), &timed_out), never("code 124 (timed out) is in never_on"));
         assert_eq!(next(&[503], &[], &http(vec![]), &status(404, Ending::Failed)), never("status 404 is not in on"));
-        assert_eq!(next(&[503], &[], &http(vec![]), &timed_out), after, "there was no answer to judge");
+        assert_eq!(next(&[503], &[], &http(vec![]), &timed_out), after, "an attempt without a status is retried");
         assert_eq!(next(&[503], &[], &http(vec![]), &AttemptOutcome::failed("cannot connect")), after);
     }
 

@@ -53,7 +53,7 @@ impl Definition {
         self.timetable.next_after(due.max(self.since())).filter(|_| !self.is_used_up())
     }
 
-    /// Returns the occurrence to plant at `now` if none is planned. See
+    /// Returns the due time of the next run of a job that has no planned run at `now`. See
     /// [`Timetable::planted_after`].
     pub fn planted_after(&self, now: UnixMillis) -> Option<UnixMillis> {
         self.timetable.planted_after(now.max(self.since())).filter(|_| !self.is_used_up())

@@ -27,7 +27,7 @@ const BATCH: usize = 200;
 /// The content of a jobs file, as far as it is stored in Redis.
 #[derive(Debug, Clone)]
 pub struct LastChange<'a> {
-    /// The name of the file as a source.
+    /// The name under which Redis lists the jobs of the file.
     pub source: &'a SourceName,
     /// The jobs of the file.
     pub jobs: &'a BTreeMap<JobName, JobSpec>,

@@ -135,7 +135,7 @@ impl Store {
         let mut scores = scores.into_iter().map(|score| score.ok().as_ref().and_then(text_of));
         let mut ripe = |run: String| {
             let score = scores.next().flatten()?;
-            #[expect(clippy::cast_precision_loss, reason = "the end of time is far below 2^53")]
+            #[expect(clippy::cast_precision_loss, reason = "UnixMillis::END is below 2^53")]
             let is_ripe = score.parse::<f64>().is_ok_and(|ready| ready <= now.as_i64() as f64);
             is_ripe.then_some(RipeEntry { member: run, score })
         };

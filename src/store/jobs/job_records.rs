@@ -417,7 +417,7 @@ impl Store {
         Ok(listed.into_iter().collect())
     }
 
-    /// Lists all jobs that files list.
+    /// Returns the names of all jobs that some jobs file lists.
     pub async fn list_listed(&self) -> Result<BTreeSet<JobName>, StoreError> {
         let mut pipeline = redis::pipe();
         let sources = self.sources().await?;

@@ -60,7 +60,7 @@ pub struct DataMarks {
     pub is_spoilt: bool,
     /// The server that has the data, see [`Findings::identity`](crate::store::Findings::identity).
     pub server: String,
-    /// The state of this server: known to nodes or not, with the last fence when they met it.
+    /// The knowledge of nodes about this server.
     pub met: Met,
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn with_hint(error: StoreError) -> StoreError {
         },
         StoreError::Unavailable { address, why } if why.contains("reset") && address.starts_with("redis://") => {
             StoreError::Unavailable {
-                why: format!("{why} (does it want TLS there? then rediss://; or is maxclients reached?)"),
+                why: format!("{why} (if the server expects TLS, use rediss://; or is maxclients reached?)"),
                 address,
             }
         }

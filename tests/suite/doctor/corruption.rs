@@ -94,10 +94,10 @@ fn a_key_that_holds_something_else_is_named_and_mended_and_the_node_lives_on() {
         let _: () = redis.connection().del(&key).unwrap();
         let _: redis::Value = redis::cmd(command).arg(&key).arg(values).query(&mut redis.connection()).unwrap();
         if type_of(&redis, &key) == wanted {
-            // A text where a text belongs: the counters' own tests. The mark of the data is mended by hand, as doctor says.
+            // A text where a text belongs: the counters' own tests. The epoch of the data is mended by hand, as doctor says.
             if let Some(mark) = mark {
                 let told = ctl.run(&["doctor"]);
-                assert!(told.code == 1 && told.stdout.contains("the mark of the data"), "{told:?}");
+                assert!(told.code == 1 && told.stdout.contains("the epoch of the data"), "{told:?}");
                 let _: () = redis.connection().set(&key, mark).unwrap();
             }
             continue;

@@ -53,7 +53,7 @@ impl Event {
         match line.name.as_str() {
             "UID" => self.uid = Some(line.value.clone()),
             "RECURRENCE-ID" if line.parameter("RANGE").is_some() => {
-                return Err(line.refuse("stands for those after it too, which is not supported, wanted an event of its own"));
+                return Err(line.refuse("RANGE changes all later events too, which is not supported, wanted single events"));
             }
             "RECURRENCE-ID" => self.place = Some(line.stated()?),
             "DTSTART" => self.begin = Some(line.stated()?),

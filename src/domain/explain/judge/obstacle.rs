@@ -187,7 +187,8 @@ impl Obstacle {
         Part::Timing.finding(code, text)
     }
 
-    /// The condition of the queue, if this obstacle is one.
+    /// Returns the condition of the queue if this obstacle is a queue that is paused, full or at its
+    /// rate limit.
     pub(super) fn hold(&self) -> Option<QueueHold> {
         match self.what {
             NodeEventKind::QueuePaused { .. } => Some(QueueHold::Paused),

@@ -113,7 +113,7 @@ fn late_ready(facts: &Facts, run: &RunFacts) -> Finding {
     match &run.behind {
         Some(open) => finding("late_behind", format!("It waited until {until} for the run {open} to end.")),
         None if run.is_spread => {
-            finding("late_spread", format!("It was missed, and catch_up's spread gave it {until} to start."))
+            finding("late_spread", format!("It was missed, and catch_up's spread moved its start to {until}."))
         }
         None if run.ready_at.since(run.run.due()) <= latest_shift(facts, run) => {
             finding("late_shifted", format!("Its jitter and splay moved its start to {until}."))

@@ -49,7 +49,7 @@ fn a_run_says_why_it_became_ready_late() {
     about(RunFacts { gate: Some(gate), behind: behind("k@5"), ..started(20) })
         .says("late_at_gate", "It waited until 12:00:20 for its place at key customer-42, behind k@5 when it came.");
     about(RunFacts { is_spread: true, ..ready_late() })
-        .says("late_spread", "It was missed, and catch_up's spread gave it 12:00:20 to start.");
+        .says("late_spread", "It was missed, and catch_up's spread moved its start to 12:00:20.");
     about(ready_late()).says("late_ready", "It was not ready before 12:00:20.");
     about(ready_late())
         .with_spec(|spec| spec.shape.jitter = Duration::from_secs(90))

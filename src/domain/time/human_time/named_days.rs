@@ -207,7 +207,8 @@ fn first_on_or_after(date: Date, weekday: Weekday) -> Date {
     if date.weekday() == weekday { date } else { date.nth_weekday(1, weekday).unwrap_or(date) }
 }
 
-/// Returns this day of the year in the first year from `year` on that has it.
+/// Returns the first date with this month and day in `year` or later. Only 29 February may need a
+/// later year. `None` if no year has such a day.
 pub(super) fn yearly(month: i8, day: i8, year: i16) -> Option<Date> {
     (0..=8).find_map(|ahead| Date::new(year.checked_add(ahead)?, month, day).ok())
 }

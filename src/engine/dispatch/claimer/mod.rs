@@ -53,8 +53,8 @@ pub(crate) struct Claimer {
     /// The turns of each queue, which decide between priority and age.
     turns: HashMap<QueueName, LaneTurns>,
     claimant: Claimant,
-    /// For each run, the last later occurrence that was found to have a record already. The next
-    /// occurrence of the job is computed from there.
+    /// For each run, a later occurrence of its job that already has a record. The claimer looks for
+    /// the job's next occurrence after this time.
     occupied: HashMap<RunId, UnixMillis>,
     /// Runs that could not be handled, each with the time of the failure.
     refused: HashMap<RunId, BootInstant>,

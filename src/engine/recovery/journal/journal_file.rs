@@ -173,7 +173,7 @@ pub(super) fn write(desk: &Desk, mut file: JournalFile) {
             }
             Err(error) => {
                 if !std::mem::replace(&mut is_refused, true) {
-                    warn!(file = %file.path.display(), "The journal cannot be written ({error}); this node goes on without, and tries again.");
+                    warn!(file = %file.path.display(), "The journal cannot be written ({error}); this node runs jobs without it and tries again.");
                 }
                 // The waiting tasks must not wait for a failed disk.
                 drop(waiting);
