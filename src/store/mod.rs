@@ -43,7 +43,7 @@ pub use jobs::job_switch::{PauseReply, ResumeOrder, ResumeReply};
 pub use jobs::schedule_versions::KeptEra;
 pub use jobs::unique_keys::UniqueHolder;
 pub use nodes::node_events::{EventNote, NodeEvents};
-pub use nodes::node_records::{BeatReply, FULL, NameClaim, NodeBeat, NodeFacts, NodeRecord};
+pub use nodes::node_records::{BeatFacts, BeatReply, FULL, NameClaim, NodeBeat, NodeRecord};
 pub use notices::failed_notices::FailedNotice;
 pub use notices::notice_records::{About, MOST_OPEN, NoticeOrder, NoticeRecord, NoticeReply};
 pub use notices::run_deadlines::{DeadlineReply, RunDeadline, WatchReply};

@@ -229,7 +229,7 @@ fn every_key_of_a_jobs_file_is_in_the_docs() {
     let docs: String = pages().into_iter().map(|page| page.text).collect();
     let mut count = 0;
     for list in
-        code.split("pub(super) const ").skip(1).filter(|list| !list.starts_with("LATER") && !list.starts_with("ELSEWHERE"))
+        code.split("pub(crate) const ").skip(1).filter(|list| !list.starts_with("LATER") && !list.starts_with("ELSEWHERE"))
     {
         let (list, _) = list.split_once("];").unwrap_or((list, ""));
         for key in list.split('"').skip(1).step_by(2) {

@@ -38,7 +38,7 @@ impl LogEntry {
         self
     }
 
-    /// What an event says itself.
+    /// The fields that an event has itself.
     pub(super) fn of(event: &Event<'_>) -> Self {
         let mut pairs = Pairs::default();
         event.record(&mut pairs);

@@ -13,7 +13,7 @@ use crate::domain::time::wording::steers;
 /// The name in the journal of whoever writes.
 const IDENTIFIER: &str = "schedd";
 
-/// How entries are written.
+/// The form of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LogForm {
     /// For a person on a terminal.

@@ -7,7 +7,8 @@ use std::os::unix::net::UnixDatagram;
 
 const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// Whether systemd reads the standard error, by what it says of it in `$JOURNAL_STREAM` (systemd.exec(5)), and its socket is there.
+/// Returns true if systemd reads the standard error, by `$JOURNAL_STREAM` (systemd.exec(5)), and the
+/// socket of the journal is there.
 pub(super) fn reads_standard_error() -> bool {
     let said = std::env::var("JOURNAL_STREAM").unwrap_or_default();
     let Ok(about) = rustix::fs::fstat(io::stderr()) else { return false };

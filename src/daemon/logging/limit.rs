@@ -13,16 +13,17 @@ use tracing::Level;
 use super::Source;
 use super::entry::LogEntry;
 
-/// How long a while is.
+/// The length of one counting period.
 const WHILE: Duration = Duration::from_secs(10);
-/// How many lines of one kind are written in it.
+/// The most lines of one kind that are written in a period.
 const MOST: u32 = 100;
-/// How many lines a job may write in it, of each stream: below what the journal takes of a whole service.
+/// The most lines of one stream that a job may write in a period. This is below what the journal
+/// takes from a whole service.
 const MOST_OF_A_JOB: u32 = 1_000;
-/// How many kinds are counted. Of more, each line is written.
+/// The most kinds that are counted. Each line of a further kind is written.
 const KINDS: usize = 4_096;
 
-/// What becomes of a line.
+/// The decision about a line.
 #[derive(Debug)]
 pub(super) enum Admission {
     /// It is written, after what is to be told of the while before.
@@ -31,7 +32,7 @@ pub(super) enum Admission {
     HeldBack,
 }
 
-/// What was written lately.
+/// The counts of the lines written lately.
 #[derive(Default)]
 pub(super) struct LineLimit {
     kinds: Mutex<HashMap<u64, Kind>>,
@@ -41,7 +42,7 @@ struct Kind {
     since: Instant,
     written: u32,
     held_back: u64,
-    /// What the summary says it of.
+    /// The subject of the summary.
     level: Level,
     message: String,
     job: Option<String>,
@@ -49,7 +50,7 @@ struct Kind {
 }
 
 impl LineLimit {
-    /// Whether `entry` is written now.
+    /// Decides whether `entry` is written now.
     pub(super) fn admit(&self, entry: &LogEntry, source: Source, now: Instant) -> Admission {
         let most = match source {
             Source::Schedd => MOST,
@@ -84,7 +85,7 @@ impl LineLimit {
         Admission::Written(None)
     }
 
-    /// What is to be told of the kinds whose while is over; they begin anew.
+    /// Returns the summaries of the kinds whose period is over, and starts their next period.
     pub(super) fn summaries(&self, now: Instant) -> Vec<LogEntry> {
         let mut kinds = self.kinds();
         let told = kinds.values().filter(|kind| now.duration_since(kind.since) >= WHILE).filter_map(Kind::summary).collect();
@@ -92,7 +93,7 @@ impl LineLimit {
         told
     }
 
-    /// What is to be told of all kinds: nothing comes any more.
+    /// Returns the summaries of all kinds, at the end of the process.
     pub(super) fn all_summaries(&self) -> Vec<LogEntry> {
         std::mem::take(&mut *self.kinds()).values().filter_map(Kind::summary).collect()
     }
@@ -139,7 +140,7 @@ mod tests {
         LogEntry::new(Level::WARN, message.to_owned()).with("job", job.into())
     }
 
-    /// How many of so many entries are written.
+    /// Returns how many of `count` entries are written.
     fn written(limit: &LineLimit, count: usize, entry: &LogEntry, source: Source, now: Instant) -> usize {
         (0..count).filter(|_| matches!(limit.admit(entry, source, now), Admission::Written(_))).count()
     }

@@ -48,7 +48,7 @@ use writer::{LogWriter, WrittenLines};
 use crate::domain::name::names::NodeName;
 use crate::executor::output::LOG_TARGET;
 
-/// How lines are written.
+/// The form of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum LogFormat {
     /// journal where systemd reads the standard error, else text
@@ -89,7 +89,7 @@ pub(super) struct Log {
     writer: LogWriter,
 }
 
-/// What whoever logs and whoever writes have in common.
+/// The state that loggers and the writer share.
 struct Shared {
     form: LogForm,
     node: OnceLock<String>,
@@ -114,7 +114,7 @@ impl Log {
         let _ = self.shared.node.set(node.to_string());
     }
 
-    /// Whether it is read by programs, which want each last word in its form.
+    /// True if programs read the lines, so that every line must keep the form.
     pub(super) fn is_structured(&self) -> bool {
         matches!(self.shared.form, LogForm::Json | LogForm::Journal)
     }
@@ -150,7 +150,7 @@ impl Shared {
         self.form.written(entry, self.node.get().map(String::as_str))
     }
 
-    /// What the writer has to say of itself.
+    /// Returns the entries of the writer about itself.
     fn tell(&self, told: WrittenLines) -> Vec<Vec<u8>> {
         let entries = match told {
             WrittenLines::Lost(count) => {

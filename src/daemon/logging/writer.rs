@@ -14,9 +14,9 @@ use super::Source;
 
 /// Lines that may wait for the reader.
 const WAITING: usize = 4_096;
-/// How long the last lines may take.
+/// The longest time to write the last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
-/// How often is asked what there is to tell while nobody logs.
+/// The interval at which summaries are asked for while nobody logs.
 const ASK: Duration = Duration::from_secs(1);
 
 enum Item {
@@ -24,12 +24,12 @@ enum Item {
     Flush(SyncSender<()>),
 }
 
-/// What the writer wants to have in words.
+/// The request of the writer for a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WrittenLines {
     /// So many lines are missing here.
     Lost(u64),
-    /// What was held back and is to be told by now.
+    /// The summaries of suppressed lines that are due.
     Due,
     /// The same of everything: these are the last lines.
     Rest,

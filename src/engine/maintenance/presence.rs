@@ -13,7 +13,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::node::EngineSettings;
 use crate::engine::node_context::NodeContext;
 use crate::keeper::BootInstant;
-use crate::store::{BeatReply, EventNote, NameClaim, NodeBeat, NodeFacts, QueueRecord, Store, StoreError};
+use crate::store::{BeatFacts, BeatReply, EventNote, NameClaim, NodeBeat, QueueRecord, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(5);
 /// The interval at which a node reports the lanes it uses.
@@ -81,7 +81,7 @@ pub async fn announce(
     serving: &Serving,
 ) -> Result<(NodeName, UnixMillis), PresenceError> {
     let started_at = store.now().await?;
-    let facts = NodeFacts {
+    let facts = BeatFacts {
         state: "running",
         started_at,
         config_error: String::new(),
@@ -133,7 +133,7 @@ async fn try_name(
     store: &Store,
     name: &NodeName,
     incarnation: &str,
-    facts: &NodeFacts,
+    facts: &BeatFacts,
     host: &HostFacts,
 ) -> Result<Try, StoreError> {
     let mut claim = NameClaim::Ask;
@@ -183,9 +183,9 @@ fn numbered(name: &NodeName, number: u32) -> NodeName {
 }
 
 /// Returns what this node reports of itself now.
-fn facts(shared: &NodeContext, clock_offset_ms: Option<i64>) -> NodeFacts {
+fn facts(shared: &NodeContext, clock_offset_ms: Option<i64>) -> BeatFacts {
     let EngineSettings { host, started_at, .. } = &shared.settings;
-    NodeFacts {
+    BeatFacts {
         state: shared.phase().word(),
         started_at: *started_at,
         config_error: shared.config_error(),

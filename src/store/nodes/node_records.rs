@@ -19,7 +19,7 @@ use crate::store::server::store_error::StoreError;
 
 /// The facts that a node reports with each heartbeat.
 #[derive(Debug, Clone)]
-pub struct NodeFacts {
+pub struct BeatFacts {
     /// The node's state: `running`, `stopping`, `draining`.
     pub state: &'static str,
     /// Redis' time when the node started.
@@ -81,7 +81,7 @@ pub struct NodeBeat<'a> {
     /// The way the node claims its name.
     pub claim: NameClaim,
     /// The facts to report.
-    pub facts: &'a NodeFacts,
+    pub facts: &'a BeatFacts,
 }
 
 /// The answer to a heartbeat.

@@ -2,12 +2,12 @@
 
 use schedd::domain::queue::lane_serving::Serving;
 use schedd::domain::time::unix_millis::UnixMillis;
-use schedd::store::NodeFacts;
+use schedd::store::BeatFacts;
 
 /// Returns the facts of a node that runs nothing, serves every queue, and reports little about its
 /// host.
-pub(crate) fn node_facts(started_at: UnixMillis) -> NodeFacts {
-    NodeFacts {
+pub(crate) fn node_facts(started_at: UnixMillis) -> BeatFacts {
+    BeatFacts {
         state: "running",
         started_at,
         config_error: String::new(),

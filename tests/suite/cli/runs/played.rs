@@ -12,7 +12,7 @@ use schedd::engine::Definition;
 use schedd::engine::planning::planting;
 use schedd::engine::planning::planting::{Applied, Request};
 use schedd::store::{
-    Address, Claim, ClaimOrder, ClaimReply, Claimant, Existing, FinishReply, Keys, LanePoll, NameClaim, NodeBeat, NodeFacts,
+    Address, BeatFacts, Claim, ClaimOrder, ClaimReply, Claimant, Existing, FinishReply, Keys, LanePoll, NameClaim, NodeBeat,
     OutputFrames, OutputStream, Section, SectionText, SourceKind, Store, Successor, Verdict,
 };
 use tokio::runtime::{Builder, Runtime};
@@ -139,7 +139,7 @@ impl Played {
     /// Gives a sign of life of the node `web-1`.
     pub(crate) fn beat(&self, config_error: &str) {
         let now = self.runtime.block_on(self.store.now()).unwrap();
-        let facts = NodeFacts { config_error: config_error.to_owned(), host: "h".to_owned(), running: 2, ..node_facts(now) };
+        let facts = BeatFacts { config_error: config_error.to_owned(), host: "h".to_owned(), running: 2, ..node_facts(now) };
         let node = "web-1".parse().unwrap();
         let beat = NodeBeat {
             node: &node,

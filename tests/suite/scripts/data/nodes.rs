@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use schedd::domain::name::names::NodeName;
-use schedd::store::{BeatReply, NameClaim, NodeBeat, NodeFacts};
+use schedd::store::{BeatFacts, BeatReply, NameClaim, NodeBeat};
 
 use crate::scripts::world::{World, t};
 use crate::support::facts::node_facts;
 
-fn facts() -> NodeFacts {
-    NodeFacts { running: 3, ..node_facts(t(0)) }
+fn facts() -> BeatFacts {
+    BeatFacts { running: 3, ..node_facts(t(0)) }
 }
 
 async fn beat(world: &World, at: i64, incarnation: &str, claim: NameClaim) -> BeatReply {

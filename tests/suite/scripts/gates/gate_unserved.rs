@@ -5,7 +5,7 @@ use std::time::Duration;
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::name::names::RunId;
 use schedd::domain::queue::lane::Lane;
-use schedd::store::{ApplyOrder, BeatReply, Blocking, Claim, ClaimOrder, ClaimReply, NameClaim, NodeBeat, NodeFacts};
+use schedd::store::{ApplyOrder, BeatFacts, BeatReply, Blocking, Claim, ClaimOrder, ClaimReply, NameClaim, NodeBeat};
 
 use crate::scripts::world::{World, claimant, definition, gate, name, run_of, t, token};
 use crate::support::facts::node_facts;
@@ -22,7 +22,7 @@ const COMMANDS: u64 = 250;
 
 /// A node that carries these labels says that it is there.
 async fn beat(world: &World, offset: i64, node: &str, labels: &str) {
-    let mut facts = NodeFacts { running: 0, ..node_facts(t(0)) };
+    let mut facts = BeatFacts { running: 0, ..node_facts(t(0)) };
     facts.serving.labels = labels.split_whitespace().map(|label| label.parse().unwrap()).collect();
     let node = node.parse().unwrap();
     let beat =
