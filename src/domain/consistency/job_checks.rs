@@ -34,7 +34,7 @@ pub struct PendingFacts {
     pub run: RunId,
     /// The state in its record, or the word there if it is no state; `None` without a record.
     pub state: Option<Result<RunState, String>>,
-    /// The number of due sets that have it.
+    /// The number of due sets that contain the run.
     pub due_sets: usize,
     /// True if the due set of its job's queue has it.
     pub is_in_own: bool,
@@ -63,7 +63,7 @@ pub struct JobPlaces {
     pub comes_first: Option<UnixMillis>,
     /// True if it has a held run.
     pub has_held: bool,
-    /// The number of its open runs.
+    /// The number of open runs of the job.
     pub open: u64,
     /// An open run that no operator asked for again, of a job with a `delay` that has a planned run
     /// too.
