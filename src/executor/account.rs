@@ -71,8 +71,8 @@ async fn looked_up<T: Send + 'static>(look_up: impl FnOnce() -> T + Send + 'stat
         .await
     };
     match tokio::time::timeout(LOOK_UP, looking).await {
-        Ok(found) => found.map_err(|error| format!("looking it up failed: {error}")),
-        Err(_) => Err(format!("looking it up took longer than {LOOK_UP:?}")),
+        Ok(found) => found.map_err(|error| format!("its look-up failed: {error}")),
+        Err(_) => Err(format!("its look-up took longer than {LOOK_UP:?}")),
     }
 }
 

@@ -58,7 +58,7 @@ impl<'a> MakingDo<'a> {
             own.retain(|name, _| {
                 let is_refused = name.starts_with("LD_");
                 if is_refused {
-                    self.without.push(format!("env {name}: refused together with user"));
+                    self.without.push(format!("env {name}: not allowed together with user"));
                 }
                 !is_refused
             });
@@ -194,7 +194,7 @@ mod tests {
         assert!(!making_do.start_without(Some(Wanting::Program), &outcome), "its shell is the usual one");
         let made = making_do.attempt();
         assert_eq!((&made.process.user, made.cwd.as_deref()), (&None, Some(Path::new("/"))));
-        let told = "env B: none; env LD_PRELOAD: refused together with user; user backup: no such user on this host; directory /missing: no such file";
+        let told = "env B: none; env LD_PRELOAD: not allowed together with user; user backup: no such user on this host; directory /missing: no such file";
         assert_eq!(made.tidings.variables[VARIABLE], told);
     }
 

@@ -194,7 +194,7 @@ fn notice_of(key: &str, text: &str) -> Result<Value, CliFailure> {
     if is_almost_url(text) {
         let flag = key.replace('_', "-");
         return Err(CliFailure::Invalid(format!(
-            "--{flag}: found {text:?}, which looks like a URL, wanted http:// or https:// before it; of a program wanted ./ or / before its path"
+            "--{flag}: found {text:?}, which looks like a URL, wanted http:// or https:// before a URL, and ./ or / before the path of a program"
         )));
     }
     Ok(json!({"shell": text}))

@@ -43,7 +43,7 @@ fn slow_check(audit: Option<&AuditNote>, nodes: &[NodeRecord], now: UnixMillis) 
                 || "no whole round has ended yet".to_owned(),
                 |at| format!("the last whole round ended {}", ago(at)),
             );
-            format!("{} findings, last looked {}; {round}", audit.findings, ago(audit.at))
+            format!("{} findings, last checked {}; {round}", audit.findings, ago(audit.at))
         }
         None => "no node has looked yet".to_owned(),
     };

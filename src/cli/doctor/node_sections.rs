@@ -70,7 +70,7 @@ pub(super) async fn losses(store: &Store) -> ServerCheck {
     };
     let at = last.at.map_or_else(|| "?".to_owned(), |at| at.to_string());
     let text = format!(
-        "data was lost at {at} ({}): {}, {} restored, {} lost; {} in all: schedctl data-loss",
+        "data was lost at {at} ({}): {}, {} restored, {} lost; {} in all, listed by schedctl data-loss",
         word(last.loss.kind),
         counted(gone(last), "job gone", "jobs gone"),
         counted(sum(last, |report| report.restored), "run", "runs"),

@@ -190,7 +190,7 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
         let timeout = format_duration(check.timeout);
         lines.push((
             "done check",
-            format!("{}, {}, at most {timeout}", action_line(&check.question, &spec.process), asked_on(check.on).1),
+            format!("{}, {}, for at most {timeout}", action_line(&check.question, &spec.process), asked_on(check.on).1),
         ));
     }
     lines.extend(telling_lines(spec));
@@ -262,8 +262,8 @@ fn shown_text(text: &str) -> String {
 /// Describes the given rules for clock changes.
 fn clock_changes(rule: ClockChanges) -> String {
     let gap = rule.gap.map(|gap| match gap {
-        Gap::RunAfter => "times left out run once right after",
-        Gap::Skip => "times left out are skipped",
+        Gap::RunAfter => "times that the clock leaves out run once right after the gap",
+        Gap::Skip => "times that the clock leaves out are skipped",
     });
     let fold = rule.fold.map(|fold| match fold {
         Fold::First => "of a time that comes twice the first runs",
@@ -376,7 +376,7 @@ mod tests {
         let lines = policy_lines(&spec);
         let line = |word| lines.iter().find(|(found, _)| *found == word).map(|(_, text)| text.as_str());
         assert_eq!(line("retry"), Some("2 times, delay 10s, exponential, at most 1h, jitter, only on 3 75, never on 4"));
-        assert_eq!(line("done check"), Some("/bin/sh -c 'test -e out', before each attempt, at most 1m"));
+        assert_eq!(line("done check"), Some("/bin/sh -c 'test -e out', before each attempt, for at most 1m"));
     }
 
     #[test]

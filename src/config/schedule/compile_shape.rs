@@ -100,7 +100,7 @@ pub(crate) fn compile_shape(
         return None;
     }
     if let Schedule::Delay(_) = schedule {
-        let why = "cannot shape a delay: its runs come after the end of the run before, not by a calendar";
+        let why = "cannot be used with delay: each run comes a delay after the end of the run before, not at a fixed time";
         if refuse(&NOT_WITH_DELAY, why, problems).is_some() {
             return None;
         }

@@ -123,7 +123,7 @@ fn what_makes_no_sense_is_refused_where_it_stands() {
         ("schedules = [{ cron = '@daily' }, 3]", "wanted a list of tables"),
         ("cron = '@daily'\nanchor = '2026-01-01T00:00Z'", "jobs.a.anchor: anchor is what every counts from"),
         ("jitter = '5s'", "jobs.a.jitter: jitter shapes a schedule and there is none"),
-        ("delay = '5s'\njitter = '5s'", "jobs.a.jitter: jitter cannot shape a delay"),
+        ("delay = '5s'\njitter = '5s'", "jobs.a.jitter: jitter cannot be used with delay"),
         ("every = '5s'\njitter = '2d'", "more than 0s, up to 1 day"),
         ("every = '5s'\nmax_runs = 0", "an integer from 1 to 1000000"),
         ("every = '5s'\nstart = '2027-01-02T00:00Z'\nend = '2027-01-01T00:00Z'", "is before start"),

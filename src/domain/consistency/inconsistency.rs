@@ -196,7 +196,7 @@ pub struct Inconsistency {
     pub found: String,
     /// The state that was wanted.
     pub wanted: &'static str,
-    /// The way to repair it.
+    /// The repair of the disagreement.
     pub mend: Mend,
 }
 

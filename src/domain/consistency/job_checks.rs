@@ -63,7 +63,7 @@ pub struct JobPlaces {
     pub comes_first: Option<UnixMillis>,
     /// True if it has a held run.
     pub has_held: bool,
-    /// The number of its open runs.
+    /// The number of open runs of the job.
     pub open: u64,
     /// An open run that no operator asked for again, of a job with a `delay` that has a planned run
     /// too.

@@ -199,7 +199,7 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
         {
             Some((run, _)) if rest == family || rest[family.len() + 1..] == *run.job().as_str() => Ok(Member::Other),
             Some((run, _)) => Err(format!("it is an output of job {}", run.job())),
-            None => Err("it is no output (RUN#ATTEMPT)".to_owned()),
+            None => Err("it does not name an output, wanted RUN#ATTEMPT".to_owned()),
         },
         "nodes" | "noted_nodes" => member.parse().map(|_: NodeName| Member::Other).map_err(|error| error.to_string()),
         "boots" => is_boot(member).then_some(Member::Other).ok_or_else(|| "it is no boot (@HOST BOOT)".to_owned()),

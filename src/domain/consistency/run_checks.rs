@@ -96,7 +96,7 @@ impl Book<'_> {
             );
         } else if facts.due_sets > 0 && !facts.is_pending {
             let advice = format!("schedctl cancel {} takes it out", facts.run);
-            let found = "it is due without a record, and its job does not plan it";
+            let found = "it is in a due set, but has no record and is not the planned run of its job";
             let subject = self.subject();
             self.findings.push(Inconsistency::by_hand(
                 ConsistencyRule::DueUnknown,
@@ -177,7 +177,7 @@ impl Book<'_> {
             (true, None, _) | (_, Some(_), _) => {}
             (false, None, Some(_)) => self.no_lease(),
             (false, None, None) => {
-                let found = "it executes by its record, which has neither a fence nor a lease";
+                let found = "its record says that it executes, but it has neither a fence nor a lease";
                 let advice = format!("move the record aside with schedctl doctor --set-aside {}", facts.run);
                 let subject = self.subject();
                 self.findings.push(Inconsistency::by_hand(
@@ -200,7 +200,7 @@ impl Book<'_> {
     fn no_lease(&mut self) {
         self.fixed(
             ConsistencyRule::NoLease,
-            "it executes by its record and has no lease",
+            "its record says that it executes, but it has no lease",
             "a lease of each run that executes",
             "puts back an ended lease, so that it is taken back by its delivery rules",
         );

@@ -163,7 +163,8 @@ pub(crate) fn counted_by(job: &JobName, kept: &CountedBy) -> Result<(Timetable, 
     Ok((timetable, since))
 }
 
-/// Returns the stored definition by which `job` was counted, and its occurrences.
+/// Returns the definition that `job` had when a skipped range was counted, and the occurrences of
+/// that definition.
 pub(crate) fn kept_schedule(job: &JobName, kept: &CountedBy) -> Result<(JobSpec, Timetable), DefinitionError> {
     let spec = config::from_surface(&kept.definition)?;
     let timetable = timetable(job, &spec, &kept.tz, kept.anchor)?;

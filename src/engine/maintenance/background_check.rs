@@ -245,7 +245,8 @@ impl Place {
         }
     }
 
-    /// Parses the position that the last turn stored. An unknown position means the beginning.
+    /// Parses the stored position at which the last turn of this check stopped. An unknown position
+    /// means the beginning.
     fn parse(text: &str, lanes: &[Lane]) -> Self {
         let (word, cursor) = text.split_once(' ').unwrap_or((text, ""));
         let part = Self::round(lanes).into_iter().find(|part| Self::word(part) == word);

@@ -62,8 +62,10 @@ pub(crate) async fn run(shared: Arc<NodeContext>) {
     }
 }
 
-/// Learns from node events whether Redis' clock was stepped recently, or ran on for long while no
-/// node watched. If so, ages of records are computed for a while from the time before.
+/// Reads node events to find a recent jump of Redis' clock.
+///
+/// A long time in which no node ran counts as a jump too. After a jump, the ages of records are
+/// computed for a while from the time before the jump.
 async fn recall(shared: &NodeContext) {
     let noted = async {
         let now = shared.store.now().await?;

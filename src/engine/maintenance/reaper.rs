@@ -35,7 +35,8 @@ const PAGE: usize = 1_000;
 /// nodes.
 const POISON: u32 = 3;
 
-/// The time after its start in which a node looks for the end mark of its predecessor's keeper.
+/// The time after a node's start during which it looks for the end mark of its predecessor. The
+/// predecessor's keeper writes this mark when no job of the predecessor is alive.
 const PREDECESSOR_EXPECTED: Duration = Duration::from_secs(60);
 /// The time in which it looks often: a keeper kills its jobs at once.
 const PREDECESSOR_LIKELY: Duration = Duration::from_secs(3);

@@ -175,7 +175,7 @@ async fn drop_fields(store: &Store, key: &str) -> Result<Vec<String>, StoreError
         let said: Vec<_> = fields.into_iter().filter(|(field, _)| field.starts_with("src:")).collect();
         store.drop_fields(key, &said).await?;
     }
-    Ok(dropped.into_iter().map(|(field, value)| format!("{} taken out, which was {}", shown(&field), shown(&value))).collect())
+    Ok(dropped.into_iter().map(|(field, value)| format!("field {} removed, content: {}", shown(&field), shown(&value))).collect())
 }
 
 /// Takes a job without a record off the lists of files. These files then define it again.

@@ -35,7 +35,7 @@ pub struct Delegation {
     base: Cgroup,
     runs: Cgroup,
     limits: BTreeSet<LimitKind>,
-    /// The lock on `runs`. The node keeps it as long as it lives.
+    /// The lock on the directory of the cgroup `runs`. It shows other nodes that this node lives.
     _lock: File,
 }
 

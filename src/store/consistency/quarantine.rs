@@ -113,8 +113,10 @@ impl Store {
         }
     }
 
-    /// Moves the key `rest` of the namespace to quarantine. `job` is removed from the lists of all
-    /// files, so that these files define the job again.
+    /// Moves the key `rest`, named without its namespace, to quarantine for the reason `why`.
+    ///
+    /// Each file has a list of the jobs it defined. If `job` is given, its name is removed from
+    /// these lists. The next apply of such a file then adds the job again.
     pub async fn quarantine_key(&self, rest: &str, why: &str, job: Option<&str>) -> Result<SetAside, StoreError> {
         let keys = &self.keys;
         let mut now = self.now().await?;

@@ -11,7 +11,7 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// Runs in one call.
+/// The most runs that one call of the script queues.
 const STEP: usize = 100;
 
 /// The result of queueing occurrences.

@@ -21,7 +21,7 @@ const STEP: usize = 100;
 /// The job that owns a unique key, or owned it last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UniqueHolder {
-    /// The job name.
+    /// The name of the job that owns the key, or owned it last.
     pub job: JobName,
     /// True if a later add replaces the job while it has not begun.
     pub is_debounced: bool,

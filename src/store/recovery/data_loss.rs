@@ -54,9 +54,9 @@ pub struct DataLoss {
     pub before: String,
     /// The epoch found; empty if there was none.
     pub found: String,
-    /// The kind of loss.
+    /// The data that was lost: all of it, the latest writes, or only the epoch.
     pub kind: LossKind,
-    /// The node.
+    /// The node that found the loss.
     pub by: String,
     /// The time the node last saw the data whole, by Redis' clock, ms.
     pub whole_at_ms: i64,

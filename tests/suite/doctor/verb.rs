@@ -70,7 +70,7 @@ fn no_node_checking_the_books_for_long_is_a_warning_only_while_a_node_runs() {
     assert_eq!(told(ago(5), None).0, "ok", "it has hardly begun");
     assert_eq!(told(ago(300), None).0, "warn");
     let (level, text) = told(ago(300), Some(ago(120)));
-    assert!(level == "warn" && text.contains("last looked 2h") && text.contains("due each minute"), "{level} {text}");
+    assert!(level == "warn" && text.contains("last checked 2h") && text.contains("due each minute"), "{level} {text}");
     let (level, text) = told(ago(300), Some(ago(2)));
     assert!(level == "ok" && text.contains("the last whole round ended 1h"), "{level} {text}");
     // After a night in which no node was there nothing is wrong yet.
@@ -154,7 +154,7 @@ fn recent_data_loss_is_a_warning_with_details_and_after_a_week_a_note() {
     let () = redis::cmd("FLUSHALL").query(&mut redis.connection()).unwrap();
     let (_, text) = until("the loss is told", LONG, || Some(row(&ctl)).filter(|(level, _)| *level == "warn"));
     let text = text.as_str().unwrap().to_owned();
-    for word in ["(flushed)", "1 loss in all: schedctl data-loss"] {
+    for word in ["(flushed)", "1 loss in all, listed by schedctl data-loss"] {
         assert!(text.contains(word), "{text}");
     }
     until("what is gone is told", LONG, || row(&ctl).1.as_str().filter(|text| text.contains("1 job gone")).map(|_| ()));

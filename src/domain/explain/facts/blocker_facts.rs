@@ -25,7 +25,7 @@ pub enum Blocker {
         /// The key, its type, and how to mend it.
         why: String,
     },
-    /// Each node that takes it has as many runs of its queue as it may.
+    /// Each node that may take the run already executes the most runs allowed for its queue.
     Slots {
         /// The nodes.
         nodes: Vec<String>,

@@ -23,7 +23,7 @@ pub struct RunFacts {
     pub lane: Lane,
     /// Its state.
     pub state: RunState,
-    /// The reason for its state.
+    /// The reason why the run is in this state.
     pub reason: Option<String>,
     /// Who cancelled it, or asked it to stop.
     pub by: Option<String>,

@@ -19,7 +19,7 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Planned.finding(code, text)
 }
 
-/// ` on ...`, or nothing if the instant is not known.
+/// Returns ` on ` and the instant `at` as text, or an empty text if the instant is not known.
 fn on(facts: &Facts, at: Option<UnixMillis>) -> String {
     after(" on ", at.map(|at| facts.shown(at)))
 }

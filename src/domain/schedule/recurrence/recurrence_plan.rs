@@ -153,8 +153,10 @@ impl RecurrencePlan {
         MOST_STEPS - steps
     }
 
-    /// Calls `see` with each group of times that does not end before `from`: its start, and the
-    /// times counted from there. The walk ends when `see` returns true or `steps` are used up.
+    /// Calls `see` with each group of times that does not end before `from`.
+    ///
+    /// `see` gets a base time, and the times of the group relative to this base. The walk ends when
+    /// `see` returns true, or when `steps` reaches 0.
     fn visit(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &RuleTimes) -> bool) {
         if self.times.count() == 0 {
             return;

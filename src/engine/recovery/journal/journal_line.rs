@@ -16,7 +16,7 @@ pub(crate) struct EndedRun {
     /// The reason, as in history.
     #[serde(rename = "w", default, skip_serializing_if = "String::is_empty")]
     pub(crate) reason: String,
-    /// The end by Redis' time, ms.
+    /// The time at which the run ended, by Redis' clock, ms.
     #[serde(rename = "t")]
     pub(crate) ended_at: i64,
     #[serde(rename = "f")]

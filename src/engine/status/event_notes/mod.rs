@@ -300,9 +300,9 @@ pub(crate) enum NoteData {
 /// The state of claims on this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claims {
-    /// Runs are claimed.
+    /// This node claims runs.
     Taken,
-    /// Runs are left to other nodes, because the keeper is not ready.
+    /// This node leaves runs to other nodes, because its keeper is not ready.
     Held,
 }
 

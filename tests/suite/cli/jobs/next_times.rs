@@ -222,7 +222,7 @@ fn a_job_runs_by_its_own_rule_for_clock_changes_and_its_own_h() {
     let shown = bench.ctl.run(&["show", "skips", "--json"]).good().json();
     assert_eq!(shown["definition"]["dst"], serde_json::json!({"gap": "skip", "fold": "both"}));
     let text = bench.ctl.run(&["show", "skips"]).good().stdout;
-    assert!(text.contains("times left out are skipped, a time that comes twice runs twice"), "{text}");
+    assert!(text.contains("times that the clock leaves out are skipped, a time that comes twice runs twice"), "{text}");
     bench
         .ctl
         .run(&["add", "--dst-gap", "never", "--cron", "@daily", "--", "x"])

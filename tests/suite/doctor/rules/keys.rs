@@ -101,7 +101,7 @@ async fn fields_that_cannot_be_read_are_taken_out_and_what_they_held_is_said() {
         desk.demand_sound(key).await;
         desk.break_by("HSET", key, &[field, value]);
         let mended = desk.mend(ConsistencyRule::Field, key).await;
-        assert_eq!(mended[0].done, [format!("\"{field}\" taken out, which was \"{value}\"")], "{key}");
+        assert_eq!(mended[0].done, [format!("field \"{field}\" removed, content: \"{value}\"")], "{key}");
         assert_eq!(desk.get::<i64>("HEXISTS", key, &[field]), 0, "{key}");
     }
 }
