@@ -1,4 +1,5 @@
-//! Missed runs that must not all start at once: each gets a ready time of its own within a window.
+//! Spread catch-up: missed runs that must not all start at once. Each missed run gets a ready time
+//! of its own within a window.
 //!
 //! Invariant: a range of missed runs too long for one call is spread over one window, even if
 //! another node makes the next call. The job stores the rest of the window, for exactly the run
@@ -14,14 +15,14 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The rest of the time over which missed runs are spread.
+/// The rest of the time window over which a job's missed runs are spread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpreadWindow {
     /// The next run to spread.
     pub run: RunId,
-    /// The time from which that run may start.
+    /// The time from which `run` may start.
     pub from: UnixMillis,
-    /// The latest start of the last run.
+    /// The latest time at which the last missed run may start.
     pub until: UnixMillis,
 }
 
@@ -40,23 +41,23 @@ impl SpreadWindow {
 /// The missed runs of a job with their start times.
 #[derive(Debug, Clone)]
 pub struct SpreadOrder {
-    /// The job.
+    /// The name of the job whose missed runs are spread.
     pub name: JobName,
     /// The revision of the job that the order was computed from.
     pub rev: Rev,
-    /// The job's lane.
+    /// The lane of the job.
     pub lane: Lane,
-    /// The job's window as read.
+    /// The spread window that was read from the job's record.
     pub window: Option<SpreadWindow>,
-    /// The window for the remaining runs.
+    /// The window for the missed runs that remain after this call.
     pub next_window: Option<SpreadWindow>,
-    /// The runs, the pending one first; 1 to 100.
+    /// The 1 to 100 missed runs to spread. The job's pending run is the first.
     pub runs: Vec<Successor>,
-    /// The run after them.
+    /// The run that becomes the job's pending run after the spread runs.
     pub successor: Option<Successor>,
 }
 
-/// The result of spreading.
+/// The result of spreading missed runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpreadReply {
     /// The runs are now in the due set with their own ready times.
@@ -70,7 +71,7 @@ pub enum SpreadReply {
 }
 
 impl Store {
-    /// Gives missed runs ready times of their own and plants the run after them.
+    /// Gives missed runs ready times of their own and adds their successor to the due set.
     pub async fn spread_runs(&self, order: &SpreadOrder) -> Result<SpreadReply, StoreError> {
         let (keys, name, next) = (&self.keys, &order.name, order.successor.as_ref());
         let mut call = Invocation::new(&scripts::SPREAD_RUNS)

@@ -23,39 +23,39 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The node that claims runs; its data is written with the lease.
+/// The node that claims runs. Its name, incarnation and lease are written with each claim.
 #[derive(Debug, Clone)]
 pub struct Claimant {
-    /// The node's name.
+    /// The name of the claiming node.
     pub node: NodeName,
-    /// The node's incarnation.
+    /// The incarnation of the claiming node.
     pub incarnation: String,
-    /// The duration of a lease.
+    /// The duration of each lease that the node takes.
     pub lease: Duration,
 }
 
-/// A run to claim, with the decisions made about it.
+/// An order to claim a run, with the decisions made about that run.
 #[derive(Debug, Clone)]
 pub struct ClaimOrder {
-    /// The run.
+    /// The run to claim.
     pub run: RunId,
     /// The revision of the job that the order was computed from.
     pub rev: Rev,
     /// The job's overlap rule.
     pub overlap: Overlap,
-    /// The longest time since a run's ready time after which it may still start.
+    /// The longest time after a run's ready time at which the run may still start.
     pub max_age: Option<Duration>,
     /// The time after which a first attempt of a regular run is skipped.
     pub latest_start: Option<UnixMillis>,
-    /// The number of regular runs of the job that may begin.
+    /// The largest number of regular runs of the job that may begin.
     pub max_runs: Option<u32>,
-    /// The job's next run. It is planted if this run is the pending one.
+    /// The job's next run. It is added to the due set if the claimed run is the job's pending run.
     pub successor: Option<Successor>,
-    /// The job's lane, where the successor is planted.
+    /// The lane of the job, to which the successor is added.
     pub job_lane: Lane,
-    /// The gates the run must pass, in order.
+    /// The gates the run must pass, in the order of passing.
     pub gates: Vec<Gate>,
-    /// Further gates at which the run is known to have a place or to wait.
+    /// Further gates at which the run is known to have a place or to wait for a place.
     pub stands_at: Vec<Gate>,
     /// The limits of the run's concurrency key.
     pub per_key: PerKey,
@@ -64,11 +64,11 @@ pub struct ClaimOrder {
 /// A won claim: the right to execute one attempt until the lease ends.
 #[derive(Debug, Clone)]
 pub struct Claim {
-    /// The run.
+    /// The claimed run.
     pub run: RunId,
     /// The lane the run was claimed from.
     pub lane: Lane,
-    /// The job's lane, where a run that waited for this run goes.
+    /// The lane of the job, to which a run goes that waited for the claimed run.
     pub job_lane: Lane,
     /// The number of this claim. A later claim has a higher fence.
     pub fence: Fence,
@@ -76,22 +76,22 @@ pub struct Claim {
     pub attempt: u32,
     /// The number of times in a row the run was lost with its node before this attempt.
     pub recoveries: u32,
-    /// The number of earlier attempts that failed by themselves.
+    /// The number of earlier attempts that failed, not counting attempts lost with their node.
     pub failures: u32,
     /// The number of times in a row `done_check` gave no clear answer before this claim.
     pub unclear: u32,
-    /// True if the run was claimed before. It may then have started, whatever the attempt number
-    /// is.
+    /// True if the run was claimed before. The run may then have started already, whatever the
+    /// attempt number is.
     pub claimed_before: bool,
-    /// Redis' time at the claim.
+    /// The time of the claim by the clock of Redis.
     pub claimed_at: UnixMillis,
-    /// The gates at which the run has a place.
+    /// The gates at which the claimed run has a place.
     pub places: Vec<Gate>,
 }
 
 impl Claim {
-    /// Returns the claim recorded in `record`, for the node whose claim call got no answer. None if
-    /// the run is not executing.
+    /// Returns the claim recorded in `record`, for a node whose claim call got no answer. Returns
+    /// None if the run is not executing.
     pub fn unanswered(record: &RunRecord, job_lane: &Lane) -> Option<Self> {
         let is_open = record.state == RunState::Running;
         let (fence, claimed_at) = record.fence.zip(record.started_at).filter(|_| is_open)?;
@@ -120,8 +120,8 @@ pub enum Blocking {
     Waiting,
     /// The run waits at a gate.
     Queued,
-    /// The run ended `cancelled`: it was asked to stop while it waited for a retry, or its job is
-    /// gone.
+    /// The run ended `cancelled`: it was asked to stop while it waited for a retry, or its job no
+    /// longer exists.
     Cancelled,
     /// The run ended `failed`: its last attempt failed, and the next one would exceed the job's
     /// `max_age`.
@@ -134,7 +134,7 @@ pub enum Blocking {
 pub enum ClaimReply {
     /// The claim was won.
     Claimed(Claim),
-    /// The call has already claimed as many runs as it may.
+    /// The call has already claimed as many runs as it has slots.
     Full,
     /// Another node claimed the run first.
     Gone,
@@ -144,18 +144,18 @@ pub enum ClaimReply {
     Stale,
     /// The run's job is unknown.
     Orphan,
-    /// The run was neither planned nor asked for.
+    /// The run was neither planned by its job nor asked for by an operator.
     Foreign,
     /// The run's record has an unknown state.
     Spoilt,
     /// The successor's occurrence already has a record. The caller must choose the next occurrence.
     Occupied,
-    /// The run is at these gates, and the call did not name all of them.
+    /// The run has a place or waits at these gates, and the order did not name all of these gates.
     StandsAt(Vec<Gate>),
-    /// Another job must not run while this job runs (`not_while`), so the run must pass the gate of
-    /// its own job.
+    /// Another job names the run's job in `not_while`, so the run must pass the gate of its own
+    /// job. The order did not name that gate.
     Shunned,
-    /// The queue has no room. The run stays due until the queue has room again.
+    /// The run's queue has no room for another run. The run stays due until the queue has room.
     Held,
     /// The script decided not to start the run now.
     Blocked(Blocking),
@@ -163,20 +163,21 @@ pub enum ClaimReply {
     WrongType(StoreError),
 }
 
-/// The result of renewing one lease.
+/// The result of renewing the lease of one claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseWord {
     /// The lease was renewed.
     Held,
-    /// The lease was renewed, and the run is asked to stop for this reason.
+    /// The lease was renewed, and the run is asked to stop. The text is the reason.
     Stop(String),
-    /// The lease no longer belongs to this claim.
+    /// The lease no longer belongs to this claim, so the node has lost the run.
     Lost,
 }
 
 impl Store {
-    /// Claims runs of `lane`. `token` names the call: a repeated call with the same token gives the
-    /// same answer. Fails on a server other than the last trusted one.
+    /// Claims runs of `lane` and returns a reply for each order. `token` names the call: a repeated
+    /// call with the same token gives the same answer. Fails on a server other than the last
+    /// trusted server.
     pub async fn claim_runs(
         &self,
         claimant: &Claimant,
@@ -270,7 +271,7 @@ impl Store {
         orders.iter().map(|order| claim_reply(reply.reply()?, order, lane, now)).collect()
     }
 
-    /// Renews leases so that they end `lease` from now. Returns the result for each.
+    /// Renews the leases of these claims until `lease` from now. Returns one result for each claim.
     pub async fn renew_leases(&self, lease: Duration, held: &[(RunId, Fence)]) -> Result<Vec<LeaseWord>, StoreError> {
         let mut call = Invocation::new(&scripts::RENEW_LEASES)
             .key("leases", self.keys.leases())
@@ -300,7 +301,7 @@ impl Store {
     }
 
     /// Returns the key of the successor's record. Without a successor it returns the job's key,
-    /// because KEYS may have no holes. The script never takes that key for a run.
+    /// because KEYS may have no holes. The script never takes the job's key for a run.
     pub(crate) fn successor_key(&self, successor: Option<&Successor>, job: &JobName) -> String {
         successor.map_or_else(|| self.keys.job(job), |next| self.keys.run(&next.run))
     }
@@ -360,7 +361,8 @@ pub(crate) fn count(reply: &mut Reply) -> Result<u32, StoreError> {
     u32::try_from(number).map_err(|_| StoreError::corrupt("a count", number.to_string()))
 }
 
-/// Returns the limits of the order's concurrency key in the script's format; '' without a key.
+/// Returns the limits of the order's concurrency key in the script's format, or '' if the order has
+/// no concurrency key.
 fn limits_of(order: &ClaimOrder) -> String {
     if !order.gates.iter().any(Gate::is_of_key) {
         return String::new();

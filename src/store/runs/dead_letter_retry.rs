@@ -12,15 +12,15 @@ use crate::store::server::store_error::StoreError;
 /// An order to retry a dead letter.
 #[derive(Debug, Clone)]
 pub struct RetryOrder {
-    /// The run.
+    /// The dead letter to retry.
     pub run: RunId,
-    /// The fence of the last attempt, as read.
+    /// The fence of the run's last attempt, as read from the run's record.
     pub fence: Option<Fence>,
-    /// The job's revision and lane as read; None without a job.
+    /// The revision and the lane of the job as read; None if the job does not exist.
     pub job: Option<(Rev, Lane)>,
     /// The rule for an open run of the same job.
     pub beside: Beside,
-    /// The record of the last attempt, JSON.
+    /// The record of the last attempt as JSON.
     pub past: String,
 }
 
@@ -33,28 +33,28 @@ pub enum Beside {
     Waits,
 }
 
-/// The result of a retry.
+/// The result of an order to retry a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RetryReply {
-    /// The run is ready.
+    /// The run is in the due set and ready to start.
     Retried,
     /// The run waits for an open run of its job.
     Waiting,
-    /// The run is planned, running, or has ended again since it was read. It was retried already,
-    /// or never was a dead letter.
+    /// The run is not a dead letter, or is no longer: the run is planned, is running, or has ended
+    /// again since it was read.
     Already,
-    /// The run succeeded, or was cancelled or skipped.
+    /// The run ended without becoming a dead letter: it succeeded, was cancelled or was skipped.
     Over {
-        /// The final state.
+        /// The final state of the run.
         state: String,
-        /// The time it ended.
+        /// The time the run ended.
         at: Option<UnixMillis>,
     },
     /// The run does not exist.
     Unknown,
-    /// The job is no longer defined. The value says how it ended, if known.
+    /// The job is no longer defined. The value says how the job ended, if known.
     Gone(Option<String>),
-    /// The run belongs to an earlier job of this name.
+    /// The run belongs to an earlier job of the same name.
     Former,
     /// The job changed. The caller must read the job and decide again.
     Stale,
@@ -100,8 +100,8 @@ impl Store {
         })
     }
 
-    /// Adds the first keys of scripts that check a run which may have ended. They cover its places
-    /// after the end and its places if it is to run.
+    /// Adds the first keys of scripts that check a run which may have ended. These keys cover the
+    /// indexes that list an ended run and the indexes that list a planned run.
     pub(crate) fn ended_keys(&self, call: Invocation, run: &RunId, job_lane: &Lane) -> Invocation {
         let (keys, job) = (&self.keys, run.job());
         call.key("run", keys.run(run))

@@ -19,105 +19,106 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The time for which nothing is claimed on a server that nodes have just met. Every node polls at
-/// least once a second, and at each tick while it reaches no server. So within this time each live
-/// node has checked the server, and reported missing data.
+/// The time for which nothing is claimed on a server that nodes polled for the first time. Every
+/// node polls at least once a second, and at each tick while it reaches no server. So within this
+/// time each live node has checked the server, and reported missing data.
 const HOLD: Duration = Duration::from_millis(1500);
 
-/// The result of a poll.
+/// The result of polling the due runs of several lanes.
 #[derive(Debug)]
 pub struct Poll {
-    /// Redis' time at the poll, in whole milliseconds.
+    /// The time of the poll by the clock of Redis, in whole milliseconds.
     pub now: UnixMillis,
-    /// The time since `now` at the poll, less than a millisecond.
+    /// The part of the poll's time below one millisecond, to add to `now`.
     pub past_now: Duration,
     /// The number of leases in the namespace.
     pub leases: u64,
-    /// The marks that identify the data.
+    /// The epoch, the last fence and the server, which together identify the data in Redis.
     pub marks: DataMarks,
-    /// True if nodes still restore data after a data loss. Nothing is due until then.
+    /// True while nodes restore data after a data loss. No run is due during the restoration.
     pub is_settling: bool,
-    /// True if nodes met this server just now. Nothing is due until every node has had time to
-    /// check it.
+    /// True if nodes polled this server for the first time just now. No run is due until every node
+    /// has had time to check the server.
     pub is_held: bool,
-    /// The gates that must be checked now.
+    /// The gates whose check is due now.
     pub gates: Vec<Gate>,
-    /// The time of the next gate check.
+    /// The time of the next gate check after this poll.
     pub next_gate: Option<UnixMillis>,
     /// The result for each requested lane, in the order of the request.
     pub lanes: Vec<LanePoll>,
 }
 
-/// The marks that identify the data. A missing or different epoch, or a fence below one seen
-/// before, means data loss.
+/// The epoch, the last fence and the server, which together identify the data in Redis. A missing
+/// or different epoch, or a fence below a fence seen before, means data loss.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DataMarks {
-    /// The epoch; empty if there is none.
+    /// The epoch; empty if Redis has no epoch.
     pub epoch: String,
-    /// The last fence issued; 0 if there is none.
+    /// The last fence issued; 0 if no fence was issued.
     pub fence: u64,
-    /// True if a mark is invalid. The marks then prove nothing.
+    /// True if the epoch or the fence is invalid. The marks then prove nothing.
     pub is_spoilt: bool,
     /// The server that has the data, see [`Findings::identity`](crate::store::Findings::identity).
     pub server: String,
-    /// The knowledge of nodes about this server.
+    /// The record that nodes made of their first poll of this server.
     pub met: Met,
 }
 
-/// The knowledge of nodes about the server they poll.
+/// The record that nodes made of their first poll of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Met {
     /// No node has recorded this server.
     No,
-    /// Nodes met the server when this fence was the last.
+    /// Nodes recorded the server when the last issued fence was this number.
     At(u64),
-    /// The server does not identify itself, or its record cannot be read.
+    /// The server does not identify itself, or the record about the server cannot be read.
     #[default]
     Unknown,
 }
 
-/// The result of a poll in one lane.
+/// The result of a poll for one lane.
 #[derive(Debug)]
 pub enum LanePoll {
     /// The due runs, and the time of the next run.
     Due {
-        /// The due entries, in ready order.
+        /// The due entries of the lane, in the order of their ready times.
         ripe: Vec<RipeEntry>,
-        /// The ready time of the next entry.
+        /// The ready time of the first entry that is not due yet.
         next: Option<UnixMillis>,
         /// The number of further runs that may begin in the lane's queue; None for any number. At 0
         /// no due entries are listed.
         room: Option<usize>,
-        /// The reason why no run of the queue may begin, if any is due.
+        /// The reason why no run of the lane's queue may begin now. It is set only if a run is due.
         held: Option<QueueHold>,
     },
     /// A key of the lane or its queue has the wrong type.
     WrongType(StoreError),
 }
 
-/// An entry of a due set as stored. It may not be a valid run id.
+/// An entry of a due set as stored in Redis. The entry may not be a valid run id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RipeEntry {
-    /// The member. Bytes that are not text, and backslashes, are written `\xNN`.
+    /// The member of the entry. Bytes that are not text, and backslashes, are written `\xNN`.
     pub member: String,
-    /// The score as text.
+    /// The score of the entry as text.
     pub score: String,
 }
 
-/// A request for one lane.
+/// A request to list the due entries of one lane.
 #[derive(Debug, Clone)]
 pub struct LaneAsk {
-    /// The lane.
+    /// The lane to list.
     pub lane: Lane,
-    /// The number of runs of the queue that the caller could take; 0 skips the queue.
+    /// The number of runs of the lane's queue that the caller could take. At 0 the queue is
+    /// skipped.
     pub limit: usize,
-    /// The number of due entries that the caller could not take last time. This many further
-    /// entries are listed, so that these do not hide later ones.
+    /// The number of due entries that the caller could not take last time. As many further entries
+    /// are listed, so that the entries it cannot take do not hide later entries.
     pub more: usize,
 }
 
 impl LaneAsk {
-    /// Requests up to `limit` runs of the lane's queue.
+    /// Returns a request for up to `limit` runs of the lane's queue.
     pub fn new(lane: Lane, limit: usize) -> Self {
         Self { lane, limit, more: 0 }
     }
@@ -125,7 +126,7 @@ impl LaneAsk {
 
 impl Store {
     /// Lists the due entries of these lanes. Lanes of one queue must be adjacent, the highest
-    /// priority first. Nothing is due on a server that nodes met just now.
+    /// priority first. Nothing is due on a server that nodes polled for the first time just now.
     pub async fn list_ripe(&self, lanes: &[LaneAsk]) -> Result<Poll, StoreError> {
         let open = self.link.open().await?;
         let mut call = Invocation::new(&scripts::LIST_RIPE)
@@ -167,7 +168,8 @@ impl Store {
         Ok(Poll { now, past_now, leases, marks, is_settling, is_held, gates, next_gate, lanes })
     }
 
-    /// Records that nodes first polled the data on `server` now. Nothing is due there for [`HOLD`].
+    /// Records that nodes polled the data on `server` for the first time now. No run on that server
+    /// is due for [`HOLD`].
     pub async fn meet_server(&self, server: &str) -> Result<(), StoreError> {
         let call = Invocation::new(&scripts::MEET_SERVER)
             .key("servers", self.keys.servers())
@@ -179,13 +181,13 @@ impl Store {
         if reply.word == "met" { Ok(()) } else { Err(reply.unknown()) }
     }
 
-    /// Trusts the data polled on `server`. Claims and skips run only on that server.
+    /// Trusts the data polled on `server`. From now on claims and skips run only on that server.
     pub fn trust(&self, server: &str) {
         self.link.trust(server);
     }
 
-    /// Counts the runs of these lanes that are due at `now`. Also returns the earliest ready time
-    /// among them.
+    /// Returns the number of runs of these lanes that are due at `now`, and the earliest ready time
+    /// among these runs.
     pub async fn count_ripe(&self, lanes: &[Lane], now: UnixMillis) -> Result<(u64, Option<UnixMillis>), StoreError> {
         let mut pipeline = redis::pipe();
         for lane in lanes {
@@ -221,8 +223,8 @@ fn met(text: &str) -> Met {
     }
 }
 
-/// Returns the time of the next gate check and the gates to check now. Malformed gates are left to
-/// `doctor`.
+/// Returns the time of the next gate check and the gates to check now. Malformed gates are left
+/// out, because `doctor` reports them.
 fn gates(value: &Value) -> Result<(Option<UnixMillis>, Vec<Gate>), StoreError> {
     let bad = || StoreError::corrupt("list_ripe", format!("{value:?}"));
     let Value::Array(parts) = value else { return Err(bad()) };

@@ -1,7 +1,7 @@
 //! The due runs behind the first ones of a lane.
 //!
-//! Invariant: this only reads, and lists runs in ready order. A listed run may be gone a moment
-//! later, so a claim checks each run again.
+//! Invariant: the functions here only read, and list runs in ready order. A listed run may be gone
+//! a moment later, so a claim checks each run again.
 
 use redis::Value;
 
@@ -15,8 +15,8 @@ use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
 impl Store {
-    /// Lists due entries of `lane` after the entry `after`, or from the start: at most `most`, in
-    /// ready order. None if the entry `after` is gone.
+    /// Lists at most `most` due entries of `lane` in ready order: those after the entry `after`, or
+    /// the first entries without `after`. Returns None if the entry `after` is gone.
     pub async fn list_behind(&self, lane: &Lane, after: Option<&str>, most: usize) -> Result<Option<Vec<RipeEntry>>, StoreError> {
         let call = Invocation::new(&scripts::LIST_BEHIND)
             .key("due", self.keys.due(lane))

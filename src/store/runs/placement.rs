@@ -17,18 +17,20 @@ use crate::store::server::store_error::StoreError;
 /// The place of a run: due, waiting, or at a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunPlacement {
-    /// The time from which the run may be claimed, if it is in its lane's due set.
+    /// The time from which the run may be claimed; None if the run is not in its lane's due set.
     pub ready: Option<UnixMillis>,
     /// True if the run waits for an open run of its job.
     pub is_waiting: bool,
     /// The gate at which the run waits.
     pub gate: Option<Gate>,
-    /// Some if the run is asked to stop; the inner value is the author, if known.
+    /// The request to stop the run, if one was made. The inner value is the author of the request,
+    /// if known.
     pub stop_asked_by: Option<Option<String>>,
 }
 
 impl Store {
-    /// Returns the place of a run in its lane, in its job and at these gates.
+    /// Returns the place of a run: in its lane's due set, among its job's waiting runs, or at these
+    /// gates.
     pub async fn standing(&self, run: &RunId, lane: &Lane, gates: &[Gate]) -> Result<RunPlacement, StoreError> {
         let id = run.to_string();
         let mut pipeline = redis::pipe();
@@ -51,7 +53,8 @@ impl Store {
         })
     }
 
-    /// Lists runs of a job that ended at `since` or later, the first to end first, at most `limit`.
+    /// Returns at most `limit` runs of a job that ended at `since` or later, the earliest end
+    /// first.
     pub async fn read_ended_from(&self, job: &JobName, since: UnixMillis, limit: usize) -> Result<Vec<RunRecord>, StoreError> {
         let mut pipeline = redis::pipe();
         let range = pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(since.as_i64()).arg("+inf").arg("BYSCORE");

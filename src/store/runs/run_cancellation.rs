@@ -1,7 +1,7 @@
 //! Cancelling one run at an operator's request, in any state.
 //!
-//! Invariant: a planned run ends at once. A running run is only asked to stop, and its node ends
-//! it.
+//! Invariant: a planned run ends at once. A running run is only asked to stop, and the node that
+//! executes the run ends it.
 
 use super::run_ends::Successor;
 use crate::domain::name::names::RunId;
@@ -19,15 +19,16 @@ use crate::store::server::store_error::StoreError;
 /// An order to cancel one run.
 #[derive(Debug, Clone)]
 pub struct CancelOrder {
-    /// The run.
+    /// The run to cancel.
     pub run: RunId,
     /// The lane the run is in.
     pub lane: Lane,
-    /// The job's revision and lane as read. Needed if the run is the job's pending one.
+    /// The revision and lane of the job as read. They are needed if the run is the job's pending
+    /// run.
     pub job: Option<(Rev, Lane)>,
-    /// The next run to plant if this run is the pending one.
+    /// The next run to add to the due set if the cancelled run is the job's pending run.
     pub successor: Option<Successor>,
-    /// The reason shown in history.
+    /// The reason for the cancellation, shown in the history.
     pub reason: String,
 }
 
@@ -36,13 +37,13 @@ pub struct CancelOrder {
 pub enum CancelReply {
     /// The run is cancelled, now or by an earlier order.
     Cancelled,
-    /// The run is executing. Its node was asked to stop it.
+    /// The run is executing. The node that executes the run was asked to stop it.
     Requested,
-    /// The run had ended before.
+    /// The run had ended before this order.
     Over {
-        /// The final state.
+        /// The final state of the run.
         state: String,
-        /// The time it ended.
+        /// The time the run ended.
         at: Option<UnixMillis>,
     },
     /// The run does not exist.
@@ -54,7 +55,7 @@ pub enum CancelReply {
 }
 
 impl Store {
-    /// Cancels one run.
+    /// Cancels one run, or asks its node to stop it.
     pub async fn cancel_run(&self, order: &CancelOrder) -> Result<CancelReply, StoreError> {
         let (keys, job) = (&self.keys, order.run.job());
         let next = order.successor.as_ref();

@@ -1,4 +1,4 @@
-//! The steps of one run besides its claim: skip, finish, recover, plant by hand.
+//! The steps of one run besides its claim: skipping, finishing, recovery, and planning by hand.
 
 use std::time::Duration;
 
@@ -18,17 +18,17 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The run to plant next.
+/// The run that becomes its job's next planned run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Successor {
-    /// The run id, which contains the due time.
+    /// The id of the successor, which contains its due time.
     pub run: RunId,
-    /// The time from which the run may be claimed.
+    /// The time from which the successor may be claimed.
     pub ready: UnixMillis,
 }
 
 impl Successor {
-    /// Returns the regular run of `job` due at `due` and ready at that time.
+    /// Returns the regular run of `job` that is due at `due` and ready at the same time.
     pub fn on_time(job: &JobName, due: UnixMillis) -> Self {
         Self { run: RunId::regular(job.clone(), due), ready: due }
     }
@@ -46,34 +46,34 @@ impl Successor {
     }
 }
 
-/// A range of occurrences that must not run.
+/// An order to skip a range of occurrences that must not run.
 #[derive(Debug, Clone)]
 pub struct SkipOrder {
     /// The pending run, which is the first occurrence of the range.
     pub run: RunId,
     /// The revision of the job that the order was computed from.
     pub rev: Rev,
-    /// The job's lane.
+    /// The lane of the job.
     pub lane: Lane,
-    /// The reason: `missed`.
+    /// The reason for skipping the range: `missed`.
     pub reason: &'static str,
     /// The last occurrence of the range.
     pub last_due: UnixMillis,
-    /// The number of occurrences, exact up to 100,000.
+    /// The number of occurrences in the range, exact up to 100,000.
     pub count: u64,
-    /// The next run to plant.
+    /// The next run to add to the due set, after the skipped range.
     pub successor: Option<Successor>,
 }
 
-/// The result of a skip.
+/// The result of an order to skip a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkipReply {
     /// The range was recorded.
     Skipped,
-    /// Another node was first.
+    /// Another node skipped or claimed the pending run first.
     Gone,
-    /// The run's record says that the run began or ended, or cannot be read. A later claim settles
-    /// the run.
+    /// The pending run has begun or ended according to its record, or its record cannot be read. A
+    /// later claim settles the run.
     Over,
     /// The job changed. The caller must read the job and decide again.
     Stale,
@@ -81,76 +81,78 @@ pub enum SkipReply {
     Occupied,
 }
 
-/// The way an attempt ends in Redis.
+/// The outcome with which an attempt is ended in Redis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The run is over.
+    /// The run has ended in this state.
     Final(RunState),
     /// The attempt failed. The run is retried after this delay.
     Retry(Duration),
-    /// The run is handed back, unexecuted or cut short. Another node may take it at once.
+    /// The run is handed back because it was not executed or was cut short. Another node may take
+    /// the run at once.
     Release,
-    /// The run is handed back unexecuted. Its `done_check` is asked again after this delay.
+    /// The run is handed back unexecuted. The command in its `done_check` is asked again after this
+    /// delay.
     AskLater(Duration),
 }
 
 /// The result of ending an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FinishReply {
-    /// The run is over. The number counts the runs of its job in history.
+    /// The run has ended. The number counts the runs of its job in history.
     Finished(u32),
     /// The run waits for another attempt until this time.
     Retrying(UnixMillis),
-    /// The run waits for another node.
+    /// The run was handed back and waits for another node.
     Released,
-    /// The run waits until this time, when its `done_check` is asked again.
+    /// The run was handed back and waits until this time. Then its `done_check` is asked again.
     AskingLater(UnixMillis),
-    /// The claim no longer has the lease. Nothing was changed.
+    /// The claim no longer has the lease of the run. Nothing was changed.
     Lost,
 }
 
-/// A lease as the reaper reads it.
+/// A lease as read by the check for ended leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpiredLease {
-    /// The run.
+    /// The run whose lease this is.
     pub run: RunId,
-    /// The fence of the claim.
+    /// The fence of the claim that has the lease.
     pub fence: Fence,
-    /// The end of the lease, ms, as text. Recovery requires that it has not moved.
+    /// The end of the lease in ms, as text. The run is recovered only if the end is still the same.
     pub end: String,
 }
 
-/// The decision about a run taken back from a dead node.
+/// The decision about a run that is taken back from a dead node.
 #[derive(Debug, Clone)]
 pub struct Recovery {
     /// The final state of the run; None to retry the run.
     pub verdict: Option<RunState>,
-    /// The reason.
+    /// The reason for the decision.
     pub reason: String,
-    /// The record of the lost attempt, JSON.
+    /// The record of the lost attempt as JSON.
     pub past: String,
     /// The lane the run was claimed from.
     pub lane: Lane,
-    /// The job's lane.
+    /// The lane of the job.
     pub job_lane: Lane,
-    /// The gates at which the run has places, as read.
+    /// The gates at which the run has places, as read from the run's record.
     pub places: Vec<Gate>,
 }
 
-/// The result of a recovery.
+/// The result of recovering a run from a dead node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecoverReply {
     /// The run is due again.
     Recovered,
-    /// The run is over.
+    /// The run has ended.
     Ended,
-    /// The node renewed its lease meanwhile.
+    /// The node renewed its lease, so the run was left to the node.
     Alive,
-    /// Another node was first.
+    /// Another node recovered or ended the run first.
     Gone,
 }
 
-/// The result of planting a manual run.
+/// The result of adding a manual run to the due set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ManualReply {
     /// The run is due now.
@@ -162,7 +164,8 @@ pub enum ManualReply {
 }
 
 impl Store {
-    /// Skips a job's pending run and the range of occurrences behind it, and plants the successor.
+    /// Skips a job's pending run and the occurrences of the range after it, and adds the successor
+    /// to the due set.
     pub async fn skip_run(&self, order: &SkipOrder) -> Result<SkipReply, StoreError> {
         let (keys, job) = (&self.keys, order.run.job());
         let next = order.successor.as_ref();
@@ -204,8 +207,8 @@ impl Store {
         })
     }
 
-    /// Ends an attempt. `facts` are fields of the run's record. `past` is the record of the attempt
-    /// as JSON; it is kept if a later attempt overwrites the run's record.
+    /// Ends an attempt with this verdict. `facts` are fields for the run's record. `past` is the
+    /// record of the attempt as JSON; it is kept if a later attempt overwrites the run's record.
     pub async fn finish_run(
         &self,
         claim: &Claim,
@@ -277,8 +280,8 @@ impl Store {
         })
     }
 
-    /// Calls a script that ends an attempt, with the job's lane and the run's gates as read. It
-    /// repeats the call if the job moved to another lane during the run. Each further call needs
+    /// Calls a script that ends an attempt, with the job's lane and the run's gates as read. The
+    /// call is repeated if the job moved to another lane during the run. Each further call needs
     /// another change of the job.
     async fn settle_in(
         &self,
@@ -299,7 +302,7 @@ impl Store {
         }
     }
 
-    /// Adds the keys of the scripts that end an attempt.
+    /// Adds the keys that all scripts which end an attempt have in common.
     pub(crate) fn settling_keys(&self, call: Invocation, run: &RunId, lane: &Lane, job_lane: &Lane) -> Invocation {
         let (keys, job) = (&self.keys, run.job());
         call.key("run", keys.run(run))
@@ -323,8 +326,8 @@ impl Store {
             .key("notices", keys.notices())
     }
 
-    /// Lists leases, the earliest end first, at most `limit`, each with its end as text. A
-    /// malformed member comes back as text.
+    /// Lists at most `limit` leases, the earliest end first. A malformed lease comes back as the
+    /// texts of its member and its end.
     pub async fn list_leases(&self, limit: usize) -> Result<Vec<Result<ExpiredLease, (String, String)>>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.leases()).arg(0).arg(limit.saturating_sub(1)).arg("WITHSCORES");
@@ -342,7 +345,7 @@ impl Store {
         Ok(flat.chunks_exact(2).filter_map(read).collect())
     }
 
-    /// Plants a manual run that is ready now. `lane` is the job's lane as read.
+    /// Adds a manual run that is ready now to the due set. `lane` is the job's lane as read.
     pub async fn plant_manual(&self, run: &RunId, lane: &Lane) -> Result<ManualReply, StoreError> {
         self.note_lanes([lane]).await?;
         let call = Invocation::new(&scripts::PLANT_MANUAL)
