@@ -1,8 +1,8 @@
-//! Gates: calls for runs at gates, and giving free places to waiting runs.
+//! Gates: calls for runs at gates, and the granting of free places to waiting runs.
 //!
 //! Invariant: a script gets the keys of all gates its run is at. If the run's record names other
-//! gates, the script replies with these names before it changes anything. The call is then repeated
-//! with these gates.
+//! gates, the script replies with their names before any change. The call is then repeated with
+//! these gates.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The number of times a call is repeated with the gates of the record. These change with each
-/// claim.
+/// The number of times a call is repeated with the gates named by the run's record. The gates in
+/// the record change with each claim.
 const CALLS: usize = 8;
 /// The maximum number of `open_gate` calls for one gate. Each reply may ask for a few more lanes,
 /// and a group has up to 100 members.
 const OPENINGS: usize = 128;
 
-/// The result of opening a gate.
+/// The result of opening a gate to waiting runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GateOpening {
     /// The number of waiting runs that were given a place.
@@ -36,26 +36,26 @@ pub struct GateOpening {
     pub next: Option<UnixMillis>,
 }
 
-/// The state of a group.
+/// The state of a group of jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroupStanding {
-    /// The job whose turn it is, and since when.
+    /// The job whose turn it is in the group, and the time since when.
     pub turn: Option<(JobName, UnixMillis)>,
-    /// The time the last attempt of a member ended.
+    /// The time at which the last attempt of a member of the group ended.
     pub last_ended: Option<UnixMillis>,
-    /// The runs that have a place and have begun. Together with `let_in` at most 100.
+    /// The runs that have a place in the group and have begun. Together with `let_in` at most 100.
     pub held: Vec<RunId>,
-    /// The runs that have a place and have not begun.
+    /// The runs that have a place in the group and have not begun.
     pub let_in: Vec<RunId>,
-    /// The number of waiting runs.
+    /// The number of runs that wait for a place in the group.
     pub waiting: u64,
-    /// The first waiting runs, at most 10.
+    /// The first waiting runs of the group, at most 10.
     pub first_waiting: Vec<RunId>,
-    /// The time at which the gate must be checked next.
+    /// The time at which the gate of the group must be checked next.
     pub next: Option<UnixMillis>,
 }
 
-/// The state of a run at a gate that gave it a place, before it begins.
+/// The state of a run that a gate let in, which means: gave a place before the run begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LetIn {
     /// The run has its place since this time.
@@ -64,14 +64,14 @@ pub enum LetIn {
     GaveUp,
 }
 
-/// Returns the names of gates in the format of scripts.
+/// Returns the names of these gates in the format that scripts read.
 pub(crate) fn names_of(gates: &[Gate]) -> String {
     gates.iter().map(Gate::as_str).collect::<Vec<_>>().join(" ")
 }
 
 impl Store {
     /// Calls a script for a run at gates, with the keys of these gates. `known` are the gates as
-    /// read.
+    /// read from the run's record.
     pub(crate) async fn invoke_at_gates(
         &self,
         known: &[Gate],
@@ -89,7 +89,7 @@ impl Store {
     }
 
     /// Gives the free places of a gate to waiting runs. `lanes` are lanes that nodes serve;
-    /// `takers` answers for other lanes.
+    /// `takers` answers whether nodes serve any other lane.
     pub async fn open_gate(&self, gate: &Gate, lanes: &[Lane], takers: &mut Takers) -> Result<GateOpening, StoreError> {
         let keys = &self.keys;
         // The map uses the stored lane name. A malformed name leads to the default lane.
@@ -159,8 +159,8 @@ impl Store {
         Ok(answers.chunks_exact(5).map(standing).collect())
     }
 
-    /// Returns the run that keeps `run` out at a gate, and until when. That run is in the same lane
-    /// and did not begin after it was let in.
+    /// Returns the run that keeps `run` out at a gate, and the time until when. The run returned is
+    /// in the same lane as `run` and did not begin after it was let in.
     pub async fn read_stuck(&self, gate: &Gate, run: &RunId) -> Result<Option<(RunId, UnixMillis)>, StoreError> {
         let state = self.keys.gate(gate);
         let Some(lane) = self.gate_answer(redis::cmd("HGET").arg(&state).arg(format!("lane:{run}"))).await? else {
@@ -191,8 +191,8 @@ impl Store {
         Ok(answer.as_ref().and_then(number_of).is_some_and(|count| count > 0))
     }
 
-    /// Returns when the rate limit of a concurrency key lets one more run begin. None if the rate
-    /// is unused.
+    /// Returns the time at which the rate limit of a concurrency key lets one more run begin.
+    /// Returns None if the rate is unused.
     pub async fn read_key_opens(&self, gate: &Gate, rate: Rate) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("GET").arg(self.keys.gate_rate(gate));
@@ -206,8 +206,8 @@ impl Store {
         Ok(opens.and_then(|ms| UnixMillis::new(i64::try_from(ms).ok()?)))
     }
 
-    /// Returns a run that has a place at a gate, and true if it has begun. If several runs have
-    /// begun, it returns the last of them; if none has, a run that was let in.
+    /// Returns a run that has a place at a gate, and true if the run has begun. If several runs
+    /// have begun, the last of them is returned; if none has begun, a run that was let in.
     pub async fn read_holder(&self, gate: &Gate) -> Result<Option<(RunId, bool)>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.held(gate)).arg(-1).arg(-1).arg("WITHSCORES");
@@ -219,8 +219,8 @@ impl Store {
 }
 
 impl Store {
-    /// Returns the state of a run at each of these gates, if the run was let in there and has not
-    /// begun.
+    /// Returns the state of a run at each of these gates. The state is None at a gate that did not
+    /// let the run in, or if the run has begun.
     pub async fn read_let_in(&self, run: &RunId, gates: &[Gate]) -> Result<Vec<Option<LetIn>>, StoreError> {
         if gates.is_empty() {
             return Ok(Vec::new());

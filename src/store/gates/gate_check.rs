@@ -16,14 +16,14 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// Runs at a gate that are compared with their records, the first by due time.
+/// The number of runs at a gate that are compared with their records, the earliest due first.
 const RUNS: usize = 10_000;
-/// Runs in one call of `mend_gate.lua`.
+/// The number of runs in one call of `mend_gate.lua`.
 const ITEMS: usize = 1_000;
-/// Further gates in one call, besides the repaired gate.
+/// The number of further gates in one call, besides the repaired gate.
 const OTHERS: usize = 100;
 
-/// The facts read about a run at a gate.
+/// The facts read about one run at a gate.
 #[derive(Default)]
 struct AtGate {
     state: Option<String>,
@@ -34,7 +34,7 @@ struct AtGate {
 }
 
 impl AtGate {
-    /// Returns the lane where the run would be due.
+    /// Returns the lane in which the run would be due.
     fn lane(&self) -> Lane {
         self.lane.parse().unwrap_or_else(|_| Lane::default_lane())
     }
@@ -138,7 +138,8 @@ impl Store {
         Ok(runs.into_iter().filter_map(is_nowhere).collect())
     }
 
-    /// Makes a gate agree with the records of these runs. Returns how many runs left the gate.
+    /// Makes a gate agree with the records of these runs. Returns the number of runs that left the
+    /// gate.
     pub async fn mend_gate(&self, gate: &Gate, runs: &[RunId]) -> Result<u64, StoreError> {
         let keys = &self.keys;
         let mut left = 0;
@@ -173,7 +174,7 @@ impl Store {
         Ok(left)
     }
 
-    /// Returns for each of `runs` whether it waits at a gate that its record names.
+    /// Returns one value for each of `runs`: true if the run waits at a gate that its record names.
     pub async fn queued_among(&self, runs: &[&RunId]) -> Result<Vec<bool>, StoreError> {
         if runs.is_empty() {
             return Ok(Vec::new());

@@ -9,9 +9,9 @@ use crate::store::Store;
 use crate::store::server::reply::text_of;
 use crate::store::server::store_error::StoreError;
 
-/// Lanes read per gate.
+/// The number of lanes read per gate.
 const LANES: usize = 1_000;
-/// Gates in one call.
+/// The number of gates in one call.
 const GATES: usize = 500;
 
 impl Store {
@@ -21,8 +21,8 @@ impl Store {
         Ok(keys.iter().filter_map(|key| Gate::from_name(key.rest.strip_prefix("queued_lanes:")?)).collect())
     }
 
-    /// Returns the lanes in which runs wait at each of these gates, at most 1,000 per gate. Each
-    /// lane comes with its first waiting run.
+    /// Returns the lanes in which runs wait at each of these gates, at most 1,000 lanes per gate.
+    /// Each lane comes with its first waiting run.
     pub async fn read_waiting_lanes(&self, gates: &[Gate]) -> Result<Vec<Vec<(Lane, RunId)>>, StoreError> {
         let mut found = Vec::with_capacity(gates.len());
         for some in gates.chunks(GATES) {

@@ -19,34 +19,35 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// Open runs of a job that are checked. A job with more open runs counts as unclear.
+/// The number of open runs of a job that are checked. A job with more open runs is `Unclear`.
 const OPEN: usize = 10;
-/// Entries read in one call.
+/// The number of entries read in one call.
 const PAGE: usize = 500;
 
-/// Gates of a lane that have few jobs.
+/// A page of the gates of a lane that have few jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gated {
-    /// The gates, each with its jobs.
+    /// The gates of the page, each with its jobs.
     pub gates: Vec<(Gate, Vec<JobName>)>,
-    /// The last gate read; None if no gate comes after it.
+    /// The last gate that was read; None if no gate comes after this page.
     pub last: Option<Gate>,
 }
 
 /// The planned and open runs of one job in a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlannedAtGate {
-    /// The due runs, in no order.
+    /// The runs that are due, in no order.
     Ripe(Vec<RipeEntry>),
-    /// The job is gone, or it plans no more runs.
+    /// The job no longer exists, or plans no more runs.
     Gone,
-    /// A key has the wrong type, or the job has more open runs than are checked.
+    /// The state of the job is unclear: a key has the wrong type, or too many open runs exist to
+    /// check.
     Unclear,
 }
 
 impl Store {
-    /// Returns the groups in the index with their jobs. Some of these jobs may no longer name the
-    /// group.
+    /// Returns the groups named in the index, with their jobs. Some of these jobs may no longer
+    /// belong to the group.
     pub async fn list_groups_named(&self) -> Result<BTreeMap<GroupName, Vec<JobName>>, StoreError> {
         let mut groups: BTreeMap<GroupName, Vec<JobName>> = BTreeMap::new();
         let mut offset = 0;
@@ -71,8 +72,8 @@ impl Store {
         }
     }
 
-    /// Lists the first gates of the jobs of `lane` after the gate `after`. A gate comes with its
-    /// jobs if it has at most `few`. Stops after `most` jobs, or a few more.
+    /// Lists the first gates of the jobs of `lane`, from the gate after `after`. A gate comes with
+    /// its jobs if it has at most `few` jobs. Stops after `most` jobs, or a few more.
     pub async fn list_gated(&self, lane: &Lane, after: Option<&Gate>, most: usize, few: usize) -> Result<Gated, StoreError> {
         let call = Invocation::new(&scripts::LIST_GATED)
             .key("gated", self.keys.gated())
@@ -143,8 +144,8 @@ impl Store {
         Ok(found.into_iter().map(|runs| runs.map_or_else(|why| why, |runs| PlannedAtGate::Ripe(planned(runs)))).collect())
     }
 
-    /// Removes these jobs, each by its entry, from the index if they plan no more runs. Returns how
-    /// many it removed.
+    /// Removes these jobs from the index if they plan no more runs. Each job is given with its
+    /// entry in the index. Returns the number of removed jobs.
     pub async fn unlist_gated(&self, entries: &[(JobName, String)]) -> Result<usize, StoreError> {
         if entries.is_empty() {
             return Ok(0);

@@ -1,7 +1,7 @@
 //! The lanes that live nodes serve, as the nodes report them.
 //!
-//! Invariant: the answer may be seconds old. A caller must do nothing with it that a different
-//! answer would make wrong.
+//! Invariant: the answer may be seconds old. A caller must use the answer only where a wrong answer
+//! does no harm.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use crate::store::nodes::node_records::names;
 use crate::store::server::reply::text_of;
 use crate::store::server::store_error::StoreError;
 
-/// The time for which the data read about nodes is reused.
+/// The time for which the data read about nodes is used again.
 const KNOWN_FOR: Duration = Duration::from_secs(5);
 
-/// A cache of what live nodes serve, read when first needed.
+/// A cache of the lanes that live nodes serve. The nodes are read when the cache is first used.
 #[derive(Debug, Default)]
 pub struct Takers {
     read: Option<(Instant, Vec<Serving>)>,
@@ -36,7 +36,7 @@ impl Takers {
 }
 
 impl Store {
-    /// Returns what each recently seen node serves, at most 1,000 nodes.
+    /// Returns the queues and labels that each recently seen node serves, at most 1,000 nodes.
     async fn read_serving(&self) -> Result<Vec<Serving>, StoreError> {
         let since = self.now().await?.saturating_sub(GONE_AFTER);
         let mut pipeline = redis::pipe();
@@ -56,7 +56,8 @@ impl Store {
     }
 }
 
-/// Returns what a node's record says it serves; all queues if the record does not say.
+/// Returns the queues that a node serves according to its record; all queues if the record names
+/// none.
 fn serving(record: Option<&Value>) -> Serving {
     let Some(Value::Array(fields)) = record else { return Serving::default() };
     let text = |at: usize| fields.get(at).and_then(text_of).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Gates in Redis: who holds a place, who waits, and which lanes they wait in.
+//! Gates in Redis: the runs that have a place, the runs that wait, and the lanes of waiting runs.
 
 pub(crate) mod gate_calls;
 pub(crate) mod gate_check;

@@ -1,10 +1,10 @@
-//! The ledger of a job: a summary of its regular runs whose records were trimmed. Recent ones are
-//! ranges, older ones only counts.
+//! The ledger of a job: a summary of its regular runs whose records were trimmed. The ledger keeps
+//! recent runs as ranges, and only counts older runs.
 //!
-//! Invariant: an ended regular run is recorded in exactly one place: its record while that is kept,
-//! then a range, then a count. `forget_runs.lua` writes the ledger in the step that deletes the
-//! record. `restore_run.lua` removes an occurrence that was recorded as skipped but ran. Manual
-//! runs are no occurrences and not in the ledger.
+//! Invariant: an ended regular run is recorded in exactly one place: in its record while the record
+//! is kept, then in a range, then in a count. `forget_runs.lua` writes the ledger in the step that
+//! deletes the record. `restore_run.lua` removes an occurrence that was recorded as skipped but
+//! ran. Manual runs are no occurrences and are not in the ledger.
 
 use std::collections::BTreeMap;
 
@@ -20,39 +20,39 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The ranges read of a job; as many are kept.
+/// The number of ranges read from the ledger of a job, which is also the number kept there.
 const RANGES: usize = 1_000;
 
 /// The summary of a job's trimmed runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// The ranges, in order of their first occurrence.
+    /// The ranges of the ledger, in order of their first occurrence.
     pub ranges: Vec<LedgerRange>,
-    /// For occurrences older than the ranges: the number that ended in each state.
+    /// The number of occurrences older than the ranges, by the state in which they ended.
     pub before: BTreeMap<String, u64>,
-    /// The last occurrence in `before`.
+    /// The last occurrence counted in `before`.
     pub until: Option<UnixMillis>,
 }
 
-/// A range of occurrences that ended alike. When it was written, no trimmed occurrence between them
-/// had ended otherwise.
+/// A range of occurrences of a job that ended in the same state. When the range was written, no
+/// trimmed occurrence within it had ended otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerRange {
-    /// The first occurrence.
+    /// The first occurrence of the range.
     pub from: UnixMillis,
-    /// The last occurrence.
+    /// The last occurrence of the range.
     pub to: UnixMillis,
-    /// The number of occurrences.
+    /// The number of occurrences in the range.
     pub count: u64,
-    /// The final state.
+    /// The state in which the occurrences ended.
     pub state: RunState,
-    /// The first 200 bytes of the reason, if the state does not say it.
+    /// The first 200 bytes of the reason for the state, if the state does not say the reason.
     pub reason: Option<String>,
 }
 
 impl Ledger {
     /// Returns the range that records the occurrence at `at`: the narrowest range around that time.
-    /// None if no range contains it.
+    /// Returns None if no range contains the time.
     pub fn fate_at(&self, at: UnixMillis) -> Option<&LedgerRange> {
         let holding = self.ranges.iter().filter(|range| range.from <= at && at <= range.to);
         holding.min_by_key(|range| range.to.since(range.from))
@@ -60,8 +60,8 @@ impl Ledger {
 }
 
 impl LedgerRange {
-    /// Returns true if `at` is one of the two ends of the range. Only these occurrences are known
-    /// for sure.
+    /// Returns true if `at` is the first or the last occurrence of the range. Only these two
+    /// occurrences are known for sure.
     pub fn ends_at(&self, at: UnixMillis) -> bool {
         self.from == at || self.to == at
     }
@@ -85,13 +85,13 @@ impl LedgerRange {
     }
 }
 
-/// Returns the rest of a range in the format of `ledger.lua`.
+/// Returns the part that is left of a range, in the format of `ledger.lua`.
 pub(crate) fn left_text(left: Option<SkippedStretch>) -> String {
     left.map_or_else(String::new, |left| format!("{}:{}:{}", left.first.as_i64(), left.last.as_i64(), left.count))
 }
 
 impl Store {
-    /// Reads the ledger of a job. Malformed ranges are skipped.
+    /// Returns the ledger of a job, without malformed ranges.
     pub async fn read_ledger(&self, job: &JobName) -> Result<Ledger, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.ledger(job)).arg(0).arg(RANGES).arg("WITHSCORES");
@@ -111,7 +111,7 @@ impl Store {
         Ok(ledger)
     }
 
-    /// Returns for each of these jobs whether it has a ledger.
+    /// Returns one value for each of these jobs: true if the job has a ledger.
     pub async fn have_ledgers(&self, jobs: impl Iterator<Item = &JobName>) -> Result<Vec<bool>, StoreError> {
         let mut pipeline = redis::pipe();
         for job in jobs {
@@ -125,7 +125,7 @@ impl Store {
     }
 
     /// Shrinks the range that contains `run` to `left`, because the run has a record. Returns false
-    /// if the range changed meanwhile.
+    /// if the range changed after it was read.
     pub async fn mend_range(&self, run: &RunId, range: &LedgerRange, left: Option<SkippedStretch>) -> Result<bool, StoreError> {
         let call = Invocation::new(&scripts::MEND_RANGE)
             .key("ledger", self.keys.ledger(run.job()))

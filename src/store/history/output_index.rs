@@ -1,5 +1,5 @@
-//! The consistency check of kept outputs against their indexes, the common one and that of each
-//! job, and its repair.
+//! The consistency check of kept outputs against their indexes, and the repair of the indexes. Each
+//! output is listed in the common index and in the index of its job.
 
 use redis::Value;
 
@@ -11,22 +11,23 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// Outputs in one call.
+/// The number of outputs in one call.
 const PAGE: usize = 1_000;
-/// Indexes read in one call.
+/// The number of indexes read in one call.
 const INDEXES: usize = 20;
 
 /// The differences between kept outputs and their indexes.
 #[derive(Debug, Clone, Default)]
 pub struct OutputFacts {
-    /// Members without an output, each with its index, by names within the namespace.
+    /// The index members without an output, each as index and member, by names within the
+    /// namespace.
     pub missing: Vec<(String, String)>,
-    /// Outputs that at least one index misses, by names within the namespace.
+    /// The outputs that at least one index does not list, by names within the namespace.
     pub unlisted: Vec<String>,
 }
 
 impl Store {
-    /// Compares the kept outputs with their indexes, all given by names within the namespace.
+    /// Compares the kept outputs with their indexes. Both are given by names within the namespace.
     pub async fn compare_outputs(&self, outputs: &[String], indexes: &[String]) -> Result<OutputFacts, StoreError> {
         let mut facts = OutputFacts::default();
         for some in outputs.chunks(PAGE) {
@@ -50,8 +51,8 @@ impl Store {
         Ok(facts)
     }
 
-    /// Finds members without an output in one page of each of these indexes. Returns the longer
-    /// indexes with the position of the next page.
+    /// Finds members without an output in one page of each of these indexes. Returns the indexes
+    /// that have further pages, with the position of the next page.
     async fn find_missing<'a>(
         &self,
         pages: Vec<(&'a String, usize)>,
@@ -81,8 +82,8 @@ impl Store {
         Ok(longer)
     }
 
-    /// Removes members without an output from their indexes, and adds outputs to indexes that miss
-    /// them.
+    /// Removes members without an output from their indexes, and adds each unlisted output to its
+    /// indexes.
     pub async fn mend_outputs(&self, facts: &OutputFacts) -> Result<(), StoreError> {
         for some in facts.missing.chunks(100) {
             let mut call = Invocation::new(&scripts::FORGET_OUTPUTS)

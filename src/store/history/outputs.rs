@@ -1,4 +1,5 @@
-//! The output of attempts: written while they run, read for `logs`, and deleted oldest first.
+//! The output of attempts: written while the attempts run, read for `logs`, and deleted oldest
+//! first.
 //!
 //! A stored part is a sequence of frames: one byte for the stream (1 stdout, 2 stderr), four bytes
 //! for the length, then the data.
@@ -14,7 +15,7 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// Output in the format of Redis.
+/// The output of an attempt as frames, ready to be stored in Redis.
 #[derive(Debug, Clone, Default)]
 pub struct OutputFrames {
     head: Vec<u8>,
@@ -26,22 +27,22 @@ const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 
 impl OutputFrames {
-    /// Creates an empty output that lacks `dropped_bytes` between head and tail.
+    /// Creates an empty output that lacks `dropped_bytes` between its beginning and its end.
     pub fn new(dropped_bytes: u64) -> Self {
         Self { dropped_bytes, ..Self::default() }
     }
 
-    /// Appends to the stored beginning.
+    /// Appends bytes of a stream to the beginning of the output that is stored.
     pub fn push_head(&mut self, stream: OutputStream, bytes: &[u8]) {
         push_frame(&mut self.head, stream, bytes);
     }
 
-    /// Appends to the stored end.
+    /// Appends bytes of a stream to the end of the output that is stored.
     pub fn push_tail(&mut self, stream: OutputStream, bytes: &[u8]) {
         push_frame(&mut self.tail, stream, bytes);
     }
 
-    /// Returns true if nothing was printed.
+    /// Returns true if the attempt printed nothing.
     pub fn is_empty(&self) -> bool {
         self.head.is_empty() && self.tail.is_empty() && self.dropped_bytes == 0
     }
@@ -57,16 +58,17 @@ fn push_frame(part: &mut Vec<u8>, stream: OutputStream, bytes: &[u8]) {
     part.extend_from_slice(bytes.get(..length as usize).unwrap_or(bytes));
 }
 
-/// The stored output of an attempt in the order written, to show it while it grows.
+/// The stored output of an attempt in the order written, for showing the output while it grows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutputSoFar {
-    /// The beginning.
+    /// The beginning of the output.
     pub head: Vec<(OutputStream, Vec<u8>)>,
-    /// The latest output after `head`.
+    /// The latest output, after `head`.
     pub tail: Vec<(OutputStream, Vec<u8>)>,
-    /// The bytes between them that were not stored.
+    /// The number of bytes between `head` and `tail` that were not stored.
     pub dropped_bytes: u64,
-    /// A mark that shows whether the output changed since.
+    /// The size of the output at this reading, which shows at a later reading if the output
+    /// changed.
     pub mark: OutputMark,
 }
 
@@ -80,11 +82,11 @@ pub struct OutputMark {
 /// The stored output of an attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeptOutput {
-    /// The data of the standard output.
+    /// The data of the attempt's standard output.
     pub stdout: Vec<u8>,
-    /// The data of the standard error.
+    /// The data of the attempt's standard error.
     pub stderr: Vec<u8>,
-    /// The bytes of both streams that were not stored.
+    /// The number of bytes of both streams that were not stored.
     pub dropped_bytes: u64,
 }
 
@@ -97,7 +99,7 @@ impl KeptOutput {
     }
 }
 
-/// Returns the frames of a stored part.
+/// Returns the frames in a stored part of an output.
 pub(crate) fn frames(mut part: &[u8]) -> impl Iterator<Item = (OutputStream, &[u8])> {
     std::iter::from_fn(move || {
         let [stream, a, b, c, d, rest @ ..] = part else { return None };
@@ -109,8 +111,8 @@ pub(crate) fn frames(mut part: &[u8]) -> impl Iterator<Item = (OutputStream, &[u
 }
 
 impl Store {
-    /// Stores the output of an attempt so far. Returns the bytes stored for its job; None if the
-    /// claim no longer has the run.
+    /// Stores the output that an attempt has written so far. Returns the number of bytes stored for
+    /// its job; None if the claim no longer has the run.
     pub async fn write_output(&self, claim: &Claim, frames: &OutputFrames) -> Result<Option<u64>, StoreError> {
         let call = Invocation::new(&scripts::WRITE_OUTPUT)
             .key("run", self.keys.run(&claim.run))
@@ -150,7 +152,8 @@ impl Store {
         Ok(Some(kept))
     }
 
-    /// Returns the output of an attempt if it changed since `mark`; None also if nothing is stored.
+    /// Returns the output of an attempt if the output changed since `mark`. Returns None also if no
+    /// output is stored.
     pub async fn read_output_since(
         &self,
         run: &RunId,
@@ -175,9 +178,9 @@ impl Store {
         Ok(Some(OutputSoFar { head: owned(head), tail: owned(tail), dropped_bytes: mark.dropped, mark }))
     }
 
-    /// Deletes outputs of one job or of all, at most 100. It deletes outputs written before
-    /// `before`, and the oldest while more than `most_bytes` are stored. Returns how many it
-    /// deleted.
+    /// Deletes outputs of one job or of all jobs, at most 100. Deletes outputs written before
+    /// `before`, and the oldest outputs while more than `most_bytes` are stored. Returns the number
+    /// of deleted outputs.
     pub async fn forget_outputs(&self, job: Option<&JobName>, before: UnixMillis, most_bytes: u64) -> Result<usize, StoreError> {
         let mut pipeline = redis::pipe();
         let index = if let Some(job) = job {

@@ -4,8 +4,9 @@
 //! Invariant: dead letters have limits of their own, so that many later successes never push them
 //! out. A dead letter may leave the history and then stays among the dead letters only. The step
 //! that deletes a regular run's record adds its facts to the job's ledger (`ledger`). After a data
-//! loss a journal may restore the end of a run that its job has not reached again. That record is
-//! kept until the job reaches it, so that the occurrence is neither skipped nor planted again.
+//! loss a journal may restore the end of a run that its job has not reached again. The record of
+//! such a run is kept until the job reaches the run. So the occurrence is neither skipped nor
+//! planned again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,19 +22,19 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// Items in one step.
+/// The number of items deleted in one step.
 const STEP: usize = 100;
-/// Runs read in one pipeline.
+/// The number of runs read in one pipeline.
 const PAGE: usize = 1_000;
 
-/// The part of a run to delete, as `forget_runs.lua` reads it.
+/// The part of a run to delete, in the words of `forget_runs.lua`.
 #[derive(Clone, Copy)]
 enum Reach {
-    /// Delete the whole run.
+    /// The whole run is deleted.
     Record,
-    /// Remove the run from history; delete it unless it is a dead letter.
+    /// The run is removed from the history. It is deleted unless it is a dead letter.
     History,
-    /// Delete the whole run if it is still a dead letter.
+    /// The whole run is deleted if it is still a dead letter.
     Dead,
 }
 
@@ -48,24 +49,24 @@ impl Reach {
 }
 
 impl Store {
-    /// Deletes runs beyond the limits of history, at most 100, of one job or of all. These are runs
-    /// that ended before `before`, and the oldest beyond `most`. Dead letters beyond `most` only
-    /// leave the history. Returns how many runs it handled.
+    /// Deletes at most 100 runs beyond the limits of the history, of one job or of all jobs. These
+    /// are the runs that ended before `before`, and the oldest runs beyond the number `most`. Dead
+    /// letters beyond `most` only leave the history. Returns the number of handled runs.
     pub async fn forget_runs(&self, job: Option<&JobName>, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
         let index = job.map_or_else(|| self.keys.history(), |job| self.keys.job_history(job));
         self.trim(&index, before, most, [Reach::Record, Reach::History]).await
     }
 
-    /// Deletes dead letters beyond their limits, at most 100, of one job or of all. These are dead
-    /// letters that ended before `before`, and the oldest beyond `most`. Returns how many it
-    /// deleted.
+    /// Deletes at most 100 dead letters beyond their limits, of one job or of all jobs. These are
+    /// dead letters that ended before `before`, and the oldest beyond the number `most`. Returns
+    /// the number of deleted dead letters.
     pub async fn forget_dead(&self, job: Option<&JobName>, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
         let index = job.map_or_else(|| self.keys.dead(), |job| self.keys.job_dead(job));
         self.trim(&index, before, most, [Reach::Dead, Reach::Dead]).await
     }
 
-    /// Deletes the dead letters among `runs`, in steps of 100, and writes it to the audit log of
-    /// each job. Returns how many it deleted.
+    /// Deletes the dead letters among `runs`, in steps of 100, and records the deletion in the
+    /// audit log of each job. Returns the number of deleted dead letters.
     pub async fn purge_dead(&self, runs: &[RunId]) -> Result<u64, StoreError> {
         let (mut purged, wish) = (0, format!("{:016x}", fastrand::u64(..)));
         for step in runs.chunks(STEP) {
@@ -76,7 +77,7 @@ impl Store {
     }
 
     /// Deletes the first runs of `index` beyond its limits of age and count. Runs that their job
-    /// has yet to reach stay, and do not block later runs.
+    /// has yet to reach stay, and do not keep later runs from being deleted.
     async fn trim(&self, index: &str, before: UnixMillis, most: usize, reach: [Reach; 2]) -> Result<usize, StoreError> {
         let (mut passed, [by_age, by_count]) = (0, reach);
         loop {
@@ -100,8 +101,8 @@ impl Store {
         }
     }
 
-    /// Skips the first `passed` members of `index`. Returns how many of the rest exceed `most`, and
-    /// the next 100 with their scores.
+    /// Skips the first `passed` members of `index`. Returns the number of remaining members beyond
+    /// `most`, and the next 100 members with their scores.
     async fn oldest(&self, index: &str, passed: usize, most: usize) -> Result<(usize, Vec<(String, i64)>), StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZCARD").arg(index);
@@ -114,7 +115,7 @@ impl Store {
     }
 
     /// Lists jobs with more runs or dead letters than `bounds` allows, among the jobs of the next
-    /// 1,000 runs that ended after `after`. Also returns the time to continue from; None at the
+    /// 1,000 runs that ended after `after`. Also returns the time to continue from, or None at the
     /// end. Every job with an ended run is found this way, however the run ended.
     pub async fn list_overfull(
         &self,
@@ -192,8 +193,8 @@ impl Store {
         }
     }
 
-    /// Deletes jobs that ended before `before`, and the oldest beyond `most`, at most 100. Returns
-    /// how many it checked.
+    /// Deletes at most 100 jobs: jobs that ended before `before`, and the oldest ended jobs beyond
+    /// the number `most`. Returns the number of checked jobs.
     pub async fn forget_jobs(&self, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
         let (mut over, oldest) = self.oldest(&self.keys.finished(), 0, most).await?;
         let mut names: Vec<JobName> = Vec::new();
@@ -208,8 +209,8 @@ impl Store {
         Ok(names.len())
     }
 
-    /// Deletes the hidden jobs among `jobs` without a notice to send and without a dead letter,
-    /// however recently they ended. At most 100 jobs.
+    /// Deletes the hidden jobs among `jobs` that have no notice to send and no dead letter, however
+    /// recently they ended. At most 100 jobs are deleted.
     pub async fn forget_idle_jobs(&self, jobs: &[JobName]) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
         for job in jobs {
@@ -257,8 +258,8 @@ impl Store {
         Ok(())
     }
 
-    /// Removes ended jobs from the lists of files before their records are deleted. A list only
-    /// names existing jobs.
+    /// Removes ended jobs from the lists of jobs that each file declares, before the records of the
+    /// jobs are deleted. Such a list names only existing jobs.
     async fn unlist(&self, names: &[JobName]) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
         for job in self.read_jobs(names).await?.into_iter().filter_map(|job| job.ok().flatten()).filter(|job| !job.is_live()) {
@@ -273,7 +274,7 @@ impl Store {
         Ok(())
     }
 
-    /// Lists nodes last seen before `before`, the longest unseen first, at most 100.
+    /// Lists at most 100 nodes that were last seen before `before`, the longest unseen node first.
     pub async fn list_gone_nodes(&self, before: UnixMillis) -> Result<Vec<NodeName>, StoreError> {
         let mut pipeline = redis::pipe();
         let until = format!("({}", before.as_i64());
@@ -283,8 +284,8 @@ impl Store {
         Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// Deletes nodes that were last seen before `before` and whose files list no job, queue or
-    /// group, at most 100. Returns how many it deleted.
+    /// Deletes at most 100 nodes that were last seen before `before` and whose files list no job,
+    /// queue or group. Returns the number of deleted nodes.
     pub async fn forget_nodes(&self, nodes: &[NodeName], before: UnixMillis) -> Result<usize, StoreError> {
         if nodes.is_empty() {
             return Ok(0);

@@ -17,17 +17,17 @@ use crate::store::server::store_error::StoreError;
 /// A run as stored in Redis.
 #[derive(Debug, Clone)]
 pub struct RunRecord {
-    /// The run id.
+    /// The id of the run.
     pub run: RunId,
     /// The state of the run.
     pub state: RunState,
-    /// The number of the last attempt; 0 before the first.
+    /// The number of the last attempt; 0 before the first attempt.
     pub attempt: u32,
     /// The fence of the last attempt.
     pub fence: Option<Fence>,
-    /// The node of the last attempt.
+    /// The node that executed the last attempt.
     pub node: Option<String>,
-    /// The incarnation of that node.
+    /// The incarnation of the node that executed the last attempt.
     pub incarnation: Option<String>,
     /// The token of the call that claimed the run.
     pub claim_token: Option<String>,
@@ -43,21 +43,21 @@ pub struct RunRecord {
     pub ready: Option<UnixMillis>,
     /// The time since which the run waits for its retry.
     pub waits_from: Option<UnixMillis>,
-    /// The exit code of the process.
+    /// The exit code of the process of the last attempt.
     pub exit_code: Option<i32>,
-    /// The signal that ended the process.
+    /// The signal that ended the process of the last attempt.
     pub signal: Option<i32>,
-    /// The HTTP status.
+    /// The HTTP status that the last attempt received.
     pub http_status: Option<u16>,
     /// The reason for the state, if the state does not say it.
     pub reason: Option<String>,
-    /// The error in words.
+    /// The error of the last attempt in words.
     pub error: Option<String>,
-    /// True if processes that the run left behind had to be killed.
+    /// True if processes that the run left behind at its end had to be killed.
     pub left_processes: bool,
-    /// The limits that the node of the last attempt could not enforce, as a list.
+    /// The resource limits that the node of the last attempt could not enforce, as a list.
     pub not_enforced: Option<String>,
-    /// The number of attempts that failed by themselves.
+    /// The number of attempts that failed, not counting attempts lost with their node.
     pub failures: u32,
     /// The number of times in a row the run was lost with its node.
     pub recoveries: u32,
@@ -65,61 +65,64 @@ pub struct RunRecord {
     pub retried_at: Option<UnixMillis>,
     /// The number of times in a row `done_check` gave no clear answer.
     pub unclear: u32,
-    /// For a skipped range: its last occurrence and the number of occurrences.
+    /// The last occurrence and the number of occurrences, if the record is of a skipped range.
     pub skipped: Option<(UnixMillis, u64)>,
     /// The operator who cancelled the run, `user@host`.
     pub by: Option<String>,
     /// The operator who asked for a manual run.
     pub asked_by: Option<String>,
-    /// The time the run was planted, if not together with its predecessor: a spread or manual run.
+    /// The time a spread or manual run was added to the due set. Other runs are added together with
+    /// the claim or skip of their predecessor.
     pub planted_at: Option<UnixMillis>,
-    /// The time the run became ready for its first claim, if it was not its due time.
+    /// The time the run became ready for its first claim, if that time was not its due time.
     pub ready_at: Option<UnixMillis>,
-    /// The time of the first claim, if that claim was handed back and the run claimed again.
+    /// The time of the first claim, if that claim was handed back and the run was claimed again.
     pub first_start: Option<UnixMillis>,
     /// The duration of the last attempt by its node's clock, without the delay until Redis recorded
-    /// the end. None if no node reported it.
+    /// the end. None if no node reported a duration.
     pub told_took: Option<Duration>,
     /// The reason why a node handed the run back unexecuted.
     pub handed_back: Option<String>,
-    /// The open run of the same job that this run met at its claim. This run was skipped because of
-    /// it, or waited for its end.
+    /// The open run of the same job because of which this run was skipped or had to wait. This run
+    /// met the open run at its claim.
     pub behind: Option<RunId>,
-    /// The time since which the run waited.
+    /// The time since which the run waited for another run or at a gate.
     pub waited_from: Option<UnixMillis>,
     /// The gate where the run last waited, in words, and the time the wait ended.
     pub waited_at: Option<(String, UnixMillis)>,
     /// The cause of the current wait: `overlap`, or a gate in words.
     pub waiting_for: Option<String>,
-    /// The gates at which the run has places. At the last gate it may still wait for its place.
+    /// The gates at which the run has places. At the last of these gates the run may still wait for
+    /// its place.
     pub places: Vec<Gate>,
     /// The earlier attempts, oldest first.
     pub past: Vec<PastAttempt>,
 }
 
-/// An earlier attempt of a run, as `engine` wrote it.
+/// An earlier attempt of a run, as `engine` recorded the attempt.
 #[derive(Debug, Clone)]
 pub struct PastAttempt {
-    /// The attempt number.
+    /// The number of the attempt.
     pub number: u32,
-    /// True if the attempt was cut short because its node stopped. Its number is used again.
+    /// True if the attempt was cut short because its node stopped. The next attempt has the same
+    /// number.
     pub is_cut_short: bool,
-    /// The record of the attempt, JSON.
+    /// The record of the attempt as JSON.
     pub record: String,
 }
 
-/// A filter for ended runs.
+/// A filter that selects ended runs.
 #[derive(Debug, Clone)]
 pub struct Ended {
-    /// All ended runs, or dead letters only.
+    /// The index to search: all ended runs, or dead letters only.
     pub letters: Letters,
-    /// The job; None for all jobs.
+    /// The job whose runs are selected; None for all jobs.
     pub job: Option<JobName>,
-    /// The earliest end, inclusive.
+    /// The earliest end time of selected runs, inclusive.
     pub since: Option<UnixMillis>,
-    /// The latest end, exclusive.
+    /// The latest end time of selected runs, exclusive.
     pub until: Option<UnixMillis>,
-    /// Includes or excludes notices.
+    /// The choice to include or exclude the runs of notices.
     pub notices: RunNotices,
 }
 
@@ -132,7 +135,7 @@ pub enum RunNotices {
     Without,
 }
 
-/// An index of ended runs.
+/// An index of ended runs, either the history or the dead letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Letters {
     /// The history: all ended runs.
@@ -142,12 +145,12 @@ pub enum Letters {
 }
 
 impl Ended {
-    /// Selects the whole history.
+    /// Returns the filter that selects the whole history.
     pub fn history() -> Self {
         Self { letters: Letters::All, job: None, since: None, until: None, notices: RunNotices::With }
     }
 
-    /// Selects all dead letters.
+    /// Returns the filter that selects all dead letters.
     pub fn dead() -> Self {
         Self { letters: Letters::Dead, ..Self::history() }
     }
@@ -156,15 +159,16 @@ impl Ended {
 /// A page of ended runs, newest first.
 #[derive(Debug, Clone)]
 pub struct HistoryPage {
-    /// The runs.
+    /// The runs of the page.
     pub runs: Vec<RunRecord>,
-    /// The number of index entries read. It may exceed the number of runs, because some records may
-    /// be gone.
+    /// The number of index entries read for the page. The number of runs may be smaller, because
+    /// the records of some entries may be gone.
     pub entries: usize,
 }
 
 impl RunRecord {
-    /// Returns the record of a planted run. Redis has no record before the first claim.
+    /// Returns the record of a planned run with no facts yet. Redis has no record of a run before
+    /// its first claim.
     pub fn planted(run: RunId, lane: Lane) -> Self {
         Self {
             state: RunState::Scheduled,
@@ -208,27 +212,27 @@ impl RunRecord {
         }
     }
 
-    /// Returns how long the last attempt took, if the run is over. This is the duration its node
-    /// reported, or else the time until Redis recorded the end.
+    /// Returns the duration of the last attempt if the run has ended. This is the duration that the
+    /// node reported, or else the time until Redis recorded the end.
     pub fn took(&self) -> Option<Duration> {
         let until_recorded = self.finished_at?.since(self.started_at?);
         Some(self.told_took.map_or(until_recorded, |took| took.min(until_recorded)))
     }
 
-    /// Returns when the last attempt ended. Redis may have recorded that end later, at
+    /// Returns the time the last attempt ended. Redis may have recorded this end later, at
     /// `finished_at`.
     pub fn attempt_ended_at(&self) -> Option<UnixMillis> {
         self.started_at.zip(self.took()).map(|(from, took)| from.saturating_add(took)).or(self.finished_at)
     }
 
-    /// Returns how long after the end of the last attempt Redis recorded it.
+    /// Returns the delay between the end of the last attempt and the time Redis recorded that end.
     pub fn recorded_after(&self) -> Option<Duration> {
         let _told = self.told_took?;
         Some(self.finished_at?.since(self.attempt_ended_at()?))
     }
 
-    /// Returns true if the facts of attempt `attempt` are in the record itself and not yet in
-    /// `past`.
+    /// Returns true if the facts of the last attempt, whose number is `attempt`, are in the record
+    /// itself and not yet in `past`.
     pub fn has_current(&self) -> bool {
         self.attempt > 0 && !self.past.iter().any(|past| past.number == self.attempt && !past.is_cut_short)
     }
@@ -315,8 +319,8 @@ fn past_attempts(fields: &BTreeMap<String, String>) -> Vec<PastAttempt> {
 }
 
 impl Store {
-    /// Returns the runs with these ids. Each is a record, None if it is missing, or the error that
-    /// prevents reading it.
+    /// Returns the runs with these ids. Each item is a record, None for a missing record, or the
+    /// error that prevents reading the record.
     pub async fn read_runs(&self, ids: &[RunId]) -> Result<Vec<Result<Option<RunRecord>, StoreError>>, StoreError> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -338,18 +342,17 @@ impl Store {
         Ok(ids.iter().zip(answers).map(read).collect())
     }
 
-    /// Returns the run with this id.
+    /// Returns the run with this id; None if Redis has no record of the run.
     pub async fn read_run(&self, id: &RunId) -> Result<Option<RunRecord>, StoreError> {
         self.read_runs(std::slice::from_ref(id)).await?.pop().unwrap_or(Ok(None))
     }
 
-    /// Returns ended runs of one job or of all jobs, newest first: `limit` runs starting at
-    /// `offset`.
+    /// Returns `limit` ended runs of one job or of all jobs, newest first, starting at `offset`.
     pub async fn read_history(&self, job: Option<&JobName>, offset: usize, limit: usize) -> Result<HistoryPage, StoreError> {
         self.read_ended(&Ended { job: job.cloned(), ..Ended::history() }, offset, limit).await
     }
 
-    /// Returns ended runs that match `ended`, newest first: `limit` entries starting at `offset`.
+    /// Returns `limit` ended runs that match `ended`, newest first, starting at the entry `offset`.
     pub async fn read_ended(&self, ended: &Ended, offset: usize, limit: usize) -> Result<HistoryPage, StoreError> {
         if limit == 0 {
             return Ok(HistoryPage { runs: Vec::new(), entries: 0 });
@@ -391,13 +394,14 @@ impl Store {
         self.run_ids(&self.keys.manual(job), 1_000).await
     }
 
-    /// Lists the runs of a job that wait for an open run, oldest due first, at most 1,000.
+    /// Lists the runs of a job that wait for an open run of the job, oldest due first, at most
+    /// 1,000.
     pub async fn list_waiting(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
         self.run_ids(&self.keys.waiting(job), 1_000).await
     }
 
-    /// Lists the missed runs of a job that catch-up spreads over time, first ready first, at most
-    /// 1,000.
+    /// Lists the missed runs of a job to which catch-up gave start times of their own. The earliest
+    /// ready time comes first, at most 1,000 runs are listed.
     pub async fn list_spread(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
         self.run_ids(&self.keys.spread(job), 1_000).await
     }

@@ -1,8 +1,8 @@
-//! The skipped ranges of a job, each in one record, and the occurrences that have records of their
-//! own.
+//! The skipped ranges of a job, each in one record, and the occurrences of the job that have
+//! records of their own.
 //!
-//! Invariant: a skipped range comes with the schedule by which it was counted, if that was short
-//! enough to be stored. The job may have another schedule by now.
+//! Invariant: a skipped range is stored with the schedule by which it was counted, if the schedule
+//! was short enough. The job may have another schedule by now.
 
 use redis::Value;
 
@@ -16,42 +16,42 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// Ended runs of a job that are read, the newest first.
+/// The number of ended runs of a job that are read, the newest first.
 const LOOKED_AT: usize = 10_000;
-/// Runs in one pipeline.
+/// The number of runs read in one pipeline.
 const PAGE: usize = 1_000;
-/// Runs due before a time that may belong to a range around it. A run restored out of a range is in
-/// no range itself.
+/// The number of runs due before a time that are checked for a range around that time. A run
+/// restored out of a range is in no range itself.
 const BEFORE: usize = 100;
 
-/// The ended runs of a job around a given time.
+/// The runs of a job, among its ended runs, that record what happened at a given time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToldAt {
-    /// The runs due within one second from that time.
+    /// The runs due within one second from the given time.
     pub due: Vec<RunId>,
-    /// The first run of the skipped range that contains the time.
+    /// The first run of the skipped range that contains the given time.
     pub stretch: Option<RunId>,
 }
 
-/// A skipped range as stored.
+/// A skipped range with the schedule that was stored with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptStretch {
-    /// The range.
+    /// The skipped range.
     pub stretch: SkippedStretch,
-    /// The schedule by which it was counted, if stored.
+    /// The schedule by which the range was counted, if the schedule was stored.
     pub counted_by: Option<CountedBy>,
 }
 
-/// The state of a job when a skipped range was counted.
+/// The schedule of a job when a skipped range of the job was counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountedBy {
-    /// The schedule part of its definition, as canonical JSON with an action that never runs.
+    /// The schedule part of the job's definition, as canonical JSON with an action that never runs.
     pub definition: String,
     /// The time zone stored with the job.
     pub tz: String,
-    /// The time from which `every` counts.
+    /// The time from which an `every` schedule counts its intervals.
     pub anchor: UnixMillis,
-    /// The time from which the schedule applied.
+    /// The time from which the schedule applied to the job.
     pub since: UnixMillis,
 }
 
@@ -77,8 +77,8 @@ impl KeptStretch {
 
 impl Store {
     /// Returns the occurrences of a job within `[first, last]` whose runs have records, in order.
-    /// It covers runs that are open or wait, the newest 10,000 ended runs, and the dead letters,
-    /// which may have left history.
+    /// The search covers open and waiting runs, the newest 10,000 ended runs, and the dead letters,
+    /// which may have left the history.
     pub async fn recorded_within(
         &self,
         job: &JobName,
@@ -112,8 +112,8 @@ impl Store {
         self.read_stretches(&runs).await.map(|all| all.into_iter().flatten().collect())
     }
 
-    /// Returns the runs around a time among the newest 10,000 ended runs of a job, whenever they
-    /// ended.
+    /// Returns the runs that record what happened at a time, among the newest 10,000 ended runs of
+    /// a job. The time at which these runs ended does not matter.
     pub async fn told_at(&self, job: &JobName, at: UnixMillis) -> Result<ToldAt, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(0).arg(LOOKED_AT - 1).arg("REV");
@@ -128,7 +128,7 @@ impl Store {
         Ok(ToldAt { due, stretch })
     }
 
-    /// Changes the record of a skipped range from `read` to `wanted`, with the same first
+    /// Changes the record of a skipped range from `read` to `wanted`, which has the same first
     /// occurrence. Returns false if the record differs from `read`.
     pub async fn mend_stretch(&self, run: &RunId, read: SkippedStretch, wanted: SkippedStretch) -> Result<bool, StoreError> {
         let call = Invocation::new(&scripts::MEND_STRETCH)
@@ -146,8 +146,8 @@ impl Store {
         }
     }
 
-    /// Returns the skipped range in the record of each of these runs. None for a run that was not
-    /// skipped, or was claimed before.
+    /// Returns the skipped range in the record of each of these runs. Returns None for a run that
+    /// was not skipped, or was claimed before.
     pub async fn read_stretches(&self, runs: &[RunId]) -> Result<Vec<Option<KeptStretch>>, StoreError> {
         let mut all = Vec::with_capacity(runs.len());
         for page in runs.chunks(PAGE) {

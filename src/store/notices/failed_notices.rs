@@ -1,7 +1,7 @@
 //! Failed notifications: notices that failed for good, and notices that wait for a retry.
 //!
-//! Invariant: the count comes from the dead letters that are kept. A notice that was delivered by a
-//! later retry, or purged, no longer counts.
+//! Invariant: the count comes from the dead letters that are kept. A notice that a later retry
+//! delivered, or that was purged, no longer counts.
 
 use std::collections::BTreeSet;
 
@@ -16,26 +16,26 @@ use crate::store::history::run_history::RunRecord;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::store_error::StoreError;
 
-/// Dead letters read in one call.
+/// The number of dead letters read in one call.
 const PAGE: usize = 10_000;
-/// Dead letters searched, newest first.
+/// The number of dead letters searched, newest first.
 const LOOKED_AT: usize = 100_000;
-/// Waiting notices that are checked.
+/// The number of waiting notices that are checked.
 const WAITING: usize = 1_000;
 
 /// The kept notices of one job and kind that failed for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedNotice {
-    /// The hidden job of these notices.
+    /// The hidden job whose runs are these notices.
     pub job: JobName,
-    /// The number of notices.
+    /// The number of notices that failed for good.
     pub count: u64,
-    /// The notice that failed last, and the time.
+    /// The notice that failed last, and the time of its failure.
     pub last: (RunId, UnixMillis),
 }
 
 impl Store {
-    /// Returns the notices that failed for good of these hidden jobs. Jobs without such notices are
+    /// Returns the notices of these hidden jobs that failed for good. Jobs without such notices are
     /// left out.
     pub async fn read_failed_notices(&self, jobs: &[JobName]) -> Result<Vec<FailedNotice>, StoreError> {
         if jobs.is_empty() {
@@ -57,15 +57,15 @@ impl Store {
         Ok(jobs.iter().zip(answers.chunks_exact(2)).filter_map(read).collect())
     }
 
-    /// Lists notices that failed and wait for a retry, the earliest retry first, among the next
-    /// 1,000 waiting notices of all jobs.
+    /// Lists notices that failed and wait for a retry, the earliest retry first. Only the next
+    /// 1,000 waiting notices of all jobs are searched.
     pub async fn list_retried_notices(&self) -> Result<Vec<RunRecord>, StoreError> {
         let ids = self.run_ids(&self.keys.due(&Lane::of_notices()), WAITING).await?;
         self.retried_among(&ids).await
     }
 
-    /// Lists notices that failed and wait for a retry, the earliest retry first, of these hidden
-    /// jobs.
+    /// Lists notices of these hidden jobs that failed and wait for a retry, the earliest retry
+    /// first.
     pub async fn read_retried_notices(&self, jobs: &[JobName]) -> Result<Vec<RunRecord>, StoreError> {
         let mut ids = Vec::new();
         for job in jobs {

@@ -1,4 +1,4 @@
-//! Notices and deadlines in Redis.
+//! Notices and deadlines of runs in Redis.
 
 pub(crate) mod failed_notices;
 pub(crate) mod notice_records;

@@ -1,8 +1,8 @@
-//! Notifications: reads the waiting entries, plants the runs that deliver them, and reads them
-//! again for delivery.
+//! Notifications: the reading of waiting entries, the planning of the runs that deliver them, and
+//! the reading of their facts for delivery.
 //!
-//! Invariant: an entry leaves `notices` only in the step that plants its run or decides that no run
-//! is needed.
+//! Invariant: an entry leaves the set `notices` only in the step that adds its run to the due set
+//! or decides that no run is needed.
 
 use redis::Value;
 use serde_json::Value as Json;
@@ -16,73 +16,76 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The open notices of one job and kind that may exist at the same time.
+/// The number of open notices of one job and kind that may exist at the same time.
 pub const MOST_OPEN: usize = 10;
 
-/// A waiting notification, as the script wrote it.
+/// A waiting notification, as a script wrote the notification.
 #[derive(Debug, Clone)]
 pub struct NoticeRecord {
-    /// The entry in Redis.
+    /// The member of `notices` in Redis that holds the notification.
     member: Vec<u8>,
-    /// The run it is about. For a summary this is the first run that was only counted.
+    /// The run that the notification is about. For a summary this is the first run that was only
+    /// counted.
     pub about: RunId,
     /// The kind of notification.
     pub kind: NoticeKind,
-    /// The run that delivers it.
+    /// The run that delivers the notification.
     pub run: RunId,
     /// True for a summary of notifications that were only counted.
     is_of_rest: bool,
 }
 
-/// The facts of a notification: fields of its run's record at the time it was written.
+/// The facts of a notification: fields of the run's record at the time the notification was
+/// written.
 #[derive(Debug, Clone, Default)]
 pub struct About {
     fields: serde_json::Map<String, Json>,
-    /// The number of notifications of this kind that were only counted since the last one.
+    /// The number of notifications of this kind that were only counted since the last delivered
+    /// notification.
     pub suppressed: u64,
 }
 
 impl About {
-    /// Returns a field; None if it is missing.
+    /// Returns the value of a field as text; None if the field is missing.
     pub fn text(&self, field: &str) -> Option<&str> {
         self.fields.get(field).and_then(Json::as_str)
     }
 
-    /// Returns a field as a number.
+    /// Returns the value of a field as a number; None if the field is missing or no number.
     pub fn number(&self, field: &str) -> Option<i64> {
         self.text(field)?.parse().ok()
     }
 }
 
-/// The hidden job that a notice currently needs.
+/// The hidden job that a notice currently needs for its delivery.
 #[derive(Debug, Clone)]
 pub struct NoticeOrder {
-    /// The definition and its hash; None if the notification is no longer wanted.
+    /// The definition of the hidden job and its hash; None if the notification is no longer wanted.
     pub definition: Option<(String, String)>,
-    /// The time zone stored with the job.
+    /// The time zone stored with the hidden job.
     pub tz: String,
 }
 
-/// The result of planting a notice.
+/// The result of adding the run of a notice to the due set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoticeReply {
     /// The run of the notice is due.
     Planted,
-    /// The notice was planted before, or no summary is needed any more.
+    /// The notice was added before, or a summary is no longer needed.
     Told,
-    /// Too many notices of this kind are open. It was only counted.
+    /// Too many notices of this kind are open. The notification was only counted.
     Suppressed,
-    /// A summary waits until no notice of its kind is open.
+    /// The summary waits until no notice of its kind is open.
     Waits,
-    /// The notification is no longer wanted.
+    /// The notification is no longer wanted and was removed.
     Dropped,
-    /// Another node was first.
+    /// Another node handled the notification first.
     Gone,
 }
 
 impl Store {
-    /// Lists waiting notifications, oldest first: `limit` entries after the first `skip`. Also
-    /// returns the number of entries read. Malformed entries are left to `doctor`.
+    /// Lists `limit` waiting notifications after the first `skip`, oldest first. Also returns the
+    /// number of entries read. Malformed entries are left out, because `doctor` reports them.
     pub async fn list_notices(&self, skip: usize, limit: usize) -> Result<(Vec<NoticeRecord>, usize), StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.notices()).arg(skip).arg((skip + limit).saturating_sub(1));
@@ -96,14 +99,14 @@ impl Store {
         Ok((members.iter().filter_map(read).collect(), members.len()))
     }
 
-    /// Plants the run that delivers a notification.
+    /// Adds the run that delivers a notification to the due set.
     pub async fn plant_notice(&self, notice: &NoticeRecord, order: &NoticeOrder) -> Result<NoticeReply, StoreError> {
         let mut replies = self.plant_notices(&[(notice, order)]).await?;
         replies.pop().unwrap_or_else(|| Err(StoreError::corrupt("plant_notice", "no reply")))
     }
 
-    /// Plants the runs of several notifications in one pipeline, each on its own: a refused one
-    /// does not affect the rest.
+    /// Adds the runs that deliver several notifications to the due set, in one pipeline. A
+    /// notification that is refused does not affect the others.
     pub async fn plant_notices(
         &self,
         orders: &[(&NoticeRecord, &NoticeOrder)],
@@ -152,7 +155,8 @@ impl Store {
             .arg("rest", if notice.is_of_rest { "1" } else { "" })
     }
 
-    /// Returns the facts that this notice delivers; empty if its record does not contain them.
+    /// Returns the facts that this notice delivers. They are empty if the record of the notice does
+    /// not contain them.
     pub async fn read_about(&self, run: &RunId) -> Result<About, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HMGET").arg(self.keys.run(run)).arg(&["about", "suppressed"]);
@@ -163,7 +167,7 @@ impl Store {
         Ok(About { fields, suppressed: text(1).and_then(|count| count.parse().ok()).unwrap_or(0) })
     }
 
-    /// Returns the last `bytes` that an attempt wrote to both streams, in the order written.
+    /// Returns the last `bytes` bytes that an attempt wrote to both streams, in the order written.
     pub async fn read_output_tail(&self, run: &RunId, attempt: u32, bytes: usize) -> Result<Vec<u8>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HMGET").arg(self.keys.output(run, attempt)).arg(&["head", "tail"]);

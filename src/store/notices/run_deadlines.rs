@@ -14,14 +14,14 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// A deadline of a run.
+/// A deadline for the start or the end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunDeadline {
-    /// The run.
+    /// The run that has the deadline.
     pub run: RunId,
     /// The kind of deadline: for the start or for the end.
     pub kind: Kind,
-    /// The time of the deadline.
+    /// The time by which the run should have started or ended.
     pub at: UnixMillis,
 }
 
@@ -34,24 +34,24 @@ pub enum DeadlineReply {
     Met,
     /// The time of the deadline has not come.
     Early,
-    /// Another node was first.
+    /// Another node checked the deadline first.
     Gone,
 }
 
-/// The result of watching a run.
+/// The result of starting to watch the deadlines of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchReply {
-    /// The run is watched from now on.
+    /// The deadlines of the run are watched from now on.
     Watched,
-    /// The run was watched before.
+    /// The deadlines of the run were watched before.
     Known,
-    /// The run is no longer planned.
+    /// The run is no longer planned, so its deadlines are not watched.
     Gone,
 }
 
 impl Store {
     /// Lists planned runs due before `before` whose jobs set deadlines and which are not watched
-    /// yet. Reads `limit` jobs starting at `offset`. Also returns true if these were the last jobs.
+    /// yet. Reads `limit` jobs starting at `offset`. Also returns true if no more jobs follow.
     pub async fn list_overdue(&self, before: UnixMillis, offset: usize, limit: usize) -> Result<(Vec<RunId>, bool), StoreError> {
         let mut pipeline = redis::pipe();
         let range = pipeline.cmd("ZRANGE").arg(self.keys.jobs()).arg("-inf").arg(format!("({}", before.as_i64()));
@@ -93,8 +93,8 @@ impl Store {
         })
     }
 
-    /// Lists deadlines after the first `skip`, the earliest first, at most `limit`; None for a
-    /// malformed entry.
+    /// Lists at most `limit` deadlines after the first `skip`, the earliest first. A malformed
+    /// entry is None.
     pub async fn list_deadlines(&self, skip: usize, limit: usize) -> Result<Vec<Option<RunDeadline>>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.deadlines()).arg(skip).arg((skip + limit).saturating_sub(1)).arg("WITHSCORES");
@@ -107,7 +107,7 @@ impl Store {
         Ok(flat.chunks_exact(2).map(read).collect())
     }
 
-    /// Checks a deadline, and writes the notification if the run missed it.
+    /// Checks a deadline, and writes the notification if the run missed the deadline.
     pub async fn judge_deadline(&self, deadline: &RunDeadline) -> Result<DeadlineReply, StoreError> {
         let (keys, run) = (&self.keys, &deadline.run);
         let call = Invocation::new(&scripts::JUDGE_DEADLINE)
