@@ -1,12 +1,13 @@
 //! The recognition of groups that contain only one user. With `umask 0002`, as on Fedora and
-//! Ubuntu, whatever a user makes is writable by that user's group.
+//! Ubuntu, each file that a user makes is writable by that user's group.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 
 use rustix::io::Errno;
 
-/// Returns true if the user `uid` alone may write as group `gid`. False if that is uncertain.
+/// Returns true if only the user `uid` may write as group `gid`. Returns false if this is
+/// uncertain.
 pub(super) fn is_private_group(gid: u32, uid: u32, opened: &File) -> bool {
     if has_access_list(opened) {
         return false;
@@ -16,8 +17,8 @@ pub(super) fn is_private_group(gid: u32, uid: u32, opened: &File) -> bool {
     is_of_one_user(gid, uid, &passwd, &group)
 }
 
-/// Returns true if the file has an access list. Then the group bits of the mode show the rights of
-/// anybody in that list.
+/// Returns true if the file has an access list. With an access list, the group bits of the mode
+/// show the rights of any user in that list.
 fn has_access_list(opened: &File) -> bool {
     // A descriptor opened with `O_PATH` cannot be asked itself.
     let place = format!("/proc/self/fd/{}", opened.as_raw_fd());
@@ -25,8 +26,8 @@ fn has_access_list(opened: &File) -> bool {
     !matches!(asked, Err(Errno::NODATA | Errno::NOTSUP))
 }
 
-/// Returns true if the group has the name of that user, is that user's first group, and has no
-/// other member.
+/// Returns true if the group has the name of the user, is the user's first group, and has no other
+/// member.
 fn is_of_one_user(gid: u32, uid: u32, passwd: &str, groups: &str) -> bool {
     let users = passwd.lines().filter_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();

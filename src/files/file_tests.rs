@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 
-/// The user nobody, who owns untrusted files in these tests.
+/// The user id of `nobody`, who owns untrusted files in these tests.
 const STRANGER: u32 = 65_534;
 
 fn is_root() -> bool {

@@ -1,11 +1,12 @@
-//! Layer 2: opens files that schedd obeys, and judges who else may change them.
+//! Layer 2: opens files that schedd obeys, and judges which users may change these files.
 //!
 //! Judged are the jobs file, its calendars, `env_file`, `url_file`, credentials and the state
-//! directory. Not judged are files that an operator names as data (`--body @FILE`, the standard
-//! input). Neither are files that the kernel or the system writes (`/proc`, `/etc/passwd`).
+//! directory. Files that an operator names as data (`--body @FILE`, the standard input) are not
+//! judged. Files that the kernel or the system writes (`/proc`, `/etc/passwd`) are not judged
+//! either.
 //!
-//! Invariant: the opened descriptor itself is judged, and each name as it was looked up. So no file
-//! can be exchanged between the judgement and the reading.
+//! Invariant: the opened descriptor itself is judged, and each name of the path at its look-up. So
+//! no file can be exchanged between the judgement and the reading.
 
 mod file_group;
 #[cfg(test)]
@@ -21,23 +22,24 @@ use owner_judge::JudgedPath;
 pub use owner_judge::Owners;
 use path_walk::{Found, walk};
 
-/// The part of a path that is judged besides the file.
+/// The part of a path that is judged in addition to the file at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// Only the symbolic links. For a path that an operator named.
+    /// Only the symbolic links are judged. This is for a path that an operator named.
     Links,
-    /// The links and the directories. For a file that was found in the current directory.
+    /// The links and the directories are judged. This is for a file found in the current directory.
     Directories,
 }
 
-/// An opened regular file.
+/// An opened regular file with a judgement of its owners.
 #[derive(Debug)]
 pub struct OpenedFile {
-    /// The file, ready to be read.
+    /// The opened file, ready to be read.
     pub file: File,
-    /// Its metadata.
+    /// The metadata of the opened file.
     pub about: Metadata,
-    /// The reason why it cannot be trusted, and how to mend that; `None` if it can.
+    /// The reason why the file cannot be trusted, and how to mend the fault; `None` if the file can
+    /// be trusted.
     pub doubt: Option<String>,
 }
 
@@ -46,7 +48,7 @@ pub struct OpenedFile {
 pub enum OpenError {
     /// The file cannot be opened.
     Io(io::Error),
-    /// The path names something else than a regular file: `a directory`, `a FIFO`.
+    /// The path leads to something else than a regular file: `a directory`, `a FIFO`.
     Kind(&'static str),
 }
 
@@ -56,8 +58,8 @@ impl From<io::Error> for OpenError {
     }
 }
 
-/// Opens the regular file at `path` without waiting for a writer. The result contains a doubt if
-/// anybody but `owners` may change the file.
+/// Opens the regular file at `path` without waiting for a writer. The `doubt` of the result is set
+/// if anybody but `owners` may change the file.
 pub fn open(path: &Path, owners: &Owners, way: Way) -> Result<OpenedFile, OpenError> {
     let walked = walk(path)?;
     let file = match walked.found {
@@ -80,15 +82,16 @@ pub fn open(path: &Path, owners: &Owners, way: Way) -> Result<OpenedFile, OpenEr
     Ok(OpenedFile { file, about, doubt })
 }
 
-/// Returns why the content of the directory at `path` cannot be trusted; `None` if it can.
+/// Returns why the content of the directory at `path` cannot be trusted; `None` if the content can
+/// be trusted.
 pub fn doubt_of_directory(path: &Path) -> io::Result<Option<String>> {
     let directory = path_walk::open_directory(path)?;
     let about = directory.metadata()?;
     Ok(Owners::of_this_process().doubt_of(&JudgedPath::Directory(path), &about, &directory))
 }
 
-/// Returns why the owner of the directory at `path` cannot be trusted; `None` if the owner can,
-/// whoever else may write there.
+/// Returns why the owner of the directory at `path` cannot be trusted; `None` if the owner can be
+/// trusted. Other users who may write to the directory are not considered.
 pub fn doubt_of_owner(path: &Path) -> io::Result<Option<String>> {
     let about = path_walk::open_directory(path)?.metadata()?;
     Ok(Owners::of_this_process().doubt_of_owner(&JudgedPath::Directory(path), &about))

@@ -1,5 +1,5 @@
-//! The judgement who may change a file, by its owner, its mode and the symbolic links that led to
-//! it.
+//! The judgement who may change a file, by the owner and the mode of the file and by the symbolic
+//! links that led to the file.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
@@ -9,26 +9,26 @@ use super::file_group::is_private_group;
 
 const ROOT: u32 = 0;
 
-/// The users whose files are trusted.
+/// The users whose files are trusted: root, the user of this process, and further users.
 #[derive(Debug, Clone)]
 pub struct Owners {
     own: u32,
     others: Vec<u32>,
 }
 
-/// The object of a judgement, for a message that follows the file's name.
+/// The file or directory that is judged, to be named in a message after the file's name.
 pub(super) enum JudgedPath<'a> {
     File,
     Directory(&'a Path),
 }
 
 impl Owners {
-    /// Returns root and the user of this process.
+    /// Returns the trusted users of this process: root and the user of the process.
     pub fn of_this_process() -> Self {
         Self { own: rustix::process::geteuid().as_raw(), others: Vec::new() }
     }
 
-    /// Adds `other` to the trusted users.
+    /// Returns the trusted users with `other` added.
     #[must_use]
     pub fn and(mut self, other: Option<u32>) -> Self {
         self.others.extend(other);
@@ -62,8 +62,8 @@ impl Owners {
         (!self.has(owner)).then(|| format!("{it}belongs to user {owner}, wanted {}", self.chown()))
     }
 
-    /// Returns why a symbolic link is not trusted; `None` if it is. The owner of a link chooses the
-    /// file. So the owner must be root or this process' user, or own the file too.
+    /// Returns why a symbolic link is not trusted; `None` if the link is trusted. The owner of a
+    /// link chooses the file. So the owner must be root or this process' user, or own the file too.
     pub(super) fn doubt_of_link(&self, link: u32, about: &Metadata) -> Option<String> {
         let is_trusted = link == ROOT || link == self.own || link == about.uid();
         (!is_trusted).then(|| format!("a symbolic link on the way to it belongs to user {link}, wanted {}", self.chown()))

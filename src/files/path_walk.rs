@@ -1,5 +1,5 @@
-//! The walk along a path, name by name. It gives the file at the end, and the directories and
-//! symbolic links that led there.
+//! The walk along a path, name by name. The result is the file at the end of the path, and the
+//! directories and symbolic links that led there.
 
 use std::ffi::OsString;
 use std::fs::{File, FileType};
@@ -11,18 +11,19 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 
-/// The number of symbolic links followed at most, as in the kernel.
+/// The largest number of symbolic links that are followed, as in the kernel.
 const MOST_LINKS: usize = 40;
 
 /// The object at the end of a path.
 pub(super) enum Found {
     /// A file that was a regular file when its name was looked up.
     File(File),
-    /// Something else. It is not opened, because opening a device may have effects.
+    /// An object that is not a regular file. It is not opened, because opening a device may have
+    /// effects.
     Other(&'static str),
 }
 
-/// The result of a walk.
+/// The result of a walk along a path.
 pub(super) struct Walked {
     pub(super) found: Found,
     /// Each directory in which a name was looked up.
@@ -31,7 +32,7 @@ pub(super) struct Walked {
     pub(super) links: Vec<u32>,
 }
 
-/// Walks to `path`.
+/// Walks along `path` and returns the object at its end.
 pub(super) fn walk(path: &Path) -> io::Result<Walked> {
     let (mut directories, mut links) = (Vec::new(), Vec::new());
     let mut ahead = names(path);
@@ -74,19 +75,19 @@ pub(super) fn walk(path: &Path) -> io::Result<Walked> {
     Ok(Walked { found: Found::Other("a directory"), directories, links })
 }
 
-/// Opens a directory. The path to it is not judged.
+/// Opens a directory without judging the path to the directory.
 pub(super) fn open_directory(path: &Path) -> io::Result<File> {
     let opened: OwnedFd = openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     Ok(File::from(opened))
 }
 
-/// Returns the directory where a path begins, and its name for messages.
+/// Returns the directory where a path begins, and the name of this directory for messages.
 fn beginning(path: &Path) -> io::Result<(PathBuf, File)> {
     let beginning = Path::new(if path.is_absolute() { "/" } else { "." });
     Ok((beginning.to_owned(), open_directory(beginning)?))
 }
 
-/// Returns the names to look up, in reverse order.
+/// Returns the names of a path to look up, in reverse order.
 fn names(path: &Path) -> Vec<OsString> {
     let name = |component: Component<'_>| match component {
         Component::ParentDir => Some(OsString::from("..")),
@@ -105,7 +106,7 @@ fn is_on_proc(entry: &File) -> bool {
     rustix::fs::fstatfs(entry).is_ok_and(|about| about.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
-/// Returns the kind of an object that is no regular file, for a message.
+/// Returns the kind of an object that is not a regular file, in words for a message.
 pub(super) fn kind_of(file_type: FileType) -> &'static str {
     if file_type.is_dir() {
         "a directory"

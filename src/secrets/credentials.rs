@@ -8,38 +8,38 @@ use super::small_file;
 use crate::domain::job::secret_reference;
 use crate::files::Owners;
 
-/// The directory of the credentials, with one file each. A credential's name is the name of its
-/// file. Clones use the same directory.
+/// The directory of the credentials, with one file for each credential. The name of a credential is
+/// the name of its file. Clones use the same directory.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     directory: Option<PathBuf>,
 }
 
 impl Credentials {
-    /// Returns the credentials given to this process, in `$CREDENTIALS_DIRECTORY`.
+    /// Returns the credentials given to this process in the directory `$CREDENTIALS_DIRECTORY`.
     pub fn of_this_process() -> Self {
         let directory = std::env::var_os("CREDENTIALS_DIRECTORY").filter(|value| !value.is_empty());
         Self { directory: directory.map(PathBuf::from) }
     }
 
-    /// Returns the credentials in this directory.
+    /// Returns the credentials in the given directory.
     pub fn within(directory: PathBuf) -> Self {
         Self { directory: Some(directory) }
     }
 
-    /// Returns the text with every `${credential:NAME}` replaced by that credential's present
-    /// value, and every `$${` by `${`.
+    /// Returns the text with every `${credential:NAME}` replaced by the present value of that
+    /// credential, and every `$${` by `${`.
     ///
-    /// Reads files, so do not call it where nothing may block. The result is secret: keep it out of
-    /// logs, messages and Redis.
+    /// This reads files, so do not call it where nothing may block. The result is secret: keep the
+    /// result out of logs, messages and Redis.
     pub fn fill(&self, text: &str) -> Result<String, SecretError> {
         secret_reference::fill(text, |name| self.value(name))
     }
 
     /// Returns the address of a Redis with its credentials filled in.
     ///
-    /// If the text is one reference and nothing else, the credential is the whole address. In any
-    /// other text a credential is a user or a password and is percent-encoded.
+    /// If the text is one reference and nothing else, the value of the credential is the whole
+    /// address. In any other text a credential is a user or a password and is percent-encoded.
     pub(super) fn fill_address(&self, text: &str) -> Result<String, SecretError> {
         if secret_reference::is_all_of(text) {
             return self.fill(text).map(|address| address.trim().to_owned());
@@ -47,7 +47,7 @@ impl Credentials {
         secret_reference::fill(text, |name| self.value(name).map(|value| percent_encoded(&value)))
     }
 
-    /// Returns the value of a credential, without the line end that an editor leaves behind it.
+    /// Returns the value of a credential, without the line end that an editor adds to the file.
     fn value(&self, name: &str) -> Result<String, SecretError> {
         let Some(directory) = &self.directory else {
             return Err(SecretError::NoDirectory { name: name.to_owned() });
@@ -65,7 +65,8 @@ impl Credentials {
     }
 }
 
-/// Encodes all but the characters that need no encoding anywhere in an address (RFC 3986, 2.3).
+/// Returns the text with all characters percent-encoded, except those that need no encoding
+/// anywhere in an address (RFC 3986, 2.3).
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

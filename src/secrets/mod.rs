@@ -4,8 +4,8 @@
 //! the service in `$CREDENTIALS_DIRECTORY` (`LoadCredential=`). [`variables`] reads the variables
 //! of a job's process that are not in its definition. [`RedisUrl`] reads the address of Redis.
 //!
-//! Invariant: nothing is cached, so a changed file counts from its next use, without a reload. No
-//! error repeats text of a file: it names the credential, or the file and its line.
+//! Invariant: nothing is cached, so a changed file takes effect at its next use, without a reload.
+//! No error repeats text of a file: an error names the credential, or the file and its line.
 
 mod credentials;
 mod redis_url;
@@ -22,65 +22,66 @@ use crate::domain::job::env_file::{Absence, EnvFile, LineError};
 use crate::domain::job::secret_reference::ReferenceError;
 use crate::files::Owners;
 
-/// The user the packaged daemon runs as.
+/// The user as whom the packaged daemon runs.
 const DAEMON: &str = "schedd";
 
 /// The reason why a secret cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// This process was given no credentials.
+    /// This process has no directory of credentials.
     #[error(
         "credential {name} is not there: CREDENTIALS_DIRECTORY is not set; wanted LoadCredential={name}:/PATH in the unit, or that \
          variable set to the directory it is in"
     )]
     NoDirectory {
-        /// The credential that was wanted.
+        /// The name of the wanted credential.
         name: String,
     },
     /// A credential cannot be read.
     #[error("credential {name} cannot be used: {}: {why}", path.display())]
     Credential {
-        /// The credential that was wanted.
+        /// The name of the wanted credential.
         name: String,
-        /// The file that was tried.
+        /// The file of the credential.
         path: PathBuf,
-        /// The reason, as text.
+        /// The reason why the file cannot be read, as text.
         why: String,
     },
-    /// A file of variables cannot be read.
+    /// A file of environment variables cannot be read.
     #[error("env_file {} cannot be used: {why}", path.display())]
     EnvFile {
-        /// The file.
+        /// The file of variables.
         path: PathBuf,
-        /// The reason, as text.
+        /// The reason why the file cannot be read, as text.
         why: String,
     },
-    /// A file of variables has a faulty line.
+    /// A file of environment variables has a faulty line.
     #[error("env_file {}: {fault}", path.display())]
     Line {
-        /// The file.
+        /// The file of variables.
         path: PathBuf,
-        /// The line and its fault.
+        /// The number of the line and its fault.
         fault: LineError,
     },
     /// A file with the address of Redis cannot be read.
     #[error("url_file {} cannot be used: {why}", path.display())]
     UrlFile {
-        /// The file.
+        /// The file with the address of Redis.
         path: PathBuf,
-        /// The reason, as text.
+        /// The reason why the file cannot be read, as text.
         why: String,
     },
-    /// A text has a faulty reference.
+    /// A text has a faulty reference to a credential.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
 }
 
-/// Returns the variables that a job sets for its processes, as far as they can be read, and texts
-/// that say why others cannot.
+/// Returns the variables that a job sets for its processes, as far as they can be read. Also
+/// returns a text for each variable or file that cannot be read, with the reason.
 ///
 /// Later files override earlier files, and `own` overrides all files. Credentials are filled in.
-/// Each text names its file or variable. A file may also belong to `job_user`, the user the
+/// Each text names its file or variable. A file may also belong to `job_user`, the user as whom the
+/// processes run.
 /// processes run as.
 pub fn variables(
     files: &[EnvFile],
@@ -112,11 +113,12 @@ pub fn variables(
     (variables, faults)
 }
 
-/// Returns why no attempt here could use a file of variables; `None` if an attempt could.
+/// Returns why no attempt on this host could use a file of variables; `None` if an attempt could
+/// use the file.
 ///
-/// Also `None` for a file that is missing or that this process may not read, because an attempt may
-/// run elsewhere or as another user. The file may belong to `job_user`, or to the user `schedd`, as
-/// whom the daemon may run.
+/// The result is also `None` for a file that is missing or that this process may not read. An
+/// attempt may run elsewhere or as another user. The file may belong to `job_user`, or to the user
+/// `schedd`, as whom the daemon may run.
 pub fn fault_of(file: &EnvFile, job_user: Option<&str>) -> Option<String> {
     rustix::fs::access(file.path(), rustix::fs::Access::READ_OK).ok()?;
     let id_of = |name: &str| nix::unistd::User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());

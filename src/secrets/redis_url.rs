@@ -1,4 +1,4 @@
-//! The address of Redis, which may contain a password or refer to one.
+//! The address of Redis, which may contain a password or a reference to a credential.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -7,24 +7,25 @@ use super::small_file;
 use super::{Credentials, SecretError};
 use crate::files::Owners;
 
-/// The place of the address.
+/// The source of the address of Redis.
 #[derive(Clone, PartialEq, Eq)]
 pub enum RedisUrl {
-    /// The address itself.
+    /// The text of the address itself.
     Text(String),
     /// A file that contains the address.
     File(PathBuf),
 }
 
 impl RedisUrl {
-    /// Returns the file with the address, if everybody on the host can read it.
+    /// Returns the file with the address, if every user on the host can read the file.
     pub fn open_file(&self) -> Option<&Path> {
         let Self::File(file) = self else { return None };
         let mode = std::fs::metadata(file).ok()?.permissions().mode();
         (mode & 0o004 != 0).then_some(file)
     }
 
-    /// Returns the present address with its credentials filled in. It is secret. Reads files.
+    /// Returns the present address with its credentials filled in. The result is secret. The call
+    /// reads files.
     pub fn read(&self, credentials: &Credentials) -> Result<String, SecretError> {
         let file = match self {
             Self::Text(text) => return credentials.fill_address(text),

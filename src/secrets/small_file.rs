@@ -1,7 +1,7 @@
 //! The reading of a small secret file: whole, as text, and without waiting for a writer.
 //!
-//! A file that somebody else may change is refused, because its content is passed to programs and
-//! servers.
+//! A file that an untrusted user may change is refused, because its content is passed to programs
+//! and servers.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -9,11 +9,11 @@ use std::path::Path;
 use crate::domain::job::env_file::LONGEST;
 use crate::files::{self, OpenError, Owners, Way};
 
-/// The reason why a file was not read.
+/// The reason why a secret file was not read.
 #[derive(Debug)]
 pub(super) struct Unread {
     pub(super) is_missing: bool,
-    /// The reason as text, without any text of the file.
+    /// The reason as text, which contains nothing of the file.
     pub(super) why: String,
 }
 
@@ -29,7 +29,7 @@ fn unread(why: impl Into<String>) -> Unread {
     Unread { is_missing: false, why: why.into() }
 }
 
-/// Returns the text of the file at `path`, which only `owners` may be able to change.
+/// Returns the text of the file at `path`. Fails if anybody but `owners` may change the file.
 pub(super) fn read(path: &Path, owners: &Owners) -> Result<String, Unread> {
     let opened = files::open(path, owners, Way::Links).map_err(|error| match error {
         OpenError::Io(error) => error.into(),

@@ -114,7 +114,7 @@ fn the_address_of_redis_is_read_from_a_credential_a_file_or_both() {
 
 const LONGEST_FOR_TEST: usize = env_file::LONGEST + 1;
 
-/// The user nobody.
+/// The user id of `nobody`.
 const STRANGER: u32 = 65_534;
 
 #[test]

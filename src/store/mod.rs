@@ -1,9 +1,9 @@
 //! Layer 2: the only code that talks to Redis.
 //!
 //! [`Store`] has one method for each thing that can happen to a job, a run or a node. A method that
-//! runs a script in `lua/` shares its name. Each method returns a refusal as a value of its own
-//! enum; [`StoreError`] is for unexpected failures. Every method may be repeated after an error:
-//! scripts recognise a repeated call by its token or by the state they find.
+//! runs a script in `lua/` has the name of the script. Each method returns a refusal as a value of
+//! its own enum; [`StoreError`] is for unexpected failures. Every method may be repeated after an
+//! error: scripts recognise a repeated call by its token or by the state they find.
 
 mod consistency;
 mod gates;
@@ -74,22 +74,22 @@ use server::redis_link::RedisLink;
 
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// A connection to one namespace in one Redis. Clones share its connections.
+/// A connection to one namespace in one Redis. Clones share the connections of the store.
 #[derive(Clone)]
 pub struct Store {
     keys: Keys,
     link: RedisLink,
-    /// The connection for lease renewals. It is separate so that renewals never queue behind
-    /// claims.
+    /// The connection for lease renewals. It is separate from the connection for claims, so that
+    /// renewals never queue behind claims.
     renewals: RedisLink,
-    /// The fixed time that scripts use; None means Redis' own time.
+    /// The fixed time that scripts use; None means the time of Redis.
     fixed_now: Option<UnixMillis>,
     /// The author of changes, such as `user@host`; empty if unknown.
     by: Arc<str>,
 }
 
 impl Store {
-    /// Creates a store for the namespace of `keys` at `address`. It connects at the first call.
+    /// Creates a store for the namespace of `keys` at `address`, which connects at the first call.
     /// Fails if the address cannot be used at all.
     pub fn new(address: &Address, keys: Keys) -> Result<Self, StoreError> {
         Ok(Self {
@@ -101,7 +101,7 @@ impl Store {
         })
     }
 
-    /// Returns a store whose scripts all see the fixed time `now`. Tests control time with it.
+    /// Returns a store whose scripts all use the fixed time `now`, so that tests control the time.
     #[must_use]
     pub fn at(&self, now: UnixMillis) -> Self {
         Self { fixed_now: Some(now), ..self.clone() }
@@ -119,8 +119,8 @@ impl Store {
         self.link.address()
     }
 
-    /// Returns the number of connections made so far, except for renewals. After a new connection,
-    /// Redis may have lost writes acknowledged on an earlier connection.
+    /// Returns the number of connections made so far, without those for renewals. After a new
+    /// connection, Redis may have lost writes acknowledged on an earlier connection.
     pub fn connections_made(&self) -> u64 {
         self.link.connections_made()
     }
@@ -130,13 +130,13 @@ impl Store {
         self.keys.namespace()
     }
 
-    /// Returns the facts the server reported when the current connection was made. Connects if
-    /// there is no connection.
+    /// Returns the facts that the server reported when the current connection was made. Connects
+    /// first if there is no connection.
     pub async fn findings(&self) -> Result<Findings, StoreError> {
         self.link.findings().await
     }
 
-    /// Returns Redis' own time, or the fixed time of [`Store::at`].
+    /// Returns the time of Redis, or the fixed time of [`Store::at`].
     pub async fn now(&self) -> Result<UnixMillis, StoreError> {
         if let Some(now) = self.fixed_now {
             return Ok(now);
@@ -164,7 +164,7 @@ impl Store {
         Ok(channel.into_on_message().map(|message| message.get_payload::<String>().unwrap_or_default()))
     }
 
-    /// Returns the time argument that every script begins with: '' for Redis' own time.
+    /// Returns the time argument that every script begins with: '' for the time of Redis.
     fn now_arg(&self) -> String {
         self.fixed_now.map_or_else(String::new, |now| now.as_i64().to_string())
     }

@@ -100,7 +100,7 @@ impl Store {
         })
     }
 
-    /// Adds the first keys of scripts that check a run which may have ended. These keys cover the
+    /// Adds the first keys of scripts that check a run which may have ended. These keys include the
     /// indexes that list an ended run and the indexes that list a planned run.
     pub(crate) fn ended_keys(&self, call: Invocation, run: &RunId, job_lane: &Lane) -> Invocation {
         let (keys, job) = (&self.keys, run.job());

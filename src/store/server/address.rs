@@ -1,8 +1,9 @@
-//! The address of Redis: a URL that is checked before any connection, and its form without secrets.
+//! The address of Redis: a URL that is checked before any connection, and the form of the URL
+//! without secrets.
 //!
 //! Invariant: an address leads to one server for the life of a process. Each connection reads the
-//! URL again from its source, but takes only the user and password from it. These may change under
-//! a running node; a change of the server would split its data.
+//! URL again from its source, but takes only the user and password from the URL. These may change
+//! under a running node; a change of the server would split the node's data.
 
 use std::sync::Arc;
 
@@ -15,12 +16,12 @@ use crate::domain::name::redis_url_text;
 pub struct Address {
     info: ConnectionInfo,
     shown: String,
-    /// The function that reads the URL again from its source.
+    /// The function that reads the URL again from its source; None if the URL never changes.
     reread: Option<Reread>,
     eviction: Eviction,
 }
 
-/// A function that reads a URL from its source; None if it cannot be read.
+/// A function that reads a URL from its source. It returns None if the URL cannot be read.
 pub type Reread = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// The rule for a server that evicts keys when its memory is short.
@@ -67,8 +68,9 @@ impl Address {
         Ok(Self { info: info.set_tcp_settings(tcp), shown, reread: None, eviction: Eviction::Refused })
     }
 
-    /// Returns the same address, with a function that reads its user and password before each
-    /// connection. The function runs on a thread that may block.
+    /// Returns the same address with a function that reads the URL again before each connection.
+    /// From this URL the connection takes its user and password. The function runs on a thread that
+    /// may block.
     #[must_use]
     pub fn read_anew_by(self, reread: Reread) -> Self {
         Self { reread: Some(reread), ..self }
@@ -84,13 +86,13 @@ impl Address {
         self.eviction
     }
 
-    /// Returns the connection settings as first given.
+    /// Returns the connection settings as they were first given.
     pub(crate) fn given(&self) -> &ConnectionInfo {
         &self.info
     }
 
     /// Returns the current connection settings. A URL that is unreadable or names another server is
-    /// ignored: the file may be half written, and the next connection reads it again.
+    /// ignored. Its file may be half written, and the next connection reads the file again.
     pub(crate) async fn info(&self) -> ConnectionInfo {
         let Some(reread) = self.reread.clone() else { return self.info.clone() };
         let text = tokio::task::spawn_blocking(move || reread()).await.ok().flatten().unwrap_or_default();
@@ -131,8 +133,8 @@ fn without_password(url: &str) -> String {
     format!("{scheme}://{place}").chars().take(200).collect()
 }
 
-/// Returns the part of an invalid URL that looks like a host or path. The rest, such as a second
-/// line, may contain a password.
+/// Returns the part of an invalid URL that looks like a host or path. The rest of the URL, such as
+/// a second line, may contain a password.
 fn as_far_as_a_place(shown: &str) -> &str {
     let place = shown.find("://").map_or(0, |at| at + 3);
     let ends = |c: char| c.is_control() || c.is_whitespace() || c == ':';

@@ -1,5 +1,5 @@
-//! Bulk access to hash fields: reads all fields of hashes and removes unreadable ones. Also reads
-//! string keys.
+//! Bulk access to hash fields: the reading of all fields of hashes, and the removal of unreadable
+//! fields. String keys are read here too.
 
 use redis::Value;
 
@@ -10,11 +10,11 @@ use super::store_error::StoreError;
 use crate::store::Store;
 use crate::store::consistency::quarantine::{member_bytes, shown_member};
 
-/// Fields read from a hash in one step.
+/// The number of fields read from a hash in one step.
 const PAGE: usize = 1_000;
-/// Hashes read in one pipeline.
+/// The number of hashes read in one pipeline.
 const HASHES: usize = 100;
-/// Fields removed in one call.
+/// The number of fields removed in one call.
 const STEP: usize = 500;
 
 /// A field and its value in display form: bytes that are not text are written `\xNN`.

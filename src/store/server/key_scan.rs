@@ -1,5 +1,6 @@
-//! Scans of the keys of the namespace: their types, expiry times, the members of sets, and similar
-//! namespaces. `doctor` scans the whole Redis; the background check scans a part at a time.
+//! Scans of the keys of the namespace: their types, expiry times and the members of sets. Similar
+//! namespaces are found too. `doctor` scans the whole Redis; the background check scans a part at a
+//! time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +15,12 @@ use crate::store::Store;
 use crate::store::consistency::quarantine::{Quarantined, member_bytes, shown_member};
 use crate::store::runs::due_poll::RipeEntry;
 
-/// Keys in one call.
+/// The number of keys in one call.
 const PAGE: usize = 1_000;
 
 impl Store {
-    /// Returns the keys of the namespace whose name within it matches the pattern `of`, with type
-    /// and expiry.
+    /// Returns the keys of the namespace whose names within the namespace match the pattern `of`.
+    /// Each key comes with its type and expiry.
     pub async fn scan_keys(&self, of: &str) -> Result<Vec<KeyFacts>, StoreError> {
         let pattern = self.keys.whole(of);
         let mut found: BTreeMap<String, KeyFacts> = BTreeMap::new();
@@ -33,15 +34,15 @@ impl Store {
         Ok(found.into_values().collect())
     }
 
-    /// Scans about `count` keys of the whole Redis from `cursor` on. Returns the keys of the
-    /// namespace, and the next cursor; 0 at the end.
+    /// Scans about `count` keys of the whole Redis, starting at `cursor`. Returns the keys that
+    /// belong to the namespace, and the next cursor, which is 0 at the end.
     pub async fn scan_some_keys(&self, cursor: u64, count: usize) -> Result<(Vec<KeyFacts>, u64), StoreError> {
         let (names, next) = self.scan_page(&self.keys.whole("*"), cursor, count).await?;
         let keys = if names.is_empty() { Vec::new() } else { self.look_at_keys(names).await? };
         Ok((keys, next))
     }
 
-    /// Returns the number of keys in the whole Redis, of all its users.
+    /// Returns the number of keys in the whole Redis, including keys outside the namespace.
     pub async fn count_keys(&self) -> Result<u64, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("DBSIZE");
@@ -67,20 +68,20 @@ impl Store {
         Ok(names.into_iter().zip(answers.chunks_exact(2)).filter_map(look).collect())
     }
 
-    /// Returns the facts of one key now; None if it is gone.
+    /// Returns the present facts of one key; None if the key does not exist.
     pub async fn look_at_key(&self, name: &str) -> Result<Option<KeyFacts>, StoreError> {
         Ok(self.look_at_keys(vec![member_bytes(name)]).await?.pop())
     }
 
-    /// Removes the expiry of a key. Returns true if it had one.
+    /// Removes the expiry of a key. Returns true if the key had an expiry.
     pub async fn persist_key(&self, name: &str) -> Result<bool, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("PERSIST").arg(member_bytes(name));
         Ok(self.link.query(&mut pipeline).await?.first().and_then(number_of) == Some(1))
     }
 
-    /// Lists namespaces in this Redis whose names differ from this one only in upper and lower
-    /// case.
+    /// Returns the namespaces in this Redis whose names differ from this namespace only in upper
+    /// and lower case.
     pub async fn namespaces_like_this(&self) -> Result<BTreeSet<String>, StoreError> {
         let own = self.namespace();
         let either = |c: char| match (c.to_ascii_lowercase(), c.to_ascii_uppercase()) {
@@ -116,8 +117,9 @@ impl Store {
         Ok((names.iter().filter_map(bytes).collect(), next))
     }
 
-    /// Reads a page of each of these sorted sets, given by name within the namespace and cursor.
-    /// Returns the entries and the next cursor; 0 at the end. A key of the wrong type is empty.
+    /// Reads a page of each of these sorted sets, each given by its name within the namespace and a
+    /// cursor. Returns the entries and the next cursor, which is 0 at the end. A key of the wrong
+    /// type has no entries.
     pub async fn scan_sets(&self, sets: &[(String, u64)]) -> Result<Vec<(Vec<RipeEntry>, u64)>, StoreError> {
         let mut pipeline = redis::pipe();
         for (rest, cursor) in sets {
@@ -133,7 +135,7 @@ impl Store {
         Ok(self.link.ask(&mut pipeline).await?.into_iter().map(read).collect())
     }
 
-    /// Lists the fields of the stop requests.
+    /// Lists the fields of the hash of stop requests. Each field is a run id.
     pub async fn list_stops(&self) -> Result<Vec<String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HKEYS").arg(self.keys.stops());
@@ -142,18 +144,19 @@ impl Store {
         Ok(fields.iter().filter_map(shown_member).collect())
     }
 
-    /// Moves an entry of the sorted set `rest` to quarantine if it is unchanged.
+    /// Moves an entry of a sorted set to quarantine if the entry is unchanged. `rest` is the name
+    /// of the set within the namespace, and `why` the fault of the entry.
     pub async fn quarantine_entry(&self, rest: &str, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
         self.quarantine(&self.keys.whole(rest), entry, why).await
     }
 
-    /// Returns the full name of the key `rest` of the namespace.
+    /// Returns the full name of the key whose name within the namespace is `rest`.
     pub fn key_named(&self, rest: &str) -> String {
         self.keys.whole(rest)
     }
 
-    /// Returns the ready time of each of these runs in the due set of `lane`, as text; None if it
-    /// is not there.
+    /// Returns the ready time of each of these runs in the due set of `lane`, as text. Returns None
+    /// for a run that is not in the set.
     pub async fn due_scores(&self, lane: &Lane, runs: &[&RunId]) -> Result<Vec<Option<String>>, StoreError> {
         if runs.is_empty() {
             return Ok(Vec::new());

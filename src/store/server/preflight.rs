@@ -1,23 +1,25 @@
-//! The check of each new connection: does `INFO` describe a server that schedd can use?
+//! The check of each new connection to Redis: its `INFO` must describe a server that schedd can
+//! use.
 
 use super::address::Eviction;
 
-/// The facts about a usable server.
+/// The facts about a server that schedd can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Findings {
-    /// The kind and version, such as `redis 7.0.15` or `valkey 8.0.1`.
+    /// The kind and version of the server, such as `redis 7.0.15` or `valkey 8.0.1`.
     pub server: String,
-    /// Settings that could lose data although all works now, one sentence each.
+    /// The settings of the server that could lose data although all works now, one sentence each.
     pub warnings: Vec<String>,
-    /// The maxmemory-policy, if it evicts keys and the server is used nevertheless.
+    /// The maxmemory-policy of the server, if that policy evicts keys and the server is used
+    /// nevertheless.
     pub evicts_by: Option<String>,
     /// The process of the server and its replication id. They change with a restart, a failover or
-    /// another server. Empty if not reported.
+    /// another server. Empty if the server does not report them.
     pub identity: String,
 }
 
-/// Judges the text of `INFO`, and the setting `appendfsync` if known. The error says what was found
-/// and what is wanted.
+/// Judges a server by the text of its `INFO`, and by its setting `appendfsync` if known. The error
+/// says what was found and what is wanted.
 pub(crate) fn judge(info: &str, appendfsync: Option<&str>, eviction: Eviction) -> Result<Findings, String> {
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
     if field("redis_mode") == Some("sentinel") {

@@ -23,24 +23,26 @@ use super::store_error::StoreError;
 /// The time limit for making a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 /// The base time limit for an answer. Each further [`COMMANDS`] commands and each further [`BYTES`]
-/// in one pipeline add as much again.
+/// in one pipeline add the same time again.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 /// The number of commands that Redis on a loaded host still executes within [`ANSWER_LIMIT`].
 const COMMANDS: usize = 100;
 /// The number of argument bytes that a slow network still transfers within [`ANSWER_LIMIT`].
 const BYTES: usize = 1024 * 1024;
-/// The total time a call may wait for a connection, including attempts made by other calls.
+/// The total time a call may wait for a connection, including attempts to connect made by other
+/// calls.
 const OPEN_LIMIT: Duration = CONNECT_LIMIT.saturating_add(ANSWER_LIMIT);
-/// The number of times scripts are loaded for one call.
+/// The number of times one call may load scripts that the server does not know.
 const LOADS: usize = 3;
-/// The number of unanswered calls in a row after which the connection counts as dead. A time-out
-/// alone does not prove it dead.
+/// The number of unanswered calls in a row after which the connection counts as dead. A single
+/// time-out does not prove that the connection is dead.
 const SILENT_CALLS: u32 = 3;
-/// The number of unanswered calls for a link with one call at a time. Three calls would take longer
-/// than a short lease lasts.
+/// The number of unanswered calls after which a link with one call at a time counts as dead. Three
+/// calls would take longer than a short lease lasts.
 const SILENT_CALLS_ALONE: u32 = 1;
 
-/// Returns the time limit for the answer to a pipeline. An empty pipeline gets `limit`.
+/// Returns the time limit for the answer to a pipeline. The limit grows with the size of the
+/// pipeline; an empty pipeline gets `limit`.
 fn limit_for(pipeline: &redis::Pipeline, limit: Duration) -> Duration {
     let (mut commands, mut bytes) = (0, 0);
     for command in pipeline.cmd_iter() {
@@ -53,7 +55,7 @@ fn limit_for(pipeline: &redis::Pipeline, limit: Duration) -> Duration {
     limit.saturating_mul(u32::try_from(1 + commands / COMMANDS + bytes / BYTES).unwrap_or(u32::MAX))
 }
 
-/// A connection that repairs itself. Clones share it.
+/// A connection to Redis that repairs itself. Clones share the connection.
 #[derive(Clone)]
 pub(crate) struct RedisLink {
     shared: Arc<Shared>,
@@ -62,17 +64,17 @@ pub(crate) struct RedisLink {
 struct Shared {
     address: Address,
     open: Mutex<Option<OpenConnection>>,
-    /// A lock taken by the one call that connects for all.
+    /// A lock taken by the one call that connects on behalf of all waiting calls.
     connecting: tokio::sync::Mutex<()>,
     connections_made: AtomicU64,
     silent_calls: AtomicU32,
     most_silent_calls: u32,
     answer_limit: Duration,
-    /// The server whose data is known. None means any server is accepted.
+    /// The server whose data is known to this node. None means that any server is accepted.
     trusted: Mutex<Option<String>>,
 }
 
-/// A connection as one call saw it.
+/// A connection as one call found the connection in the link.
 #[derive(Clone)]
 pub(crate) struct OpenConnection {
     connection: MultiplexedConnection,
@@ -88,13 +90,14 @@ impl OpenConnection {
 }
 
 impl RedisLink {
-    /// Creates a link to `address`. It connects at the first call. Fails if the address cannot be
-    /// used at all.
+    /// Creates a link to `address`, which connects at the first call. Fails if the address cannot
+    /// be used at all.
     pub(crate) fn new(address: &Address) -> Result<Self, StoreError> {
         Self::with(address, SILENT_CALLS)
     }
 
-    /// Creates a link for one call at a time. Its first unanswered call closes the connection.
+    /// Creates a link for one call at a time. The first unanswered call of the link closes the
+    /// connection.
     pub(crate) fn for_one_call(address: &Address) -> Result<Self, StoreError> {
         Self::with(address, SILENT_CALLS_ALONE)
     }
@@ -114,23 +117,23 @@ impl RedisLink {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Creates a Redis client with the current password.
+    /// Creates a Redis client with the current user and password.
     async fn client(&self) -> Result<redis::Client, StoreError> {
         let info = self.shared.address.info().await;
         redis::Client::open(info).map_err(|error| StoreError::from_redis(self.address(), &error))
     }
 
-    /// Returns the number of connections made so far.
+    /// Returns the number of connections that the link has made so far.
     pub(crate) fn connections_made(&self) -> u64 {
         self.shared.connections_made.load(Ordering::Relaxed)
     }
 
-    /// Returns the address without secrets.
+    /// Returns the address of Redis, without secrets.
     pub(crate) fn address(&self) -> &str {
         self.shared.address.shown()
     }
 
-    /// Opens a separate connection that receives the messages of `channel`.
+    /// Opens a separate connection that receives the messages of a Redis channel.
     pub(crate) async fn subscribe(&self, channel: &str) -> Result<redis::aio::PubSub, StoreError> {
         let client = self.client().await?;
         let subscribed = async {
@@ -141,13 +144,13 @@ impl RedisLink {
         self.limited(OPEN_LIMIT, subscribed).await
     }
 
-    /// Returns the facts the server reported when the current connection was made. Connects if
-    /// there is no connection.
+    /// Returns the facts that the server reported when the current connection was made. Connects
+    /// first if there is no connection.
     pub(crate) async fn findings(&self) -> Result<Findings, StoreError> {
         Ok(self.open().await?.findings)
     }
 
-    /// Returns the current connection. Connects if there is none.
+    /// Returns the current connection. Connects first if there is no connection.
     pub(crate) async fn open(&self) -> Result<OpenConnection, StoreError> {
         // Waiting for another call's attempt takes no longer than an own attempt. Otherwise an
         // outage would queue up all calls.
@@ -155,7 +158,7 @@ impl RedisLink {
         opened.unwrap_or_else(|_| Err(StoreError::timed_out(self.address(), OPEN_LIMIT)))
     }
 
-    /// Returns the slot of the current connection. The lock is never kept across an await.
+    /// Returns the locked slot of the current connection. The lock is never kept across an await.
     fn slot(&self) -> MutexGuard<'_, Option<OpenConnection>> {
         self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -204,7 +207,7 @@ impl RedisLink {
         }
     }
 
-    /// Drops the connection `broken` unless another call has already replaced it.
+    /// Removes the connection `broken` from the link, unless another call has already replaced it.
     fn let_go(&self, broken: &OpenConnection) {
         let mut open = self.slot();
         if open.as_ref().is_some_and(|now| now.number == broken.number) {
@@ -212,8 +215,8 @@ impl RedisLink {
         }
     }
 
-    /// Runs commands in one pipeline and returns each command's own answer. Fails only if nothing
-    /// could be asked.
+    /// Runs commands in one pipeline and returns the answer to each command. Fails only if no
+    /// command could be sent or answered.
     pub(crate) async fn ask(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
         let open = self.open().await?;
         self.ask_on(open, pipeline).await
@@ -253,7 +256,8 @@ impl RedisLink {
         StoreError::timed_out(self.address(), limit)
     }
 
-    /// Runs commands in one pipeline. The first refused command fails the call.
+    /// Runs commands in one pipeline and returns their answers. The first refused command fails the
+    /// call.
     pub(crate) async fn query(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Value>, StoreError> {
         let answers = self.ask(pipeline).await?;
         let read = |(command, answer): (&redis::Cmd, Result<Value, RedisError>)| match answer {
@@ -263,19 +267,19 @@ impl RedisLink {
         pipeline.cmd_iter().zip(answers).map(read).collect()
     }
 
-    /// Calls one script.
+    /// Calls one script and returns its reply.
     pub(crate) async fn invoke(&self, invocation: &Invocation) -> Result<Reply, StoreError> {
         let open = self.open().await?;
         self.invoke_on(&open, invocation).await
     }
 
-    /// Calls one script on the given connection.
+    /// Calls one script on the given connection and returns its reply.
     pub(crate) async fn invoke_on(&self, open: &OpenConnection, invocation: &Invocation) -> Result<Reply, StoreError> {
         let mut replies = self.invoke_all_on(open, std::slice::from_ref(invocation)).await?;
         replies.pop().unwrap_or_else(|| Err(StoreError::corrupt(invocation.script.name, "no reply")))
     }
 
-    /// Calls scripts in one pipeline and returns each script's own answer. Scripts unknown to the
+    /// Calls scripts in one pipeline and returns the reply of each script. Scripts unknown to the
     /// server are loaded and called again; no other script is repeated.
     pub(crate) async fn invoke_all(&self, invocations: &[Invocation]) -> Result<Vec<Result<Reply, StoreError>>, StoreError> {
         let open = self.open().await?;
@@ -288,8 +292,9 @@ impl RedisLink {
         *self.shared.trusted.lock().unwrap_or_else(PoisonError::into_inner) = Some(server.to_owned());
     }
 
-    /// Calls a script only on the trusted server. Its arguments come from a poll of that server. A
-    /// server that replaced it may lack the data that the poll found, so the call is refused there.
+    /// Calls a script only on the trusted server. The arguments of the script come from a poll of
+    /// that server. A server that replaced the trusted server may lack the data that the poll
+    /// found. So the call is refused there.
     pub(crate) async fn invoke_where_trusted(&self, invocation: &Invocation) -> Result<Reply, StoreError> {
         let open = self.open().await?;
         let trusted = self.shared.trusted.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -299,7 +304,7 @@ impl RedisLink {
         self.invoke_on(&open, invocation).await
     }
 
-    /// Calls scripts on the given connection.
+    /// Calls scripts on the given connection and returns the reply of each script.
     async fn invoke_all_on(
         &self,
         open: &OpenConnection,

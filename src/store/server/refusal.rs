@@ -1,13 +1,15 @@
-//! The meaning of error replies: the kind of refusal and its most likely cause.
+//! The meaning of Redis' error replies: the kind of refusal and its most likely cause.
 //!
-//! Invariant: the reply and the command decide alone. Nothing more is asked of the server.
+//! Invariant: the meaning follows from the reply and the command alone. Nothing more is asked of
+//! the server.
 
 use redis::RedisError;
 
 use super::scripts::Invocation;
 use super::store_error::StoreError;
 
-/// Adds the most likely cause of a failed connection, such as TLS on only one side.
+/// Returns the error with its most likely cause added, if a connection failed. An example is TLS on
+/// only one side.
 pub(crate) fn with_hint(error: StoreError) -> StoreError {
     match error {
         StoreError::Unavailable { address, why } if address.starts_with("rediss://") => StoreError::Unavailable {
@@ -27,8 +29,8 @@ pub(crate) fn with_hint(error: StoreError) -> StoreError {
     }
 }
 
-/// Returns the error for a command on a key of the wrong type. The key and the wanted type come
-/// from the command.
+/// Returns the error for a command on a key of the wrong type. The key and the wanted type are
+/// taken from the command.
 pub(crate) fn spoilt_key(command: &redis::Cmd) -> StoreError {
     let word = |at: usize| match command.args_iter().nth(at) {
         Some(redis::Arg::Simple(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
@@ -42,14 +44,14 @@ pub(crate) fn spoilt_key(command: &redis::Cmd) -> StoreError {
     StoreError::WrongType { key: word(1), found: "value of another type".to_owned(), wanted: wanted.to_owned() }
 }
 
-/// Returns true if the connection must be made again, with a fresh look at server and password. A
+/// Returns true if the connection must be made again, with the server and the password read anew. A
 /// primary that became a replica answers every write with READONLY, or everything with MASTERDOWN.
 pub(crate) fn wants_another_connection(error: &RedisError) -> bool {
     matches!(error.code(), Some("READONLY" | "MASTERDOWN" | "NOAUTH" | "WRONGPASS"))
 }
 
 /// Returns the command or key that an ACL denied to a script; None for other errors. Redis 7 does
-/// not name it, so the text lists all candidates.
+/// not name the denied command or key, so the text lists all candidates.
 pub(crate) fn forbidden(error: &RedisError, invocation: &Invocation) -> Option<String> {
     let (detail, script) = (error.detail()?, invocation.script);
     let is_refused = error.code() == Some("NOPERM");
@@ -62,8 +64,8 @@ pub(crate) fn forbidden(error: &RedisError, invocation: &Invocation) -> Option<S
     (is_refused && detail.contains("evalsha")).then(|| format!("the command EVALSHA, by which script {} is called", script.name))
 }
 
-/// Returns true if a script started and met data it does not expect. A repeated call would meet the
-/// same data.
+/// Returns true if a script started and then met data it does not expect. A repeated call would
+/// meet the same data.
 pub(crate) fn is_raised_in_script(error: &RedisError) -> bool {
     let is_raised = |detail: &str| detail.contains("user_script") && !detail.contains("user executing the script can't");
     matches!(error.code(), Some("ERR" | "WRONGTYPE")) && error.detail().is_some_and(is_raised)

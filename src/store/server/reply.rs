@@ -1,4 +1,4 @@
-//! Replies of Redis, read item by item: a script's status word, then texts and numbers.
+//! Replies of Redis, read item by item: first the status word of a script, then texts and numbers.
 
 use redis::Value;
 
@@ -46,7 +46,7 @@ impl Reply {
         text_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("found {value:?}, wanted a text")))
     }
 
-    /// Reads the next item as a whole number, sent as an integer or as text.
+    /// Reads the next item as a whole number, which Redis sent as an integer or as text.
     pub(crate) fn number(&mut self) -> Result<i64, StoreError> {
         let value = self.value()?;
         number_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("found {value:?}, wanted a number")))
@@ -68,8 +68,8 @@ pub(crate) fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// Returns the whole number in a Redis value: an integer, a float, or text such as a score. None
-/// for anything else.
+/// Returns the whole number in a Redis value: an integer, a float, or text such as a score. Returns
+/// None for any other value.
 pub(crate) fn number_of(value: &Value) -> Option<i64> {
     match value {
         Value::Int(number) => Some(*number),
@@ -81,7 +81,7 @@ pub(crate) fn number_of(value: &Value) -> Option<i64> {
     }
 }
 
-/// Returns a score as a whole number; None unless it is within 2^53 of zero.
+/// Returns a score as a whole number; None unless the score is within 2^53 of zero.
 #[expect(clippy::cast_possible_truncation, reason = "within 2^53 a score is exact as an integer")]
 fn score_number(score: f64) -> Option<i64> {
     (score.abs() < 9_007_199_254_740_992.0).then_some(score as i64)

@@ -2,7 +2,7 @@
 //!
 //! The header of each script in `lua/` names its KEYS and ARGV. A call gives the same names in the
 //! same order, and a debug build panics on a difference. Scripts are constant texts: no data is
-//! ever inserted into one.
+//! ever inserted into a script.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -13,16 +13,16 @@ use super::redis_keys::Keys;
 use crate::domain::queue::gate::Gate;
 
 const PRELUDE: &str = include_str!("../../../lua/prelude.lua");
-/// The shared code of scripts that touch gates.
+/// The shared code of all scripts that touch gates.
 const GATES: &str = include_str!("../../../lua/gates.lua");
-/// The shared code of scripts that write ledgers.
+/// The shared code of all scripts that write ledgers.
 const LEDGER: &str = include_str!("../../../lua/ledger.lua");
 
 /// A script as loaded into Redis, with its parsed header.
 pub(crate) struct Script {
-    /// The name of its file and of the store method that runs it.
+    /// The name of the script's file and of the store method that runs the script.
     pub(crate) name: &'static str,
-    /// The text including the shared code.
+    /// The text of the script, including the shared code.
     pub(crate) text: String,
     /// The SHA-1 by which Redis knows the script.
     pub(crate) sha: String,
@@ -163,7 +163,8 @@ scripts! {
     WRITE_OUTPUT "write_output";
 }
 
-/// A call of a script. Its keys and arguments are given by the names in the header, in their order.
+/// A call of a script. The keys and arguments are given by their names in the script's header, in
+/// the order of the header.
 pub(crate) struct Invocation {
     pub(crate) script: &'static Script,
     keys: Vec<Vec<u8>>,
@@ -175,7 +176,7 @@ impl Invocation {
         Self { script, keys: Vec::new(), args: Vec::new() }
     }
 
-    /// Adds the key that the header calls `name`.
+    /// Adds the key that the script's header calls `name`.
     #[must_use]
     pub(crate) fn key(mut self, name: &str, key: impl ToRedisArgs) -> Self {
         let header = &self.script.header;
@@ -184,7 +185,7 @@ impl Invocation {
         self
     }
 
-    /// Adds the argument that the header calls `name`.
+    /// Adds the argument that the script's header calls `name`.
     #[must_use]
     pub(crate) fn arg(mut self, name: &str, value: impl ToRedisArgs) -> Self {
         let header = &self.script.header;
@@ -193,7 +194,7 @@ impl Invocation {
         self
     }
 
-    /// Adds the keys of gates after all other keys. Adds nothing if there are no gates.
+    /// Adds the keys of these gates after all other keys. Adds nothing if there are no gates.
     #[must_use]
     pub(crate) fn gate_keys(mut self, keys: &Keys, gates: &[Gate]) -> Self {
         debug_assert!(self.script.header.has_gates, "{} has no gates", self.script.name);
@@ -223,7 +224,7 @@ impl Invocation {
     }
 }
 
-/// Returns the header's name for the item after `given` items.
+/// Returns the name that the header gives to the item after the first `given` items.
 fn expected<'a>(fixed: &'a [String], repeated: &'a [String], given: usize) -> Option<&'a str> {
     match fixed.get(given) {
         Some(name) => Some(name),
@@ -236,7 +237,7 @@ fn expected<'a>(fixed: &'a [String], repeated: &'a [String], given: usize) -> Op
 mod tests {
     use super::*;
 
-    /// Returns the script without its shared code.
+    /// Returns the text of the script without its shared code.
     fn own_text(script: &Script) -> &str {
         let text = script.text.split_once(PRELUDE).unwrap().1;
         let text = text.strip_prefix(GATES).unwrap_or(text);

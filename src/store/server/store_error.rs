@@ -1,4 +1,4 @@
-//! Errors between schedd and Redis, worded so that one line says what to do.
+//! Errors between schedd and Redis. Each message says in one line what to do.
 //!
 //! Invariant: no message contains a password.
 
@@ -21,7 +21,7 @@ pub enum StoreError {
     Denied {
         /// The address of Redis.
         address: String,
-        /// The reason for the refusal.
+        /// The reason for the refusal, in the words of Redis.
         why: String,
     },
     /// Redis answers, but its configuration makes it unusable for schedd.
@@ -48,17 +48,17 @@ pub enum StoreError {
     /// A key of the namespace has the wrong Redis type.
     #[error("key {key} holds a {found}, wanted a {wanted}: schedctl doctor --fix moves it to quarantine, and it is made anew")]
     WrongType {
-        /// The key.
+        /// The key of the wrong type.
         key: String,
-        /// The type found.
+        /// The type that the key has.
         found: String,
-        /// The type wanted.
+        /// The type that schedd needs.
         wanted: String,
     },
     /// A script gave an unknown reply, or a record cannot be read.
     #[error("corrupt data in Redis: {subject}: {found}")]
     Corrupt {
-        /// The script or key.
+        /// The script or key with the faulty data.
         subject: String,
         /// The data found.
         found: String,
@@ -101,7 +101,7 @@ impl StoreError {
     }
 }
 
-/// Returns the error in words, without the prefixes of the Redis library.
+/// Returns the error of the Redis library in words, without the prefixes of the library.
 fn describe(error: &RedisError) -> String {
     match error.kind() {
         // The library hides the server's answer to the password. A server without free connections
@@ -125,7 +125,7 @@ fn describe(error: &RedisError) -> String {
     }
 }
 
-/// Returns the text of a system error without its number, such as ` (os error 111)` after
+/// Returns the text of a system error without the error number, such as ` (os error 111)` after
 /// `Connection refused`.
 fn without_number(text: String) -> String {
     match text.find(" (os error ") {
