@@ -1,5 +1,5 @@
-//! The judgement who may change a file, by the owner and the mode of the file and by the symbolic
-//! links that led to the file.
+//! The judgement who may change a file. It depends on the owner and the mode of the file, and on
+//! the symbolic links that led to the file.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;

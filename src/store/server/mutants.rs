@@ -14,10 +14,10 @@ use crate::domain::queue::lane::{Lane, Priority};
 use crate::domain::queue::queue_rules::Share;
 use crate::store::{ClaimOrder, ExpiredLease, Store};
 
-/// The time a run is in no set when a claim removes it first.
+/// The time during which a run is in no set if a claim removes it from the due set first.
 const NOWHERE_FOR: Duration = Duration::from_millis(200);
 
-/// A broken rule.
+/// A rule of schedd that is broken on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
     /// `finish_run` accepts an end from any node.
@@ -25,18 +25,18 @@ pub enum Mutant {
     /// A claim removes its runs from the due set in a separate call, a moment before they get a
     /// lease.
     ZremFirst,
-    /// An at-most-once run whose node was lost is tried again.
+    /// An at-most-once run whose node was lost is executed again.
     NoStartMark,
     /// Leases are never renewed.
     RenewNever,
-    /// A run's successor is planted when the run succeeds.
+    /// The successor of a run is added to the due set only when the run succeeds.
     SuccessorAtCompletion,
     /// A lease is taken over as soon as it ended by the node's wall clock, without watching it.
     /// `SCHEDD_MUTANT_SKEW_MS` sets that clock ahead, for hosts whose real clock cannot be set.
     ReaperTrustsClock,
-    /// A claim passes a group or `not_while` gate whoever has its places.
+    /// A claim passes a group or `not_while` gate even if other runs have its places.
     GateNeverShut,
-    /// The end of a run wakes no run that waits for its place.
+    /// The end of a run wakes no run that waits for the place of the ended run.
     NobodyWoken,
     /// Members of an alternating group start in due order and without a gap.
     TurnsForgotten,
@@ -51,7 +51,7 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// All mutants, each with its word.
+    /// All mutants, each with the word that selects the mutant in `SCHEDD_MUTANT`.
     pub const ALL: [(&str, Self); 13] = [
         ("no-token-check", Self::NoTokenCheck),
         ("zrem-first", Self::ZremFirst),
@@ -68,7 +68,7 @@ impl Mutant {
         ("former-begins", Self::FormerBegins),
     ];
 
-    /// Returns the scripts to change, each with a piece of text and its replacement.
+    /// Returns the changes of this mutant: script name, piece of text, and replacement.
     fn pieces(self) -> &'static [(&'static str, &'static str, &'static str)] {
         match self {
             Self::NoTokenCheck => &[
@@ -133,7 +133,7 @@ impl Mutant {
     }
 }
 
-/// Returns the mutant named by the environment. The error contains the word found and the words
+/// Returns the mutant named by `SCHEDD_MUTANT`. The error contains the word found and the words
 /// wanted.
 pub fn from_environment() -> Result<Option<Mutant>, String> {
     let Ok(word) = std::env::var("SCHEDD_MUTANT") else { return Ok(None) };
@@ -150,13 +150,13 @@ pub fn load_all() {
     super::scripts::all();
 }
 
-/// Returns true if this process must break that rule.
+/// Returns true if this process must break the rule of that mutant.
 pub fn is(mutant: Mutant) -> bool {
     static CHOSEN: LazyLock<Option<Mutant>> = LazyLock::new(|| from_environment().ok().flatten());
     *CHOSEN == Some(mutant)
 }
 
-/// Returns the text of a script to load.
+/// Returns the text of a script to load, with the changes of the active mutant.
 pub(crate) fn loaded(name: &str, text: String) -> String {
     let chosen = Mutant::ALL.into_iter().map(|(_, mutant)| mutant).find(|mutant| is(*mutant));
     match chosen {
@@ -165,22 +165,22 @@ pub(crate) fn loaded(name: &str, text: String) -> String {
     }
 }
 
-/// Returns the delivery that the reaper assumes for a job.
+/// Returns the delivery that the reaper assumes for a job with this delivery.
 pub fn reaped_as(delivery: Option<Delivery>) -> Option<Delivery> {
     if is(Mutant::NoStartMark) { delivery.map(|_| Delivery::AtLeastOnce) } else { delivery }
 }
 
-/// Returns the share that a node assumes for a queue.
+/// Returns the share that a node assumes for a queue with this share.
 pub fn share(share: Share) -> Share {
     if is(Mutant::OrderForgotten) { Share::Weight(1) } else { share }
 }
 
-/// Returns the priority that a node assumes for a run.
+/// Returns the priority that a node assumes for a run with this priority.
 pub fn priority(priority: Priority) -> Priority {
     if is(Mutant::OrderForgotten) { Priority::default() } else { priority }
 }
 
-/// Returns how long the reaper believes to have watched a lease unchanged.
+/// Returns the time for which the reaper believes a lease was unchanged.
 pub fn watched(lease: &ExpiredLease, unchanged: Duration) -> Duration {
     if !is(Mutant::ReaperTrustsClock) {
         return unchanged;
@@ -192,8 +192,8 @@ pub fn watched(lease: &ExpiredLease, unchanged: Duration) -> Duration {
 }
 
 impl Store {
-    /// Removes runs from the due set and restores them only for the claim. A node that dies in
-    /// between loses them.
+    /// Removes runs from the due set and restores them only for the claim. A node that dies between
+    /// these steps loses the runs.
     pub(crate) async fn zrem_first(&self, lane: &Lane, orders: &[ClaimOrder]) {
         if !is(Mutant::ZremFirst) {
             return;

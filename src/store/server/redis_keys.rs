@@ -48,80 +48,89 @@ impl Keys {
     }
 
     shared_keys! {
-        /// zset `run#fence` -> end of the lease, ms.
+        /// The leases of all claims, a zset: `run#fence` -> end of the lease, ms.
         leases;
-        /// string: the last fence issued.
+        /// The last fence issued, a string.
         fence;
-        /// zset job name -> next due time, ms.
+        /// The jobs that plan runs, a zset: job name -> next due time, ms.
         jobs;
-        /// zset job name -> time the job ended, ms.
+        /// The ended jobs, a zset: job name -> time the job ended, ms.
         finished;
-        /// hash run id -> reason why the run is asked to stop.
+        /// The stop requests, a hash: run id -> reason why the run is asked to stop.
         stops;
-        /// zset run id -> time the run ended, ms; all jobs.
+        /// The ended runs of all jobs, a zset: run id -> time the run ended, ms.
         history;
-        /// zset dead letter -> time the run ended, ms; all jobs.
+        /// The dead letters of all jobs, a zset: run id -> time the run ended, ms.
         dead;
-        /// hash counter name -> count.
+        /// The counters of the namespace, a hash: counter name -> count.
         totals;
-        /// zset `run#attempt` -> time of the last write, ms.
+        /// The kept outputs of all jobs, a zset: `run#attempt` -> time of the last write, ms.
         outputs;
-        /// string: bytes of output kept.
+        /// The number of bytes of output kept for all jobs, a string.
         output_bytes;
-        /// hash job name -> bytes of output kept for the job.
+        /// The bytes of output kept for each job, a hash: job name -> bytes.
         output_sizes;
-        /// hash queue that was ever declared -> its concurrency on each node.
+        /// The queues that were ever declared, a hash: queue name -> concurrency of the queue on
+        /// each node.
         queues;
-        /// zset lane other than a queue's plain lane -> time of the last known use, ms.
+        /// The lanes other than the plain lane of a queue, a zset: lane -> time of its last known
+        /// use, ms.
         lanes;
-        /// hash declared group -> its mode.
+        /// The declared groups, a hash: group name -> mode of the group.
         groups;
-        /// zset job with an unfinished backfill -> time it was first queued, ms.
+        /// The jobs with an unfinished backfill, a zset: job name -> time its backfill was first
+        /// queued, ms.
         backfills;
-        /// zset claimed unique key -> next time to check that its job still owns it, ms.
+        /// The claimed unique keys, a zset: unique key -> next time to check that its job still
+        /// owns the key, ms.
         uniques;
-        /// zset `@HOST BOOT` -> ms. Each entry is a boot whose @reboot jobs are all planted. Keeps
-        /// the newest 1,000.
+        /// The boots whose @reboot jobs are all planned, a zset: `@HOST BOOT` -> time, ms. Keeps
+        /// the newest 1,000 boots.
         boots;
-        /// zset `JOB @HOST BOOT`, a job planted for a boot -> time, ms. Keeps the newest 10,000.
+        /// The jobs for which a run was planned for a boot, a zset: `JOB @HOST BOOT` -> time, ms.
+        /// Keeps the newest 10,000.
         boot_runs;
-        /// zset node -> time the node was last seen, ms.
+        /// The nodes, a zset: node name -> time the node was last seen, ms.
         nodes;
-        /// zset node -> time its events were last written, ms. Includes nodes that have left.
+        /// The nodes with events, a zset: node name -> time events of the node were last written,
+        /// ms. Includes nodes that have left.
         noted_nodes;
-        /// string `MS-WORD`: the mark of this data. It is written on the first day and again after
-        /// each data loss that was noticed.
+        /// The epoch, a string `MS-WORD` that identifies this data. It is written on the first day
+        /// and again after each data loss that was noticed.
         epoch;
-        /// zset JSON record of a data loss, or of what a node restored -> time of the record, ms.
+        /// The data losses and the restorations by nodes, a zset: JSON record -> time of the
+        /// record, ms.
         losses;
-        /// string: the time until which no run is due, ms. It lets nodes restore what they know
-        /// after a data loss.
+        /// The time until which no run is due, a string, ms. Until then nodes restore what they
+        /// know after a data loss.
         settling;
-        /// hash Redis server that had this data -> `FENCE:MS`. These are the last fence and the
-        /// time when a node first polled that server.
+        /// The Redis servers that had this data, a hash: server -> `FENCE:MS`. These are the last
+        /// fence and the time when a node first polled that server.
         servers;
-        /// hash quarantined entry -> its fault.
+        /// The quarantined entries, a hash: entry -> fault of the entry.
         quarantine;
-        /// zset discarded quarantine entry with its author, JSON -> time, ms. Keeps the newest 200.
+        /// The discarded quarantine entries, a zset: entry with the author of the discarding, JSON
+        /// -> time, ms. Keeps the newest 200 entries.
         discarded;
-        /// zset `RUN start` or `RUN finish` -> deadline for that start or end, ms. Only jobs that
-        /// set such deadlines have entries.
+        /// The deadlines for starts and ends of runs, a zset: `RUN start` or `RUN finish` ->
+        /// deadline, ms. Only runs of jobs that set such deadlines have entries.
         deadlines;
-        /// zset notice that waits to be planted, JSON -> since when, ms. The entry goes when its
-        /// run is planted.
+        /// The notifications that wait for the run that delivers them, a zset: JSON -> time since
+        /// when, ms. The entry is removed when its run is added to the due set.
         notices;
-        /// zset gate -> time to check it, ms: a place became free there, or time alone opens it.
+        /// The gates to check, a zset: gate -> time of the check, ms. A check is due when a place
+        /// becomes free at the gate, or when time alone opens the gate.
         gate_wakes;
-        /// zset `B A` -> 0: job A must not run while job B runs.
+        /// The `not_while` rules, a zset: `B A` -> 0. Job A must not run while job B runs.
         shunned;
-        /// zset `LANE GATE JOB` -> 0: a job with a planned run, and the first gate that the run
-        /// must pass.
+        /// The jobs with a planned run that must pass a gate, a zset: `LANE GATE JOB` -> 0. The
+        /// gate is the first that the run must pass.
         gated;
-        /// zset -> 0: the entries of `shunned` for which a run may still be open that began before
-        /// the rule existed.
+        /// The entries of `shunned` that are still new, a zset with scores 0. A run that began
+        /// before such a rule existed may still be open.
         shunned_lately;
-        /// hash: the state of the background consistency check: the node whose turn it was, the
-        /// position, the findings.
+        /// The state of the background consistency check, a hash: the node that last made the
+        /// check, the position of the check, the findings.
         audit;
         /// The channel that wakes nodes.
         ///
@@ -133,39 +142,40 @@ impl Keys {
         nudge;
     }
 
-    /// zset run id -> ready time, ms; one lane.
+    /// The due set of one lane, a zset: run id -> ready time, ms.
     pub(crate) fn due(&self, lane: &Lane) -> String {
         self.named(&format!("due:{lane}"))
     }
 
-    /// zset run that has a place at a gate -> time since which it has the place, ms.
+    /// The runs that have a place at a gate, a zset: run id -> time since which the run has its
+    /// place, ms.
     pub(crate) fn held(&self, gate: &Gate) -> String {
         self.named(&format!("held:{gate}"))
     }
 
-    /// zset run that waits at a gate -> due time, ms.
+    /// The runs that wait at a gate, a zset: run id -> due time, ms.
     pub(crate) fn queued(&self, gate: &Gate) -> String {
         self.named(&format!("queued:{gate}"))
     }
 
-    /// zset `JOB LANE DUE RUN` of all runs in `queued`, all scores 0: sorts the runs of one job and
-    /// lane by due time.
+    /// The runs that wait at a gate, a zset: `JOB LANE DUE RUN` -> 0. It sorts the runs of one job
+    /// and lane by due time, and has all runs of `queued`.
     pub(crate) fn queued_by_job(&self, gate: &Gate) -> String {
         self.named(&format!("queued_by_job:{gate}"))
     }
 
-    /// zset `LANE DUE RUN`, all scores 0: the first waiting run of each job and lane.
+    /// The first run of each job and lane that waits at a gate, a zset: `LANE DUE RUN` -> 0.
     pub(crate) fn queued_by_lane(&self, gate: &Gate) -> String {
         self.named(&format!("queued_by_lane:{gate}"))
     }
 
-    /// zset `RUN LANE` -> due time, ms: the first waiting run in each lane. For a stuck lane the
-    /// score is negative: the time until which the lane is skipped.
+    /// The first run that waits at a gate in each lane, a zset: `RUN LANE` -> due time, ms. For a
+    /// stuck lane the score is negative: the time until which the lane is skipped.
     pub(crate) fn queued_lanes(&self, gate: &Gate) -> String {
         self.named(&format!("queued_lanes:{gate}"))
     }
 
-    /// hash: the state of a gate.
+    /// The state of a gate, a hash with these fields.
     ///
     /// - `lane:RUN`: the lane from which a run that waits or was let in will start.
     /// - `before:RUN`: the earlier gates at which a waiting run has places.
@@ -180,149 +190,156 @@ impl Keys {
         self.named(&format!("gate:{gate}"))
     }
 
-    /// string: for each rate of a concurrency key, the microsecond up to which started runs use it
-    /// up.
+    /// The use of the rate limits of a concurrency key, a string. It has for each rate the
+    /// microsecond up to which started runs use up the rate.
     pub(crate) fn gate_rate(&self, gate: &Gate) -> String {
         self.named(&format!("gate_rate:{gate}"))
     }
 
-    /// Returns the keys of a gate in the order that scripts expect.
+    /// Returns the keys of a gate in the order in which scripts expect them.
     pub(crate) fn of_gate(&self, gate: &Gate) -> [String; 7] {
         let rules = gate.group().map_or_else(|| self.gate_rate(gate), |group| self.group(&group));
         let (by_job, by_lane) = (self.queued_by_job(gate), self.queued_by_lane(gate));
         [self.held(gate), self.queued(gate), by_job, by_lane, self.queued_lanes(gate), self.gate(gate), rules]
     }
 
-    /// hash: the effective settings of a queue; `src:NODE` is the hash of what that node's file
-    /// declares for it.
+    /// The effective settings of a queue, a hash. The field `src:NODE` is the hash of what the file
+    /// of that node declares for the queue.
     pub(crate) fn queue(&self, queue: &QueueName) -> String {
         self.named(&format!("queue:{queue}"))
     }
 
-    /// zset run that executes in a queue -> start time, ms. Written for every queue, with or
-    /// without a limit.
+    /// The runs that execute in a queue, a zset: run -> start time, ms. It is written for every
+    /// queue, with or without a limit.
     pub(crate) fn running(&self, queue: &QueueName) -> String {
         self.named(&format!("running:{queue}"))
     }
 
-    /// hash: how far a queue's rate limit is used up: `tat` and `at` in microseconds, `part` of the
-    /// next one.
+    /// The use of a queue's rate limit, a hash: `tat` and `at` in microseconds, and `part`, the
+    /// fraction of the next microsecond.
     pub(crate) fn queue_state(&self, queue: &QueueName) -> String {
         self.named(&format!("queue_state:{queue}"))
     }
 
-    /// hash: the effective settings of a group; `src:NODE` as in [`Keys::queue`].
+    /// The effective settings of a group, a hash. The field `src:NODE` is as in [`Keys::queue`].
     pub(crate) fn group(&self, group: &GroupName) -> String {
         self.named(&format!("group:{group}"))
     }
 
-    /// hash `queue X` or `group X` -> hash of the section's text at the last push of that file.
+    /// The queues and groups that a file declares, a hash: `queue X` or `group X` -> hash of the
+    /// section's text at the last push of that file.
     pub(crate) fn declared(&self, source: &SourceName) -> String {
         self.named(&format!("declared:{source}"))
     }
 
-    /// hash: one job.
+    /// The record of one job, a hash.
     pub(crate) fn job(&self, job: &JobName) -> String {
         self.named(&format!("job:{job}"))
     }
 
-    /// zset open regular run -> due time, ms.
+    /// The open regular runs of a job, a zset: run id -> due time, ms.
     pub(crate) fn open(&self, job: &JobName) -> String {
         self.named(&format!("open:{job}"))
     }
 
-    /// zset manual run that has not ended (by hand, for a boot, a backfill or a notice) -> due
-    /// time, ms.
+    /// The manual runs of a job that have not ended, a zset: run id -> due time, ms. They were
+    /// planned by hand, for a boot, by a backfill or for a notice.
     pub(crate) fn manual(&self, job: &JobName) -> String {
         self.named(&format!("manual:{job}"))
     }
 
-    /// Returns the key that lists a run until it ends: the open regular runs of its job, or the
-    /// manual runs.
+    /// Returns the key that lists a run until the run ends: the open regular runs of its job, or
+    /// the manual runs of its job.
     pub(crate) fn open_list(&self, run: &RunId) -> String {
         if run.is_manual() { self.manual(run.job()) } else { self.open(run.job()) }
     }
 
-    /// zset run that waits for an open run of its job -> due time, ms.
+    /// The runs of a job that wait for an open run of the job, a zset: run id -> due time, ms.
     pub(crate) fn waiting(&self, job: &JobName) -> String {
         self.named(&format!("waiting:{job}"))
     }
 
-    /// zset missed run with a start time of its own (spread catch-up) -> ready time, ms.
+    /// The missed runs of a job that got a start time of their own by spread catch-up, a zset: run
+    /// id -> ready time, ms.
     pub(crate) fn spread(&self, job: &JobName) -> String {
         self.named(&format!("spread:{job}"))
     }
 
-    /// zset backfill run that has not ended -> due time, ms; one job.
+    /// The backfill runs of a job that have not ended, a zset: run id -> due time, ms.
     pub(crate) fn backfill(&self, job: &JobName) -> String {
         self.named(&format!("backfill:{job}"))
     }
 
-    /// zset run id -> time the run ended, ms; one job.
+    /// The ended runs of one job, a zset: run id -> time the run ended, ms.
     pub(crate) fn job_history(&self, job: &JobName) -> String {
         self.named(&format!("history:{job}"))
     }
 
-    /// zset dead letter -> time the run ended, ms; one job.
+    /// The dead letters of one job, a zset: run id -> time the run ended, ms.
     pub(crate) fn job_dead(&self, job: &JobName) -> String {
         self.named(&format!("dead:{job}"))
     }
 
-    /// zset change of a job, JSON -> time of the change, ms. Keeps the newest 100 of each job.
+    /// The audit log of one job, a zset: change as JSON -> time of the change, ms. Keeps the newest
+    /// 100 changes.
     pub(crate) fn deeds(&self, job: &JobName) -> String {
         self.named(&format!("deeds:{job}"))
     }
 
-    /// zset `to_ms:count:state:reason` -> start of the range, ms: a summary of run records that
-    /// were trimmed; one job.
+    /// The ledger of one job, a summary of trimmed run records, a zset: `to_ms:count:state:reason`
+    /// -> start of the range, ms.
     pub(crate) fn ledger(&self, job: &JobName) -> String {
         self.named(&format!("ledger:{job}"))
     }
 
-    /// zset earlier schedule version of a job, JSON -> time it ended, ms; one job.
+    /// The earlier schedule versions of one job, a zset: version as JSON -> time the version ended,
+    /// ms.
     pub(crate) fn eras(&self, job: &JobName) -> String {
         self.named(&format!("eras:{job}"))
     }
 
-    /// hash state -> number of occurrences older than the ledger that ended so; one job. `until` is
-    /// the last of them, ms. `latest` is the last occurrence in the ledger.
+    /// The occurrences of one job that are older than its ledger, a hash: state -> number of
+    /// occurrences that ended in this state. `until` is the last of these occurrences, ms. `latest`
+    /// is the last occurrence in the ledger.
     pub(crate) fn ledger_before(&self, job: &JobName) -> String {
         self.named(&format!("ledger_before:{job}"))
     }
 
-    /// zset node event, JSON -> time it began, ms. Keeps the newest 1,000 of each node.
+    /// The events of one node, a zset: event as JSON -> time the event began, ms. Keeps the newest
+    /// 1,000 events.
     pub(crate) fn events(&self, node: &NodeName) -> String {
         self.named(&format!("events:{node}"))
     }
 
-    /// hash: one run.
+    /// The record of one run, a hash.
     pub(crate) fn run(&self, run: &RunId) -> String {
         self.named(&format!("run:{run}"))
     }
 
-    /// hash: the output of one attempt.
+    /// The output of one attempt, a hash.
     pub(crate) fn output(&self, run: &RunId, attempt: u32) -> String {
         self.named(&format!("output:{run}#{attempt}"))
     }
 
-    /// hash: the job that owns a unique key, since when, and until when if a time limit applies.
-    /// User text ends the name, so that a brace in it is never a hash tag.
+    /// The owner of a unique key, a hash: the job, the time since when, and the time until when if
+    /// a time limit applies. User text ends the key's name, so that a brace in the text is never a
+    /// hash tag.
     pub(crate) fn unique(&self, key: &UniqueKey) -> String {
         self.named(&format!("unique:{key}"))
     }
 
-    /// zset `run#attempt` -> time of the last write, ms; one job.
+    /// The kept outputs of one job, a zset: `run#attempt` -> time of the last write, ms.
     pub(crate) fn job_outputs(&self, job: &JobName) -> String {
         self.named(&format!("outputs:{job}"))
     }
 
-    /// hash: one node.
+    /// The record of one node, a hash.
     pub(crate) fn node(&self, node: &NodeName) -> String {
         self.named(&format!("node:{node}"))
     }
 
-    /// Returns the name of a key moved to quarantine at `at`. `rest` is its name within the
-    /// namespace.
+    /// Returns the name of a key that was moved to quarantine at `at`. `rest` is the former name of
+    /// the key within the namespace.
     pub(crate) fn set_aside(&self, rest: &str, at: UnixMillis) -> String {
         self.named(&format!("quarantined:{rest}:{}", at.as_i64()))
     }
@@ -332,18 +349,20 @@ impl Keys {
         key.strip_prefix(&self.named(""))
     }
 
-    /// Returns the full key for `rest`, a name within the namespace or a Redis pattern. A namespace
-    /// cannot contain pattern characters.
+    /// Returns the full key for `rest`, which is a name within the namespace or a Redis pattern. A
+    /// namespace cannot contain pattern characters.
     pub(crate) fn whole(&self, rest: &str) -> String {
         self.named(rest)
     }
 
-    /// Returns the key to pass as a source's list if there is no source. It is never written.
+    /// Returns the key that is passed as the list of a source if there is no source. The key is
+    /// never written.
     pub(crate) fn sources_of_none(&self) -> String {
         self.named("source:")
     }
 
-    /// hash job name -> hash of its definition at the last push of that file.
+    /// The jobs that a file declares, a hash: job name -> hash of the job's definition at the last
+    /// push of that file.
     pub(crate) fn source(&self, source: &SourceName) -> String {
         self.named(&format!("source:{source}"))
     }
