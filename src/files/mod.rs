@@ -46,7 +46,7 @@ pub struct OpenedFile {
 /// The reason why no file was opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// The file cannot be opened.
+    /// The file cannot be opened, for the reason the system gave.
     Io(io::Error),
     /// The path leads to something else than a regular file: `a directory`, `a FIFO`.
     Kind(&'static str),

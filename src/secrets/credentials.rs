@@ -30,8 +30,8 @@ impl Credentials {
     /// Returns the text with every `${credential:NAME}` replaced by the present value of that
     /// credential, and every `$${` by `${`.
     ///
-    /// This reads files, so do not call it where nothing may block. The result is secret: keep the
-    /// result out of logs, messages and Redis.
+    /// This method reads files, so do not call it where nothing may block. The result is secret:
+    /// keep the result out of logs, messages and Redis.
     pub fn fill(&self, text: &str) -> Result<String, SecretError> {
         secret_reference::fill(text, |name| self.value(name))
     }

@@ -155,7 +155,7 @@ impl Store {
         millis.and_then(UnixMillis::new).ok_or_else(|| StoreError::corrupt("TIME", format!("{answer:?}")))
     }
 
-    /// Subscribes to the messages that wake a node, such as `due` (an earlier run was planted) and
+    /// Subscribes to the messages that wake a node, such as `due` (an earlier run was added) and
     /// `stop` (a run is asked to stop). The stream ends with its connection. A lost message delays
     /// the node by at most one poll.
     pub async fn nudges(&self) -> Result<impl futures_util::Stream<Item = String> + use<>, StoreError> {

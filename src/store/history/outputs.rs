@@ -241,8 +241,8 @@ fn mark_of(parts: &[Value]) -> OutputMark {
 /// An output stream of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputStream {
-    /// The standard output.
+    /// The standard output of the process.
     Stdout,
-    /// The standard error.
+    /// The standard error of the process.
     Stderr,
 }

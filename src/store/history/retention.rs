@@ -210,7 +210,7 @@ impl Store {
     }
 
     /// Deletes the hidden jobs among `jobs` that have no notice to send and no dead letter, however
-    /// recently they ended. At most 100 jobs are deleted.
+    /// recently they ended. The call takes at most 100 jobs.
     pub async fn forget_idle_jobs(&self, jobs: &[JobName]) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
         for job in jobs {

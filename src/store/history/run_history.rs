@@ -129,9 +129,9 @@ pub struct Ended {
 /// A choice to list the runs of notices or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunNotices {
-    /// List notices too.
+    /// The runs of notices are listed too.
     With,
-    /// Leave notices out.
+    /// The runs of notices are left out.
     Without,
 }
 

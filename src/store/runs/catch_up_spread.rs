@@ -18,7 +18,7 @@ use crate::store::server::store_error::StoreError;
 /// The rest of the time window over which a job's missed runs are spread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpreadWindow {
-    /// The next run to spread.
+    /// The missed run that is spread next.
     pub run: RunId,
     /// The time from which `run` may start.
     pub from: UnixMillis,

@@ -41,7 +41,7 @@ pub struct ClaimOrder {
     pub run: RunId,
     /// The revision of the job that the order was computed from.
     pub rev: Rev,
-    /// The job's overlap rule.
+    /// The rule of the job for a run that meets an open run of the job.
     pub overlap: Overlap,
     /// The longest time after a run's ready time at which the run may still start.
     pub max_age: Option<Duration>,
@@ -132,7 +132,7 @@ pub enum Blocking {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "the largest is the most common, and none is kept")]
 pub enum ClaimReply {
-    /// The claim was won.
+    /// The node won the claim of the run.
     Claimed(Claim),
     /// The call has already claimed as many runs as it has slots.
     Full,
@@ -142,7 +142,7 @@ pub enum ClaimReply {
     Early,
     /// The job changed. The caller must read the job and decide again.
     Stale,
-    /// The run's job is unknown.
+    /// Redis has no job for the run.
     Orphan,
     /// The run was neither planned by its job nor asked for by an operator.
     Foreign,
@@ -166,7 +166,7 @@ pub enum ClaimReply {
 /// The result of renewing the lease of one claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseWord {
-    /// The lease was renewed.
+    /// The lease was renewed, and the run may continue.
     Held,
     /// The lease was renewed, and the run is asked to stop. The text is the reason.
     Stop(String),

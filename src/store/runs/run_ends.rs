@@ -68,7 +68,7 @@ pub struct SkipOrder {
 /// The result of an order to skip a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkipReply {
-    /// The range was recorded.
+    /// The range was recorded as skipped.
     Skipped,
     /// Another node skipped or claimed the pending run first.
     Gone,
@@ -142,7 +142,7 @@ pub struct Recovery {
 /// The result of recovering a run from a dead node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecoverReply {
-    /// The run is due again.
+    /// The run is due again, for another attempt.
     Recovered,
     /// The run has ended.
     Ended,
@@ -155,7 +155,7 @@ pub enum RecoverReply {
 /// The result of adding a manual run to the due set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ManualReply {
-    /// The run is due now.
+    /// The manual run is in the due set and ready now.
     Planted,
     /// The job does not exist.
     Unknown,

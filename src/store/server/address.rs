@@ -11,7 +11,7 @@ use redis::{ConnectionInfo, IntoConnectionInfo};
 
 use crate::domain::name::redis_url_text;
 
-/// A valid Redis URL.
+/// The address of Redis, as a URL that was checked.
 #[derive(Clone)]
 pub struct Address {
     info: ConnectionInfo,
@@ -27,10 +27,10 @@ pub type Reread = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 /// The rule for a server that evicts keys when its memory is short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Eviction {
-    /// The server is refused.
+    /// A server that evicts keys is refused.
     #[default]
     Refused,
-    /// The server is used, with a warning.
+    /// A server that evicts keys is used, with a warning.
     Allowed,
 }
 

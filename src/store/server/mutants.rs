@@ -1,6 +1,6 @@
 //! Mutants: rules broken on purpose, one at a time, to prove that the chaos checker detects each.
-//! They exist only in a build with the feature `mutants`. Such a build behaves normally unless the
-//! variable `SCHEDD_MUTANT` is set.
+//! Mutants exist only in a build with the feature `mutants`. Such a build behaves normally unless
+//! the variable `SCHEDD_MUTANT` is set.
 //!
 //! Invariant: a broken script differs from the real one only in the marked pieces. A piece that
 //! does not occur exactly once ends the process. A mutant without effect would make the checker's
@@ -27,7 +27,7 @@ pub enum Mutant {
     ZremFirst,
     /// An at-most-once run whose node was lost is executed again.
     NoStartMark,
-    /// Leases are never renewed.
+    /// A node never renews its leases.
     RenewNever,
     /// The successor of a run is added to the due set only when the run succeeds.
     SuccessorAtCompletion,

@@ -132,9 +132,9 @@ impl Keys {
         /// The state of the background consistency check, a hash: the node that last made the
         /// check, the position of the check, the findings.
         audit;
-        /// The channel that wakes nodes.
+        /// The channel whose messages wake nodes.
         ///
-        /// - `due`: an earlier run was planted.
+        /// - `due`: the due set got a run earlier than its first run.
         /// - `stop`: a run is asked to stop.
         /// - `lanes`: there is a new lane.
         /// - `pools`: the settings of a queue or group changed.

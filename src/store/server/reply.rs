@@ -29,7 +29,7 @@ impl Reply {
         Ok(reply)
     }
 
-    /// Reads the next item as a nested reply with a status word of its own.
+    /// Reads the next item as a nested reply, which begins with a status word like any reply.
     pub(crate) fn reply(&mut self) -> Result<Self, StoreError> {
         let value = self.value()?;
         Self::nested(self.script, value)

@@ -92,7 +92,7 @@ macro_rules! scripts {
         $(pub(crate) static $constant: LazyLock<Script> =
             LazyLock::new(|| Script::new($name, include_str!(concat!("../../../lua/", $name, ".lua"))));)*
 
-        /// Returns every script.
+        /// Returns all scripts that schedd loads into Redis.
         #[cfg(any(test, feature = "mutants"))]
         pub(crate) fn all() -> Vec<&'static Script> {
             vec![$(&*$constant),*]

@@ -13,7 +13,7 @@ pub enum StoreError {
     Unavailable {
         /// The address of Redis.
         address: String,
-        /// The cause.
+        /// The cause of the missing answer.
         why: String,
     },
     /// Redis answers but refuses this client: wrong password or missing permission.
@@ -60,7 +60,7 @@ pub enum StoreError {
     Corrupt {
         /// The script or key with the faulty data.
         subject: String,
-        /// The data found.
+        /// The reply or the data that was found.
         found: String,
     },
 }
