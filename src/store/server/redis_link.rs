@@ -286,8 +286,8 @@ impl RedisLink {
         self.invoke_all_on(&open, invocations).await
     }
 
-    /// Sets the server whose data is known. From now on [`RedisLink::invoke_where_trusted`] calls no
-    /// other server.
+    /// Sets the server whose data is known. From now on [`RedisLink::invoke_where_trusted`] calls
+    /// no other server.
     pub(crate) fn trust(&self, server: &str) {
         *self.shared.trusted.lock().unwrap_or_else(PoisonError::into_inner) = Some(server.to_owned());
     }
