@@ -146,7 +146,8 @@ pub(super) fn schedule_since(
     since_before_resume(deeds, begins)
 }
 
-/// Returns the time when the present schedule came into force, as far as the audit log shows.
+/// Returns when the schedule was added or last edited, if `since` is the time of a resume. Returns
+/// `since` otherwise, and if the audit log does not have that entry.
 fn since_before_resume(deeds: &[AuditEntry], since: UnixMillis) -> UnixMillis {
     if !deeds.iter().any(|deed| deed.what == AuditEntry::RESUMED && deed.at == since) {
         return since;
