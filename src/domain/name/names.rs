@@ -64,8 +64,8 @@ pub(crate) fn shortened(text: &str) -> String {
 /// The name of the queue of notices. No host can have this name.
 const NOTICES: &str = "@@notices";
 
-/// Returns true for a valid name of a queue: a plain name, the name of a host's queue, or the name
-/// of the queue of notices.
+/// Returns true for a valid queue name: a plain name, the name of a host's queue, or the name of
+/// the queue of notices.
 fn is_queue_name(text: &str) -> bool {
     is_name(text.strip_prefix('@').unwrap_or(text)) || text == NOTICES
 }

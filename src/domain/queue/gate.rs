@@ -23,8 +23,8 @@ pub struct Gate(String);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedKey(String);
 
-/// The limits that apply to each concurrency key of a job: how many runs of a key may run at once,
-/// and how often a run may start.
+/// The limits for the runs of each concurrency key of a job. They set how many of these runs may
+/// run at once, and how often a run may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PerKey {
     /// The maximum number of runs of a key at once, 1 to 1,000,000. `None` means any number.

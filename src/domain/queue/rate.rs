@@ -53,7 +53,7 @@ impl Rate {
         self.count
     }
 
-    /// Returns the period of the rate limit, 1 ms to 1 day.
+    /// Returns the length of the period of the rate limit, 1 ms to 1 day.
     pub fn per(self) -> Duration {
         self.per
     }

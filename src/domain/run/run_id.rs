@@ -1,5 +1,4 @@
-//! The ids of runs: how an id is made from a job and a due time, and how an id shows the origin of
-//! its run.
+//! The ids of runs. An id is made from a job and a due time, and shows the origin of its run.
 //!
 //! Invariant: an id parses back to itself. The same occurrence always gives the same id, so an
 //! occurrence is added to the due set only once.

@@ -21,8 +21,8 @@ fn silent(nodes: &[String]) -> String {
     }
 }
 
-/// Returns the first loss that may have taken the record of the subject. Returns `None` if the
-/// record shows otherwise.
+/// Returns the first loss that may have taken the record of the run or occurrence in question.
+/// Returns `None` if the record shows otherwise.
 fn of(facts: &Facts) -> Option<&Loss> {
     if matches!(&facts.subject, Subject::Job { .. }) || facts.added_later().is_some() {
         return None;
@@ -35,8 +35,8 @@ fn of(facts: &Facts) -> Option<&Loss> {
     facts.losses.iter().find(is_of)
 }
 
-/// Returns the loss after which nobody knows if the subject had run before. That is so if the
-/// subject has no record, has begun since, or was skipped as missed since.
+/// Returns the loss after which nobody knows if the occurrence in question had run before. That is
+/// so if the occurrence has no record, has begun since, or was skipped as missed since.
 pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
     let at = facts.at()?;
     let loss = of(facts).filter(|loss| loss.hides(at))?;
@@ -51,8 +51,8 @@ pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
     is_unknown.then_some(loss)
 }
 
-/// Returns findings for the data loss that concerns the subject, and for the records that journals
-/// restored.
+/// Returns findings for the data loss that concerns the occurrence in question, and for the records
+/// that journals restored.
 pub(super) fn losses(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = of(facts).map(|loss| data_lost(facts, loss)).into_iter().collect();
     let has_run = facts.run().is_some_and(|run| !run.attempts.is_empty());

@@ -22,7 +22,7 @@ const WAITS: [&str; 7] = ["waits", "waits_at", "let_in", "gave_up_place", "retry
 /// The codes of timing findings that give no cause for a delay.
 const NO_CAUSE: [&str; 6] = ["on_time", "late", "not_started", "late_unexplained", "timing_lost", "caught_up"];
 
-/// Returns all findings about the subject of `facts`.
+/// Returns all findings about the job, run or time in question.
 pub fn judge(facts: &Facts) -> Vec<Finding> {
     let outcome = outcome_findings::outcome(facts);
     let timing = timing_findings::timing(facts);

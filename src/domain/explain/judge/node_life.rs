@@ -21,8 +21,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Returns the time in which nodes could have started the subject. Returns `None` if nodes had
-    /// nothing to start.
+    /// Returns the time in which nodes could have started the run in question. Returns `None` if
+    /// nodes had nothing to start.
     pub(super) fn of(facts: &Facts) -> Option<Self> {
         match &facts.subject {
             Subject::Run(run) => Self::of_run(run, facts.now),
@@ -36,9 +36,9 @@ impl Window {
         }
     }
 
-    /// Returns the time in which the state of the nodes matters for the subject. For a run that
-    /// waited for another run of its job, this time begins at the due time. The reason is that a
-    /// delay of the other run delayed this run too.
+    /// Returns the time in which the state of the nodes matters for the run in question. For a run
+    /// that waited for another run of its job, this time begins at the due time. The reason is that
+    /// a delay of the other run delayed this run too.
     pub(super) fn of_nodes(facts: &Facts) -> Option<Self> {
         let window = Self::of(facts)?;
         Some(match &facts.subject {

@@ -1,4 +1,5 @@
-//! Findings about the outcome: how the subject ended, why it did not run, or what it waits for.
+//! Findings about the outcome: how the run in question ended, why it did not start, or what it
+//! waits for.
 
 use super::gate_findings::{let_in, waits_at};
 use super::loss_findings::hidden;
@@ -21,7 +22,7 @@ fn on(facts: &Facts, at: Option<UnixMillis>) -> String {
     after(" on ", at.map(|at| facts.shown(at)))
 }
 
-/// Returns the findings about the outcome of the subject.
+/// Returns the findings about the outcome of the job, run or occurrence in question.
 pub(super) fn outcome(facts: &Facts) -> Vec<Finding> {
     let mut found = of_subject(facts);
     let backfill = facts.made_up_by.as_ref().map(|(run, state)| {
@@ -41,8 +42,7 @@ pub(super) fn decided(facts: &Facts, outcome: &[Finding]) -> Vec<&'static str> {
     }
 }
 
-/// Returns the finding for a backfill that was dropped before it ran an occurrence which did not
-/// succeed.
+/// Returns the finding for a dropped backfill that was to run an occurrence without success.
 fn dropped_backfill(facts: &Facts) -> Option<Finding> {
     let is_of_schedule = |at| facts.definition().is_some_and(|(_, timetable)| timetable.count_in(at, at) == 1);
     let at = match &facts.subject {

@@ -21,7 +21,7 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Timing.finding(code, text)
 }
 
-/// Returns the findings about the timing of the subject.
+/// Returns the findings about the timing of the run in question.
 pub(super) fn timing(facts: &Facts) -> Vec<Finding> {
     match &facts.subject {
         // What kept nodes from skipping it sooner is no reason why it did not start.

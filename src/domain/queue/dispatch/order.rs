@@ -2,7 +2,7 @@
 //! have been ready.
 //!
 //! Invariant: among any ten runs that a node starts from a queue, at least one was ready longest,
-//! whatever its priority. So a run with n runs ready before it starts after at most 10(n + 1)
+//! whatever its priority. So a run with n runs ready before it starts after at most 10 * (n + 1)
 //! claims. No run starves, however many runs of higher priority arrive.
 
 use std::collections::VecDeque;
