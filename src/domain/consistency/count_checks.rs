@@ -1,45 +1,48 @@
-//! The rule of counters: each counter equals the number of things it counts.
+//! The rule of counters in Redis: each counter equals the number of things that the counter counts.
 
 use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
 use crate::domain::name::names::Fence;
 
-/// The counters, and the counted numbers.
+/// The values of counters in Redis, each with the number that the check counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CountFacts {
-    /// The counter of waiting runs, as text.
+    /// The text in the counter of waiting runs.
     pub waiting: Option<String>,
-    /// The counted number of waiting runs; `None` if it changed during the count.
+    /// The number of waiting runs that the check counted. `None` if the number changed during the
+    /// count.
     pub waiting_counted: Option<u64>,
-    /// The counter of bytes of output, as text.
+    /// The text in the counter of bytes of output.
     pub output_bytes: Option<String>,
-    /// The counted bytes of output; `None` if they changed during the count.
+    /// The bytes of output that the check counted. `None` if the number changed during the count.
     pub output_counted: Option<u64>,
-    /// The counter of ranges in ledgers, as text.
+    /// The text in the counter of ranges in ledgers.
     pub ledger_ranges: Option<String>,
-    /// The counted ranges; `None` if they changed during the count.
+    /// The number of ranges in ledgers that the check counted. `None` if the number changed during
+    /// the count.
     pub ledger_counted: Option<u64>,
     /// The jobs whose counter of output bytes is wrong.
     pub sizes: Vec<SizeFacts>,
-    /// The last fence, as text.
+    /// The text of the key with the last fence.
     pub fence: Option<String>,
-    /// The highest fence in use.
+    /// The highest fence that the check found in use.
     pub highest: Option<Fence>,
 }
 
 /// A job with a wrong counter of output bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeFacts {
-    /// The job's field in `output_sizes`.
+    /// The field of the hash `output_sizes` that belongs to the job.
     pub job: String,
-    /// The value of the counter, as text.
+    /// The text in the job's counter of output bytes.
     pub said: Option<String>,
-    /// The bytes that are kept.
+    /// The bytes of output that Redis keeps of the job.
     pub counted: u64,
 }
 
 impl CountFacts {
-    /// Removes each difference that is not the same as in `before`.
-    /// A difference that changed between two readings may come from a count during a change.
+    /// Removes each difference from these facts that is not the same in `before`, an earlier
+    /// reading. A difference that changed between two readings may come from a count during a
+    /// change.
     pub fn forget_what_moved(&mut self, before: &Self) {
         let off =
             |counter: &Option<String>, counted: Option<u64>| Some(i128::from(number(counter.as_deref())?) - i128::from(counted?));
@@ -59,8 +62,8 @@ impl CountFacts {
         });
     }
 
-    /// Returns only the facts about the counters in the key `rest` of the namespace, and about the
-    /// fence.
+    /// Returns the part of these facts that concerns the fence and the counters in the key `rest`
+    /// of the namespace.
     #[must_use]
     pub fn in_key(&self, rest: &str) -> Self {
         let mut facts = Self { fence: self.fence.clone(), highest: self.highest, ..Self::default() };
@@ -79,12 +82,13 @@ impl CountFacts {
     }
 }
 
-/// Returns the value of a counter; `None` if it is no number.
+/// Parses the value of a counter. Returns `None` if the text is not a number.
 fn number(counter: Option<&str>) -> Option<u64> {
     counter.map_or(Some(0), |text| text.parse().ok())
 }
 
-/// Returns a finding for each wrong counter. `name` turns a key into its whole name.
+/// Returns a finding for each wrong counter. `name` turns a key of the namespace into its full
+/// name.
 pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<Inconsistency> {
     let mut findings = Vec::new();
     let counters = [

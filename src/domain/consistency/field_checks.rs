@@ -1,35 +1,35 @@
-//! The fields of hashes that hold many separate facts: queues, counters, nodes, lists of files,
+//! The rule of fields in hashes of many separate facts: queues, counters, nodes, lists of files,
 //! groups, gates, and the counts of what ledgers dropped.
 //!
-//! Invariant: a field judged here may be deleted.
-//! Its writer writes it again, or readers already treat it as missing.
+//! Invariant: a field that this rule finds unreadable may be deleted. Its writer writes the field
+//! again, or readers already treat the field as missing.
 //!
-//! Some hashes are therefore not judged here. The settings of queues: a deletion would lift a
-//! pause, and a bad setting has its own warning. Jobs and runs (`definition`, `record`), unique
-//! keys (`unique_wrong`) and sizes of outputs (`count`) have their own rules.
-//! Free text has no wrong form: why something is in quarantine or to be stopped, what a program
-//! printed, a file's error, the position of the background check.
+//! Some hashes are therefore not judged here. The settings of queues are left out because a
+//! deletion would lift a pause. A bad setting has its own warning. Jobs and runs (`definition`,
+//! `record`), unique keys (`unique_wrong`) and sizes of outputs (`count`) have their own rules.
+//! Fields with free text have no wrong form. Such a field gives the reason for a quarantine or a
+//! stop, a program's output, a file's error, or the position of the background check.
 
 use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
 use crate::domain::name::names::{GroupName, JobName, QueueName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The most characters of a field or value in a message.
+/// The maximum number of characters of a field or value in a message.
 const SHOWN: usize = 60;
 
 /// A field with an unreadable name or value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadField {
-    /// The field's name, as shown.
+    /// The name of the field, in the form for a message.
     pub field: String,
-    /// The field's value, as shown.
+    /// The value of the field, in the form for a message.
     pub value: String,
-    /// The reason why it is unreadable.
+    /// The reason why the name or value is unreadable.
     pub why: &'static str,
 }
 
-/// Returns true if the fields of the hash `rest` of a namespace are judged one by one.
+/// Returns true if this rule judges each field of the hash `rest` of a namespace.
 pub fn has_judged_fields(rest: &str) -> bool {
     let (family, _) = rest.split_once(':').unwrap_or((rest, ""));
     matches!(
@@ -51,8 +51,8 @@ pub fn has_judged_fields(rest: &str) -> bool {
     )
 }
 
-/// Returns what is wrong with a field of the hash `rest`.
-/// `None` if the field is readable, or unknown to this version.
+/// Returns the fault of a field of the hash `rest`. Returns `None` if the field is readable, or
+/// unknown to this version.
 pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str> {
     let is_count = || value.parse::<u64>().is_ok();
     match rest.split(':').next().unwrap_or_default() {
@@ -81,7 +81,7 @@ pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str>
     }
 }
 
-/// Judges a setting of a group. A group with a bad setting counts as exclusive.
+/// Returns the fault of a setting of a group. A group with a bad setting counts as exclusive.
 fn judge_group(field: &str, value: &str) -> Option<&'static str> {
     let is_sound = match field {
         "mode" => matches!(value, "exclusive" | "alternate"),
@@ -93,7 +93,8 @@ fn judge_group(field: &str, value: &str) -> Option<&'static str> {
     (!is_sound).then_some("it is no valid setting of a group")
 }
 
-/// Judges a field of a gate's state: the turn, the lanes of waiting runs, the limits of a job.
+/// Returns the fault of a field of a gate's state: the turn, the lanes of waiting runs, or the
+/// limits of a job.
 fn judge_gate_state(field: &str, value: &str) -> Option<&'static str> {
     let is_limits = || value.split(' ').count() == 3 && value.split(' ').all(|part| part.parse::<u64>().is_ok());
     let is_sound = match (field.split_once(':'), field) {
@@ -142,17 +143,19 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.len() <= 100 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
-/// Returns true if the text is short, has one line, and has no bytes that are not text.
+/// Returns true if the text is short, has one line, and has only bytes that are text.
 fn is_plain(text: &str) -> bool {
     text.len() <= 300 && !text.contains("\\x") && !text.chars().any(char::is_control)
 }
 
-/// Returns true for a SHA-1 in hexadecimal. An empty text, the hash of a removed job, is refused.
+/// Returns true for a SHA-1 in hexadecimal. An empty text, which is the hash of a removed job, is
+/// refused.
 fn is_hash(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns the finding for a hash with unreadable fields; `None` if there are none.
+/// Returns the finding for a hash with the unreadable fields `bad`. Returns `None` if `bad` is
+/// empty.
 pub fn bad_fields(key: String, bad: &[BadField]) -> Option<Inconsistency> {
     let BadField { field, value, why } = bad.first()?;
     let first = format!("{} = {}: {why}", shown(field), shown(value));
@@ -164,7 +167,7 @@ pub fn bad_fields(key: String, bad: &[BadField]) -> Option<Inconsistency> {
     Some(Inconsistency::fixed(ConsistencyRule::Field, FindingSubject::Key(key), found, "fields that can be read", fix))
 }
 
-/// Returns a name or value in quotes, cut to `SHOWN` characters.
+/// Formats a name or value for a message: in quotes, and cut to `SHOWN` characters.
 pub fn shown(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((at, _)) => format!("\"{}...\" ({} bytes)", &text[..at], text.len()),

@@ -1,25 +1,26 @@
-//! The rule of one gate: each run with a place has a right to it, and each waiting run will be let
-//! in.
+//! The rule of a gate: each run with a place has a right to the place, and each waiting run will be
+//! let in.
 
 use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
 use crate::domain::name::names::RunId;
 
-/// The places and queue of a gate, compared with the records of its runs.
+/// The places and the queue of a gate, compared with the records of the gate's runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GateFacts {
-    /// Runs at the gate whose records do not name it, and waiting runs that also have a place.
+    /// The runs at the gate whose records do not name the gate, and waiting runs that also have a
+    /// place.
     pub strays: Vec<RunId>,
-    /// Runs with a place that are in quarantine, and in no due set or queue.
+    /// The runs with a place that are in quarantine, and in no due set or queue.
     pub aside: Vec<RunId>,
-    /// Runs that wait at the gate.
+    /// The runs that wait at the gate.
     pub queued: Vec<RunId>,
-    /// True if runs wait, no run has a place, and no visit of the gate is planned.
+    /// True if runs wait, no run has a place, and no visit of the gate by a node is planned.
     pub is_open_unnoticed: bool,
-    /// True if the orders by job or by lane differ from the runs that wait.
+    /// True if the indexes of waiting runs by job or by lane differ from the runs that wait.
     pub is_unsorted: bool,
 }
 
-/// Returns the first problem of a gate. `key` is the name of its queue.
+/// Returns the first problem of a gate. `key` is the name of the Redis key with the gate's queue.
 pub fn judge_gate(key: &str, facts: &GateFacts) -> Option<Inconsistency> {
     let found = if let Some(first) = facts.strays.first() {
         format!("{} runs have a place at its gate or wait there against their records, such as {first}", facts.strays.len())

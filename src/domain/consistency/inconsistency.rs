@@ -1,110 +1,117 @@
-//! Findings: what disagrees, in words that tell an operator what to do.
+//! The findings of the consistency check: which keys disagree, and what an operator can do about
+//! it.
 
 use std::fmt;
 
 use crate::domain::name::names::{Fence, JobName, RunId};
 
-/// A rule of the consistency check. [`ConsistencyRule::as_str`] gives its word.
+/// A rule of the consistency check. [`ConsistencyRule::as_str`] gives the name of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConsistencyRule {
-    /// A recurring job that is live and not paused has a planned run. A live one-shot has its run.
+    /// The rule that a live, recurring job that is not paused has a planned run. A live one-shot
+    /// has its only run.
     Unplanned,
-    /// A planned run is in the due set of its queue, and in no other.
+    /// The rule that a planned run is in the due set of its own queue, and in no other due set.
     NotDue,
-    /// A planned run has not executed yet.
+    /// The rule that a planned run has not executed yet.
     PlannedOver,
-    /// A planned run is the first occurrence to come that has no end.
+    /// The rule that a planned run is the first future occurrence that has not ended yet.
     PlannedFar,
-    /// A run's ready time is not later than its job's rules allow.
+    /// The rule that a run's ready time is not later than the rules of its job allow.
     ReadyFar,
-    /// A paused job has a held run and no planned run.
+    /// The rule that a paused job has a held run and no planned run.
     PausedPlanned,
-    /// An ended job has no planned run and is in the list of ended jobs.
+    /// The rule that an ended job has no planned run and is in the list of ended jobs.
     EndedWrong,
-    /// The index of jobs has each job at its next due time.
+    /// The rule that the index of jobs has each job at its next due time.
     JobIndex,
-    /// An index names only jobs that exist.
+    /// The rule that an index names only jobs that exist.
     UnknownJob,
-    /// A file's list names only jobs that exist.
+    /// The rule that the list of a file names only jobs that exist.
     Listed,
-    /// A run waits only for a run that exists.
+    /// The rule that a run waits only for a run that exists.
     Blocked,
-    /// A definition is readable.
+    /// The rule that the definition of a job is readable.
     Definition,
-    /// A running run has a lease.
+    /// The rule that a running run has a lease.
     NoLease,
-    /// A lease belongs to a run that is running under its fence.
+    /// The rule that a lease belongs to a run that is running under the fence of the lease.
     StrayLease,
-    /// A due run is still to run.
+    /// The rule that a run in a due set has not ended and still has to run.
     DueWrong,
-    /// A run is in one due set only.
+    /// The rule that a run is in only one due set.
     DueTwice,
-    /// A due run belongs to a job that exists.
+    /// The rule that a run in a due set belongs to a job that exists.
     DueUnknown,
-    /// A scheduled run is due or waits.
+    /// The rule that a scheduled run is in a due set or waits.
     Nowhere,
-    /// An open run is running or will be tried again; a running regular run is open.
+    /// The rule that an open run is running or will have another attempt. A running regular run is
+    /// in the list of open runs.
     OpenWrong,
-    /// A waiting run is still to run, and is not due at the same time.
+    /// The rule that a waiting run still has to run and is in no due set.
     WaitingWrong,
-    /// The runs at a gate are those whose records name it, and waiting runs wait for a holder.
+    /// The rule that the runs at a gate are the runs whose records name the gate. Runs wait at the
+    /// gate only for a holder.
     GateWrong,
-    /// A missed run with a ready time of its own is due.
+    /// The rule that a missed run with a ready time of its own is in a due set.
     SpreadWrong,
-    /// The list of backfills names exactly the jobs with occurrences to backfill.
+    /// The rule that the list of backfills names exactly the jobs with occurrences to backfill.
     BackfillWrong,
-    /// The list of jobs with gates names each such job that has a planned run.
+    /// The rule that the list of jobs with gates names each job that has gates and a planned run.
     GatedWrong,
-    /// An occurrence with an end of its own is not counted by a skipped range too.
+    /// The rule that no skipped range counts an occurrence whose run has an end of its own.
     StretchWrong,
-    /// An occurrence with a record is not counted by the ledger too.
+    /// The rule that the ledger does not count an occurrence that has a record.
     LedgerWrong,
-    /// A job with a `delay` has a planned run or an open run, not both.
+    /// The rule that a job with a `delay` has a planned run or an open run, but not both.
     PlannedBeside,
-    /// Only runs that are not over are asked to stop.
+    /// The rule that only runs that have not ended are asked to stop.
     StopWrong,
-    /// Only runs that may yet start or end have deadlines.
+    /// The rule that only runs that may still start or end have deadlines.
     DeadlineWrong,
-    /// History names all runs that are over, and no others.
+    /// The rule that the history names all ended runs, and no other runs.
     HistoryWrong,
-    /// The lists of dead letters name all runs that failed, timed out or were lost, and no others.
+    /// The rule that the lists of dead letters name all runs that failed, timed out or were lost,
+    /// and no other runs.
     DeadWrong,
-    /// A queue counts exactly the runs that are running in it.
+    /// The rule that a queue counts exactly its running runs as running.
     RunningWrong,
-    /// A run's record is readable.
+    /// The rule that the record of a run is readable.
     Record,
-    /// A set of runs or jobs has only such members, with valid times as scores.
+    /// The rule that a set of runs or jobs has only runs or jobs as members, with valid times as
+    /// scores.
     Entry,
-    /// A field of a hash is readable.
+    /// The rule that each field of a hash is readable.
     Field,
-    /// A key with a single text has a text of its form.
+    /// The rule that a key with a single text has a text of the right form.
     Text,
-    /// A counter equals what it counts.
+    /// The rule that each counter equals the number of things that the counter counts.
     Count,
-    /// The last fence is a number, and not lower than any fence in use.
+    /// The rule that the last fence is a number, and not lower than any fence in use.
     Fence,
-    /// Each kept output is in the indexes, and the indexes name only kept outputs.
+    /// The rule that each kept output is in the indexes of outputs, and that these indexes name
+    /// only kept outputs.
     OutputWrong,
-    /// Each unique key is held by a job, or will be deleted.
+    /// The rule that each unique key has a job as its holder, or will be deleted.
     UniqueWrong,
-    /// Nodes know each lane with due runs.
+    /// The rule that the list of lanes, which nodes read, names each lane with due runs.
     LaneUnknown,
-    /// Every key has a name that schedd knows.
+    /// The rule that every key in the namespace has a name that schedd knows.
     UnknownKey,
-    /// Every key has the type of its family.
+    /// The rule that every key has the Redis type of its family.
     WrongType,
-    /// No key expires, except those that may.
+    /// The rule that no key expires, except the keys of families that may expire.
     Expires,
 }
 
 impl ConsistencyRule {
-    /// The rules that a Redis clock that was ahead breaks.
+    /// The rules that fail after the clock of Redis was ahead.
     pub const OF_CLOCKS: [Self; 2] = [Self::PlannedFar, Self::ReadyFar];
 
-    /// The rules that need many keys at once.
+    /// The rules whose check reads many keys at once.
     pub const OF_MANY_KEYS: [Self; 3] = [Self::Count, Self::Fence, Self::OutputWrong];
 
-    /// The rule's word, as in JSON and tables.
+    /// Returns the name of the rule in JSON and in tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unplanned => "unplanned",
@@ -155,14 +162,14 @@ impl ConsistencyRule {
     }
 }
 
-/// The subject of a finding, which is read again before the finding is reported.
+/// The subject of a finding. The check reads this subject again before the finding is reported.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingSubject {
-    /// A job.
+    /// A job with this name.
     Job(JobName),
-    /// A run, with the fence of a lease under which it was found.
+    /// A run. For a finding about a lease, the fence is the fence of this lease.
     Run(RunId, Option<Fence>),
-    /// A key, by its whole name as shown.
+    /// A Redis key, by its full name in the form for a message.
     Key(String),
 }
 
@@ -176,32 +183,32 @@ impl fmt::Display for FindingSubject {
     }
 }
 
-/// The way to repair a finding.
+/// The way to repair the problem of a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mend {
-    /// A repair by `doctor --fix`.
+    /// A description of the repair that `doctor --fix` makes.
     Fix(&'static str),
-    /// Advice for an operator.
+    /// A text that advises the operator what to do by hand.
     Hand(String),
 }
 
-/// A disagreement between keys.
+/// A finding: a disagreement between keys in Redis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inconsistency {
-    /// The rule that is broken.
+    /// The rule that the keys break.
     pub rule: ConsistencyRule,
-    /// The job, run or key it is about.
+    /// The job, run or key that the finding is about.
     pub subject: FindingSubject,
-    /// The state that was found.
+    /// A description of the state that the check found.
     pub found: String,
-    /// The state that was wanted.
+    /// A description of the state that the rule wants.
     pub wanted: &'static str,
-    /// The repair of the disagreement.
+    /// The way to repair the disagreement.
     pub mend: Mend,
 }
 
 impl Inconsistency {
-    /// Returns true if `other` is the same problem, seen at another moment.
+    /// Returns true if `other` is the same problem as this finding, at another moment.
     pub fn is_same(&self, other: &Self) -> bool {
         self.rule == other.rule && self.subject == other.subject
     }
@@ -227,7 +234,8 @@ impl Inconsistency {
     }
 }
 
-/// Subject, found, wanted and how to mend it, in one line.
+/// Formats the finding in one line: its subject, what was found, what was wanted, and how to mend
+/// it.
 impl fmt::Display for Inconsistency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { subject, found, wanted, .. } = self;

@@ -1,4 +1,4 @@
-//! The rules of one job: its planned run and its entries in the indexes.
+//! The rules of a job: its planned run and its entries in the indexes.
 
 use super::PARKED;
 use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
@@ -7,83 +7,84 @@ use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The next run of a job, by its definition.
+/// The planned run that a job should have by its definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlannedRun {
-    /// No next run: the job runs by hand only, or its schedule is over.
+    /// No run: the job runs by hand only, or its schedule is over.
     Nothing,
-    /// The next run is at an occurrence of the job's schedule.
+    /// A run at an occurrence of the job's schedule.
     Recurring,
     /// The only run of a one-shot.
     Once,
-    /// The next run is planted when the previous run ends.
+    /// A run that is added to the due set when the previous run ends.
     AfterEnd,
-    /// A definition that this program cannot use.
+    /// An unknown run: this program cannot use the definition of the job.
     Unreadable {
-        /// The reason.
+        /// The reason why the definition cannot be used.
         why: String,
         /// The advice to the operator, if the definition itself is right.
         advice: Option<&'static str>,
     },
 }
 
-/// The places of a job's planned run.
+/// The facts of a job's planned run: its state, and the due sets that contain the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingFacts {
-    /// The run.
+    /// The id of the planned run.
     pub run: RunId,
-    /// The state in its record, or the word there if it is no state; `None` without a record.
+    /// The state in the record of the run, or the unknown word in place of a state. `None` if the
+    /// run has no record.
     pub state: Option<Result<RunState, String>>,
     /// The number of due sets that contain the run.
     pub due_sets: usize,
-    /// True if the due set of its job's queue contains the run.
+    /// True if the due set of the job's queue contains the run.
     pub is_in_own: bool,
 }
 
-/// The entries of one job in all keys.
+/// The facts of a job: its entries in all indexes and lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent places, each by its own name")]
 pub struct JobPlaces {
-    /// The job.
+    /// The name of the job.
     pub name: JobName,
-    /// True if the job has a record.
+    /// True if the job has a record in Redis.
     pub is_known: bool,
-    /// Its score in the index of jobs, as text.
+    /// The text of the job's score in the index of jobs.
     pub indexed: Option<String>,
-    /// True if it is in the list of ended jobs.
+    /// True if the job is in the list of ended jobs.
     pub is_among_ended: bool,
-    /// True if it has ended.
+    /// True if the job has ended.
     pub has_ended: bool,
-    /// True if it is paused.
+    /// True if the job is paused.
     pub is_paused: bool,
-    /// Its planned run.
+    /// The planned run of the job, if the job has a planned run.
     pub pending: Option<PendingFacts>,
-    /// The first occurrence before its planned run that has no run, as after Redis' clock was
-    /// ahead.
+    /// The first occurrence before the planned run that has no run. There is such an occurrence
+    /// after Redis' clock was ahead.
     pub comes_first: Option<UnixMillis>,
-    /// True if it has a held run.
+    /// True if the job has a held run.
     pub has_held: bool,
     /// The number of open runs of the job.
     pub open: u64,
-    /// An open run that no operator asked for again, of a job with a `delay` that has a planned run
-    /// too.
+    /// An open run beside the planned run, of a job with a `delay`. Runs that an operator asked for
+    /// again do not count.
     pub open_unasked: Option<RunId>,
-    /// The number of its manual runs that are not over and do not wait. The end of each frees a
-    /// waiting run.
+    /// The number of manual runs of the job that have not ended and do not wait. The end of each
+    /// such run frees a waiting run.
     pub manual: u64,
-    /// The number of its waiting runs.
+    /// The number of waiting runs of the job.
     pub waiting: u64,
-    /// The number of its spread runs.
+    /// The number of spread runs of the job.
     pub spread: u64,
-    /// The number of its backfill runs, open or still waiting.
+    /// The number of backfill runs of the job that are open or still wait.
     pub backfill: u64,
-    /// True if it is in the list of jobs with occurrences to backfill.
+    /// True if the job is in the list of jobs with occurrences to backfill.
     pub is_among_backfills: bool,
-    /// True if it has to pass a gate and is not in the list of jobs with gates.
+    /// True if the job has to pass a gate and is not in the list of jobs with gates.
     pub is_gate_unlisted: bool,
-    /// The files that list it, if it has no record.
+    /// The files whose lists name the job, if the job has no record.
     pub listed_by: Vec<SourceName>,
-    /// Its next run, by its definition.
+    /// The next run of the job by its definition.
     pub plan: PlannedRun,
 }
 
@@ -222,7 +223,7 @@ fn gate_unlisted(facts: &JobPlaces) -> Option<Inconsistency> {
     (facts.is_gate_unlisted && facts.pending.is_some()).then(finding)
 }
 
-/// Returns the finding for a job with a `delay` that has a planned run and an open run.
+/// Returns the finding for a job with a `delay` that has both a planned run and an open run.
 fn planned_beside(facts: &JobPlaces) -> Option<Inconsistency> {
     let PendingFacts { run, state, .. } = facts.pending.as_ref()?;
     let open = facts.open_unasked.as_ref()?;
@@ -235,8 +236,8 @@ fn planned_beside(facts: &JobPlaces) -> Option<Inconsistency> {
     Some(Inconsistency::by_hand(ConsistencyRule::PlannedBeside, FindingSubject::Job(facts.name.clone()), found, wanted, advice))
 }
 
-/// Returns the finding for a job whose record or definition is unreadable.
-/// `advice` is given if only this program cannot use the definition.
+/// Returns the finding for a job whose record or definition is unreadable. `advice` is given if the
+/// definition is right, but this program cannot use it.
 pub fn unreadable_job(name: &JobName, why: &str, advice: Option<&str>) -> Inconsistency {
     let anew = || {
         format!(

@@ -1,4 +1,5 @@
-//! The rules of keys: each has a known name, the type of its family, and no expiry.
+//! The rules of keys in the namespace: each key has a known name, the type of its family, and no
+//! expiry.
 
 use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency, Mend};
 use crate::domain::job::notice::Deadline;
@@ -8,27 +9,27 @@ use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The meaning of a key's name.
+/// The meaning of the name of a key in the namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KnownNames {
-    /// A key of schedd, with the type it must have.
+    /// The name of a key of schedd. The text is the Redis type that the key must have.
     Type(&'static str),
-    /// A key that was moved to quarantine; it may have any type.
+    /// The name of a key that was moved to quarantine. Such a key may have any type.
     SetAside,
-    /// An unknown name.
+    /// A name that schedd does not know.
     No,
 }
 
-/// The facts of one key.
+/// The facts of one key: its name, type and expiry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyFacts {
-    /// Its whole name, as shown.
+    /// The full name of the key, in the form for a message.
     pub name: String,
-    /// Its name within the namespace.
+    /// The name of the key within the namespace.
     pub rest: String,
-    /// The type it has, as Redis names it.
+    /// The type of the key, as Redis names the type.
     pub kind: String,
-    /// True if it expires.
+    /// True if the key has an expiry.
     pub expires: bool,
 }
 
@@ -105,7 +106,7 @@ pub const FAMILIES: [(&str, &str); 32] = [
     ("gate_rate", "string"),
 ];
 
-/// Returns the meaning of the key `rest` of a namespace.
+/// Returns the meaning of the name `rest` of a key in the namespace.
 pub fn known_key(rest: &str) -> KnownNames {
     let of = |known: &[(&str, &'static str)], name: &str| known.iter().find(|(key, _)| *key == name).map(|(_, kind)| *kind);
     match rest.split_once(':') {
@@ -115,7 +116,8 @@ pub fn known_key(rest: &str) -> KnownNames {
     }
 }
 
-/// Returns the finding for a lane with due runs that is not recorded, so that no node polls it.
+/// Returns the finding for a lane that has due runs and is missing in the list of lanes. No node
+/// polls such a lane.
 pub fn unknown_lane(name: String) -> Inconsistency {
     let found = "runs are due in this lane, but it is not in the list of lanes, so no node polls it";
     Inconsistency::fixed(
@@ -127,8 +129,8 @@ pub fn unknown_lane(name: String) -> Inconsistency {
     )
 }
 
-/// Returns what is wrong with one key.
-/// The events of a node may expire after the node left, and the state of a rate after its use.
+/// Returns the findings about one key. The events of a node may expire after the node left. The
+/// state of a rate limit may expire after its use.
 pub fn judge_key(facts: &KeyFacts) -> Vec<Inconsistency> {
     let mut findings = Vec::new();
     let subject = || FindingSubject::Key(facts.name.clone());
@@ -169,17 +171,18 @@ pub fn judge_key(facts: &KeyFacts) -> Vec<Inconsistency> {
 /// The meaning of a member of a sorted set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Member {
-    /// A run, with the fence of a lease.
+    /// A run. For the member of a set of leases, the fence is the fence of the lease.
     Run(RunId, Option<Fence>),
-    /// A job.
+    /// A job with this name.
     Job(JobName),
-    /// A unique key.
+    /// A unique key of a job.
     Unique(UniqueKey),
     /// A member that needs no further check.
     Other,
 }
 
-/// Returns the meaning of a member of the sorted set `rest`, or why it cannot be there.
+/// Returns the meaning of a member of the sorted set `rest`. Fails with the reason if the set
+/// cannot have such a member.
 pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, String> {
     let family = rest.split(':').next().unwrap_or_default();
     let is_run = matches!(
@@ -275,7 +278,8 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
     Ok(if family == "backfill" { Member::Other } else { read })
 }
 
-/// Returns the bytes of a member from its shown form, which has `\xNN` for bytes that are not text.
+/// Returns the bytes of a member from its form in messages, which has `\xNN` for bytes that are not
+/// text.
 pub fn member_bytes(shown: &str) -> Vec<u8> {
     let mut pieces = shown.split("\\x");
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
@@ -309,7 +313,8 @@ fn is_range(text: &str) -> bool {
     is_number(0) && is_number(1) && parts.len() == 4
 }
 
-/// Returns the finding for a sorted set with wrong members. `first` says which member and why.
+/// Returns the finding for a sorted set with `count` wrong members. `first` describes the first
+/// wrong member.
 pub fn bad_entries(key: String, count: usize, first: &str) -> Inconsistency {
     let found =
         if count == 1 { format!("it holds {first}") } else { format!("it holds {count} invalid entries, such as {first}") };
@@ -322,10 +327,9 @@ pub fn bad_entries(key: String, count: usize, first: &str) -> Inconsistency {
     )
 }
 
-/// Returns the finding for kept outputs that disagree with their indexes, that of all jobs
-/// (`index`) and that of each job.
-/// `missing` counts entries without an output, `unlisted` counts outputs that are not in both
-/// indexes.
+/// Returns the finding for kept outputs that disagree with the index of all jobs (`index`) or the
+/// index of each job. `missing` counts entries without an output, `unlisted` counts outputs that
+/// are not in both indexes.
 pub fn judge_outputs(index: String, missing: usize, unlisted: usize) -> Option<Inconsistency> {
     let found =
         format!("{missing} entries in it and in the indexes of jobs have no output, and {unlisted} outputs are not in both");

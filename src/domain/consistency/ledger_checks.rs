@@ -1,10 +1,10 @@
 //! The rule of ledgers: each occurrence is counted once, by its record or by one range.
 //!
-//! The check reports only certain faults, of two kinds.
-//! Either an occurrence with a record is one of the two ends of a range.
-//! Or the schedule of that time is known, and has fewer occurrences between the range's ends than
-//! ranges and records count.
-//! An occurrence that is counted twice beside one that is missing is not found.
+//! The check finds two kinds of faults. In the first, an occurrence with a record is one of the two
+//! ends of a range. In the second, ranges and records count more occurrences between the ends of a
+//! range than the schedule has there. The check finds the second fault only if the schedule of that
+//! time is known. The check does not find an occurrence that is counted twice if another occurrence
+//! is missing.
 
 use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
 use crate::domain::name::names::{JobName, RunId};
@@ -25,8 +25,8 @@ pub fn told_twice(run: &RunId, range: SkippedStretch, state: RunState) -> Incons
     )
 }
 
-/// Returns the finding for a range between whose ends `told` occurrences are counted, while the
-/// schedule has only `has`.
+/// Returns the finding for a ledger that counts `told` occurrences between the ends of `range`,
+/// where the schedule has only `has`.
 pub fn told_over(job: &JobName, range: SkippedStretch, state: RunState, (told, has): (u64, u64)) -> Inconsistency {
     let SkippedStretch { first, last, count } = range;
     let found = format!(

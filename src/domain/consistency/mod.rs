@@ -1,9 +1,9 @@
-//! The consistency check of a namespace: what its keys must say of each other, and the findings
+//! The consistency check of a namespace: the rules by which its keys must agree, and the findings
 //! where they disagree.
 //!
-//! It takes facts of one job or run, read at one moment, and returns findings.
-//! It does no I/O, so that the command line, every node and the tests judge alike.
-//! A finding says what was found, what was wanted and how to repair it.
+//! The check judges facts of one job or run, read at one moment, and returns findings. The check
+//! does no I/O, so that the command line, every node and the tests judge alike. A finding says what
+//! was found, what was wanted and how to repair the difference.
 
 mod count_checks;
 mod field_checks;

@@ -4,20 +4,20 @@ use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
 use crate::domain::name::names::RunId;
 use crate::domain::schedule::lateness::SkippedStretch;
 
-/// The range that a record stands for, and the range it could stand for.
+/// The skipped range in a record, and the largest range that the record could have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StretchFacts {
-    /// The first occurrence of the range, which has its record.
+    /// The run of the first occurrence of the range, whose record contains the range.
     pub run: RunId,
     /// The range in the record.
     pub told: SkippedStretch,
-    /// The largest range it could stand for: its occurrences without those that have records of
-    /// their own.
+    /// The largest range that the record could have. Occurrences with records of their own are left
+    /// out.
     pub possible: SkippedStretch,
 }
 
-/// Returns the finding for a skipped range that counts too many occurrences.
-/// A range that counts too few may be right, because old records are deleted.
+/// Returns the finding for a skipped range that counts too many occurrences. A range that counts
+/// too few may be right, because old records are deleted.
 pub fn judge_stretch(facts: &StretchFacts) -> Option<Inconsistency> {
     let StretchFacts { run, told, possible } = facts;
     if told.count <= possible.count {

@@ -5,7 +5,7 @@ use super::placements::{CountedIn, PlacedRun, Placement, RecordFacts};
 use crate::domain::name::names::Fence;
 use crate::domain::run::run_state::RunState;
 
-/// Returns the disagreements of one run.
+/// Returns a finding for each disagreement between the record of one run and the indexes.
 pub fn judge_run(facts: &PlacedRun) -> Vec<Inconsistency> {
     let mut book = Book { facts, findings: Vec::new() };
     match &facts.record {

@@ -1,19 +1,20 @@
-//! The keys that hold a single text. Counters have their own rule.
+//! The rule of keys that contain a single text. Counters have their own rule.
 //!
-//! An unreadable `epoch` is never deleted by the program.
-//! Nodes that knew the epoch would take the deletion for a data loss and stop their runs.
-//! They go on with an unreadable epoch, and write back the epoch they know.
+//! The program never deletes an unreadable `epoch`. Nodes that knew the epoch would take the
+//! deletion for a data loss and stop their runs. While the epoch is unreadable, nodes go on with
+//! their work and write back the epoch they know.
 
 use super::field_checks::shown;
 use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// Returns true if the text of the key `rest` of a namespace is judged.
+/// Returns true if this rule judges the text of the key `rest` of a namespace.
 pub fn has_judged_text(rest: &str) -> bool {
     matches!(rest, "settling" | "epoch") || rest.starts_with("gate_rate:")
 }
 
-/// Returns what is wrong with the text of the key `rest`. `key` is its whole name.
+/// Returns the finding about the text of the key `rest`, if the text is wrong. `key` is the full
+/// name of the key.
 pub fn judge_text(rest: &str, key: String, text: &str) -> Option<Inconsistency> {
     let is_instant = |text: &str| text.parse().ok().and_then(UnixMillis::new).is_some();
     let found = || format!("it is {}", shown(text));
@@ -38,7 +39,7 @@ pub fn judge_text(rest: &str, key: String, text: &str) -> Option<Inconsistency> 
     }
 }
 
-/// Returns true if the text is the state of one or several rates of a key.
+/// Returns true if the text is the state of one or several rate limits of a key.
 fn is_rates(text: &str) -> bool {
     let is_one = |word: &str| word.split(':').count() == 3 && word.split(':').all(|part| part.parse::<u64>().is_ok());
     !text.is_empty() && text.split(' ').all(is_one)

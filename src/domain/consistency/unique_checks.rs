@@ -1,34 +1,34 @@
-//! The rule of unique keys: each entry names its holder, and is in the index by which it is deleted
-//! when unused.
+//! The rule of unique keys. Each entry of a unique key names its holder. Each entry is also in the
+//! index by which unused entries are deleted.
 
 use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The latest time from now, in ms, for the next check of a key without a holder.
-/// A key whose job just ended is checked within minutes.
+/// The maximum time, in ms, from now to the next check of a key without a holder. A key whose job
+/// just ended is checked within minutes.
 const SOON_MS: f64 = 3_600_000.0;
 
-/// The facts of one unique key.
+/// The facts of one unique key: its entry, its holder and its next check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UniqueFacts {
-    /// The key.
+    /// The unique key of a job.
     pub key: UniqueKey,
-    /// The whole name of its entry.
+    /// The full name of the Redis key with the entry.
     pub name: String,
-    /// True if there is an entry.
+    /// True if the unique key has an entry in Redis.
     pub is_there: bool,
-    /// The holder that the entry names.
+    /// The job that the entry names as the holder of the unique key.
     pub holder: Option<String>,
-    /// The time until which it is held, in ms, if it is held for a time.
+    /// The time, in ms, until which the job holds the unique key, if that time is limited.
     pub until: Option<i64>,
-    /// The time of its next check in the index, in ms.
+    /// The time, in ms, of the next check of the unique key, from the index.
     pub look_at: Option<f64>,
-    /// True if the holder is defined and names this key.
+    /// True if the holder is a defined job and its definition names this unique key.
     pub is_named: bool,
 }
 
-/// Returns what is wrong with one unique key.
+/// Returns the finding about one unique key, if its entry is wrong.
 pub fn judge_unique(facts: &UniqueFacts, now: UnixMillis) -> Option<Inconsistency> {
     let finding = |found: String, wanted, fix| {
         let subject = FindingSubject::Key(shown(&facts.name));
@@ -55,7 +55,7 @@ pub fn judge_unique(facts: &UniqueFacts, now: UnixMillis) -> Option<Inconsistenc
     }
 }
 
-/// Returns the name of a key as keys are shown: with `\xNN` for bytes that are not plain text.
+/// Formats the name of a key for a message, with `\xNN` for bytes that are not plain text.
 fn shown(name: &str) -> String {
     if !name.contains('\\') {
         return name.to_owned();

@@ -1,4 +1,4 @@
-//! Pieces of sentences that several findings share.
+//! Texts that the sentences of several findings share.
 
 use std::fmt::Display;
 
@@ -7,17 +7,17 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::shown;
 use crate::domain::time::zone::Zone;
 
-/// `before` and the value, or nothing if the value is not known.
+/// Returns the text `before` followed by `value`, or an empty text if `value` is not known.
 pub(super) fn after(before: &str, value: Option<impl Display>) -> String {
     value.map_or_else(String::new, |value| format!("{before}{value}"))
 }
 
-/// ` by ana@host`, or nothing if nobody is known.
+/// Returns the text ` by ana@host`, or an empty text if the person is not known.
 pub(super) fn by(who: Option<&String>) -> String {
     after(" by ", who)
 }
 
-/// ` from A to B`, ` from A on`.
+/// Returns the text ` from A to B`, or ` from A on` if the end is not known.
 pub(super) fn from_to(from: UnixMillis, to: Option<UnixMillis>, zone: &Zone) -> String {
     match to {
         Some(to) => format!(" from {} to {}", shown(from, zone), shown(to, zone)),
@@ -25,7 +25,7 @@ pub(super) fn from_to(from: UnixMillis, to: Option<UnixMillis>, zone: &Zone) -> 
     }
 }
 
-/// The files of these sources, in words.
+/// Describes the files that these sources stand for.
 pub(super) fn files(sources: &[String]) -> String {
     let is_applied = |name: &String| name.parse().is_ok_and(|source: SourceName| source.is_applied());
     match sources {
@@ -40,7 +40,7 @@ pub(super) fn files(sources: &[String]) -> String {
     }
 }
 
-/// `n1`, `n1 and n2`, `n1, n2 and n3`.
+/// Joins names into a text: `n1`, `n1 and n2`, `n1, n2 and n3`.
 pub(super) fn list(names: &[String]) -> String {
     match names {
         [] => String::new(),

@@ -1,35 +1,35 @@
-//! A finding: one answer of `explain` in plain words, with a code for programs.
+//! A finding: a part of the answer of `explain`, as a plain sentence with a code for programs.
 
-/// One answer of `explain`.
+/// A sentence in the answer of `explain`, with a code for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The question it answers.
+    /// The question that the finding answers.
     pub part: Part,
-    /// Its code, for programs.
+    /// The code by which programs recognise the finding.
     pub code: &'static str,
-    /// Its text for people, with instants in the zone of the job.
+    /// The text of the finding for people. Times in the text are in the zone of the job.
     pub text: String,
 }
 
 /// The question that a finding answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// The plan.
+    /// The question what was planned.
     Planned,
-    /// The outcome.
+    /// The question how the run ended, or what the run waits for.
     Became,
-    /// The life of each node at that time.
+    /// The question how each node was at that time.
     Nodes,
-    /// The timing: on time or not, and why not.
+    /// The question if the run was on time, and if not, why not.
     Timing,
-    /// The rule that decided, and where it is set.
+    /// The question which rule of the job decided, and where that rule is set.
     Rule,
-    /// The next run.
+    /// The question when the job runs next.
     Next,
 }
 
 impl Part {
-    /// The word for this part in JSON.
+    /// The name of this question in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Planned => "planned",
@@ -41,7 +41,7 @@ impl Part {
         }
     }
 
-    /// A finding that answers this question.
+    /// Returns a finding that answers this question.
     pub(super) fn finding(self, code: &'static str, text: impl Into<String>) -> Finding {
         Finding { part: self, code, text: text.into() }
     }

@@ -1,7 +1,8 @@
-//! Explains why a run did or did not start when it was due, in findings that it judges from facts.
+//! Explains why a run did or did not start when it was due.
 //!
-//! Invariant: pure. [`mod@judge`] is a function of the [`Facts`] that `engine::explaining` gathered. It
-//! guesses nothing: where the facts are silent, a finding says so.
+//! Invariant: no I/O. [`mod@judge`] makes findings only from the [`Facts`] that
+//! `engine::explaining` gathered. The findings contain no guess: where the facts give no answer, a
+//! finding says so.
 
 mod explain_words;
 mod facts;

@@ -1,6 +1,7 @@
-//! The schedule a job had at a past instant: the present one, a kept one, or one of the audit log.
+//! The schedule a job had at a past time: the present schedule, a kept version, or a schedule from
+//! the audit log.
 //!
-//! Invariant: a schedule is known only if no change may be missing from what is kept.
+//! Invariant: a schedule counts as known only if the kept records cannot lack a change.
 
 use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::job::job_spec::JobSpec;
@@ -12,37 +13,40 @@ use crate::domain::time::duration::parse_duration;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// How many entries the audit log of a job keeps.
+/// The number of entries that the audit log of a job keeps.
 const DEEDS_KEPT: usize = 100;
 
-/// The schedule of a job at an instant.
+/// The schedule of a job at a past time.
 #[derive(Debug, Clone)]
 pub enum ScheduleThen {
-    /// Its timetable.
+    /// The timetable of that schedule is known.
     Known(Box<Timetable>),
-    /// Not known any more.
+    /// The schedule of that time is no longer known.
     Unknown,
 }
 
-/// A schedule version before the present one.
+/// A schedule version that the job had before its present schedule.
 #[derive(Debug, Clone)]
 pub struct PastSchedule {
-    /// The instant after which its occurrences begin.
+    /// The time after which the occurrences of this schedule begin.
     pub from: UnixMillis,
-    /// Its last instant.
+    /// The last time at which this schedule was in force.
     pub until: UnixMillis,
-    /// Its definition and timetable; none if it was too long to be kept, or cannot be read.
+    /// The definition and timetable of the schedule. `None` if the definition was too long to be
+    /// kept, or cannot be read.
     pub definition: Option<(JobSpec, Timetable)>,
 }
 
 impl PastSchedule {
-    /// True if it was in force at `at`. The time of a one-shot counts whenever it was set.
+    /// Returns true if this schedule was in force at `at`. The time of a one-shot counts whenever
+    /// that time was set.
     fn held_at(&self, at: UnixMillis) -> bool {
         let is_instant = || self.definition.as_ref().is_some_and(|(_, table)| table.is_one_shot() && has(table, at));
         at <= self.until && (self.from < at || is_instant())
     }
 
-    /// True if it has the occurrences of this schedule, apart from where they begin.
+    /// Returns true if this schedule has the same occurrences as `timetable`, apart from where they
+    /// begin.
     fn is_same(&self, spec: &JobSpec, timetable: &Timetable) -> bool {
         let counted = |spec: &JobSpec| {
             let Shape { anchor, start, end, exclude, only_on, .. } = spec.shape.clone();
@@ -54,8 +58,8 @@ impl PastSchedule {
     }
 }
 
-/// The past schedule in force at `at`, if it is kept. None if the present schedule was in force,
-/// which is the case after `since`.
+/// Returns the past schedule in force at `at`, if that schedule is kept. Returns `None` if `at` is
+/// after `since`, because the present schedule was in force then.
 pub(super) fn past_at(past: &[PastSchedule], since: UnixMillis, at: UnixMillis) -> Option<&(JobSpec, Timetable)> {
     if since < at {
         return None;
@@ -68,8 +72,9 @@ fn has(timetable: &Timetable, at: UnixMillis) -> bool {
 }
 
 impl ScheduleThen {
-    /// The schedule of `job` at `at`: a kept one, or else as far as the audit log says. `now` is
-    /// the present timetable, with its anchor and since when its occurrences count.
+    /// Returns the schedule of `job` at `at`, from the kept schedules or else from the audit log.
+    /// `now` is the present timetable, with its anchor and the time from which its occurrences
+    /// count.
     pub fn at(
         past: &[PastSchedule],
         deeds: &[AuditEntry],
@@ -103,7 +108,8 @@ impl ScheduleThen {
         known.map_or(Self::Unknown, |timetable| Self::Known(Box::new(timetable)))
     }
 
-    /// True if `at` is one of its occurrences; none if not known.
+    /// Returns true if `at` is an occurrence of the schedule, and `None` if the schedule is not
+    /// known.
     pub fn is_occurrence(&self, at: UnixMillis) -> Option<bool> {
         match self {
             Self::Known(timetable) => Some(has(timetable, at)),
@@ -111,7 +117,8 @@ impl ScheduleThen {
         }
     }
 
-    /// How many of its occurrences lie within `[first, last]`; none if not known.
+    /// Returns the number of occurrences of the schedule within `[first, last]`, and `None` if the
+    /// schedule is not known.
     pub fn count_in(&self, first: UnixMillis, last: UnixMillis) -> Option<u64> {
         match self {
             Self::Known(timetable) => Some(timetable.count_in(first, last)),
@@ -120,7 +127,8 @@ impl ScheduleThen {
     }
 }
 
-/// When the present schedule came into force. A resume moves `since`, the start of its occurrences.
+/// Returns the time when the present schedule came into force. `since` is the start of the
+/// schedule's occurrences, which a resume of the job moves.
 pub(super) fn schedule_since(
     past: &[PastSchedule],
     deeds: &[AuditEntry],
@@ -138,7 +146,8 @@ pub(super) fn schedule_since(
     since_before_resume(deeds, begins)
 }
 
-/// The same, as far as the audit log says.
+/// Returns when the schedule was added or last edited, if `since` is the time of a resume. Returns
+/// `since` otherwise, and if the audit log does not have that entry.
 fn since_before_resume(deeds: &[AuditEntry], since: UnixMillis) -> UnixMillis {
     if !deeds.iter().any(|deed| deed.what == AuditEntry::RESUMED && deed.at == since) {
         return since;
@@ -147,7 +156,7 @@ fn since_before_resume(deeds: &[AuditEntry], since: UnixMillis) -> UnixMillis {
     deeds.iter().rev().find(begins).map_or(since, |deed| deed.at)
 }
 
-/// A timetable from the text of a schedule; none if the text does not say all of it.
+/// Returns a timetable made from the text of a schedule, and `None` if the text is incomplete.
 fn rebuilt(text: &str, job: &JobName, spec: &JobSpec, anchor: UnixMillis) -> Option<Timetable> {
     if let Some(period) = text.strip_prefix("every ") {
         return Some(Timetable::new(Schedule::Every(parse_duration(period).ok()?), Zone::utc(), anchor));

@@ -1,37 +1,37 @@
-//! The source of a list of jobs: the file of a node, or a file that was applied from outside.
+//! The source of a list of jobs: the jobs file of a node, or a file that `schedctl apply` read.
 //!
-//! Invariant: no node can have the name of an applied file. So neither takes the jobs of the other
-//! for its own.
+//! Invariant: no node can have the name of an applied file. So a node and an applied file never
+//! take each other's jobs for their own.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::names::{IdError, NodeName};
 
-/// The prefix of the name of an applied file.
+/// The text before the name of an applied file in the name of its source.
 const APPLIED: &str = "apply:";
 
-/// The name of a source: the name of a node, or `apply:NAME`.
+/// The name of a source: the name of a node, or `apply:NAME` for an applied file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceName(String);
 
 impl SourceName {
-    /// The source for a file applied under `name`, which has the form of a job name.
+    /// Returns the source for a file applied under `name`, which has the form of a job name.
     pub fn applied(name: &str) -> Result<Self, IdError> {
         format!("{APPLIED}{name}").parse()
     }
 
-    /// The name as text.
+    /// Returns the name of the source as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns true for an applied file, which no node reads again.
+    /// Returns true if the source is an applied file. No node reads such a file again.
     pub fn is_applied(&self) -> bool {
         self.0.starts_with(APPLIED)
     }
 
-    /// Describes the source for display.
+    /// Describes the source for a message, such as `the jobs file of node n1`.
     pub fn words(&self) -> String {
         match self.0.strip_prefix(APPLIED) {
             Some(name) => format!("the file applied as {name}"),

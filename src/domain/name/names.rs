@@ -9,24 +9,25 @@ use std::str::FromStr;
 use crate::domain::job::notice::NoticeKind;
 pub use crate::domain::run::run_id::{RunId, RunKind};
 
-/// The reason why a text is not a name or id. The message says what was found and what was wanted.
+/// The error for a text that is not a name or id. The message says what was found and what was
+/// wanted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// The text does not have the form of a name.
+    /// A text without the form of a name.
     #[error("{kind} name {found:?} is not valid: wanted 1 to 63 of a-z 0-9 . _ - beginning with a letter or digit")]
     Name {
-        /// The kind of the name: job, queue, group, node or label.
+        /// The kind of name that was wanted: job, queue, group, node or label.
         kind: &'static str,
         /// The text found, cut to a length that fits in a line.
         found: String,
     },
-    /// The text does not have the form of a lane.
+    /// A text without the form of a lane.
     #[error("lane {found:?} is not valid: wanted QUEUE, QUEUE!PRIORITY or either with +LABEL,LABEL behind it")]
     Lane {
         /// The text found, cut to a length that fits in a line.
         found: String,
     },
-    /// The text does not have the form of a run id.
+    /// A text without the form of a run id.
     #[error("run id {found:?} is not valid: wanted JOB@DUE_MS, or JOB@DUE_MS~WORD for a manual run")]
     Run {
         /// The text found, cut to a length that fits in a line.
@@ -60,15 +61,17 @@ pub(crate) fn shortened(text: &str) -> String {
     cut
 }
 
-/// The queue of notices. No host can have this name.
+/// The name of the queue of notices. No host can have this name.
 const NOTICES: &str = "@@notices";
 
-/// Returns true for a name, the name of a host's own queue, or the name of the queue of notices.
+/// Returns true for a valid queue name: a plain name, the name of a host's queue, or the name of
+/// the queue of notices.
 fn is_queue_name(text: &str) -> bool {
     is_name(text.strip_prefix('@').unwrap_or(text)) || text == NOTICES
 }
 
-/// Returns true for a name, or the name of a hidden job whose runs are notices.
+/// Returns true for a valid name of a job: a plain name, or the name of a hidden job whose runs are
+/// notices.
 fn is_job_name(text: &str) -> bool {
     match text.split_once('/') {
         Some((job, kind)) => is_name(job) && NoticeKind::parse(kind).is_some(),
@@ -83,7 +86,7 @@ macro_rules! name_type {
         pub struct $name(String);
 
         impl $name {
-            /// The name as text.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -145,18 +148,20 @@ name_type!(
 );
 
 impl JobName {
-    /// The hidden job whose runs are the notices of `kind` about `told`.
+    /// Returns the name of the hidden job whose runs are the notices of `kind` about the job
+    /// `told`.
     pub fn of_notice(told: &Self, kind: NoticeKind) -> Self {
         Self(format!("{told}/{kind}"))
     }
 
-    /// Returns the job and the kind of its notices if this is a hidden job, else `None`.
+    /// Returns the job that the notices are about and their kind, if this is the name of a hidden
+    /// job. Returns `None` otherwise.
     pub fn told_of(&self) -> Option<(Self, NoticeKind)> {
         let (job, kind) = self.0.split_once('/')?;
         Some((Self(job.to_owned()), NoticeKind::parse(kind)?))
     }
 
-    /// Returns the name if users may define a job with it, else an error.
+    /// Returns the name if users may define a job with this name, else an error.
     pub fn for_people(self) -> Result<Self, IdError> {
         if self.is_hidden() { Err(IdError::Name { kind: "job", found: shortened(&self.0) }) } else { Ok(self) }
     }
@@ -168,17 +173,17 @@ impl JobName {
 }
 
 impl QueueName {
-    /// The queue of notices, which every node serves.
+    /// Returns the name of the queue of notices, which every node serves.
     pub fn of_notices() -> Self {
         Self(NOTICES.to_owned())
     }
 
-    /// The queue of a job that names none: `default`.
+    /// Returns the name of the queue for jobs that name no queue: `default`.
     pub fn default_queue() -> Self {
         Self("default".to_owned())
     }
 
-    /// The queue of the host with this name.
+    /// Returns the name of the queue of the host `host`.
     pub fn of_host(host: &str) -> Self {
         Self(format!("@{}", NodeName::from_host_name(host)))
     }
@@ -191,8 +196,8 @@ impl QueueName {
 }
 
 impl NodeName {
-    /// Returns the nearest valid name to the name of a host: in lower case, with `-` for other
-    /// characters. Returns `node` if nothing is left.
+    /// Returns the valid node name nearest to the name of a host: in lower case, with `-` for other
+    /// characters. Returns `node` if no character is left.
     pub fn from_host_name(host: &str) -> Self {
         let mapped: String = host
             .to_ascii_lowercase()
@@ -205,9 +210,9 @@ impl NodeName {
     }
 }
 
-/// The fence of a lease: a number that only grows. It shows Redis, and the receiver of a job's
-/// work, which of two lease holders is the later. A fence is below 2^53, so it is exact as a number
-/// in Lua and JSON.
+/// The fence of a lease: a number that only grows. The fence shows which of two holders of a lease
+/// is the later. Redis and the receiver of a job's work compare fences. A fence is below 2^53, so a
+/// fence is exact as a number in Lua and JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 
@@ -215,12 +220,12 @@ impl Fence {
     /// The largest fence: 2^53 - 1.
     pub const MAX: u64 = (1 << 53) - 1;
 
-    /// The fence with this number, or `None` if the number is past [`Fence::MAX`].
+    /// Returns the fence with this number, or `None` if the number is past [`Fence::MAX`].
     pub fn new(number: u64) -> Option<Self> {
         (number <= Self::MAX).then_some(Self(number))
     }
 
-    /// The number.
+    /// Returns the fence as a number.
     pub fn as_u64(self) -> u64 {
         self.0
     }

@@ -1,5 +1,5 @@
-//! Finds faults in the address of a Redis. A fault never repeats any part of the address, because
-//! any part may be a piece of a password.
+//! Finds faults in the address of a Redis server. The text of a fault never repeats any part of the
+//! address, because any part may be a piece of a password.
 
 use reqwest::Url;
 
@@ -8,8 +8,8 @@ const DATABASE: &str = "its database number is not valid: wanted 0 or more";
 const HOST: &str = "its host is not valid";
 const NO_HOST: &str = "it names no host";
 
-/// Returns the fault that keeps `url` from being an address to connect to, or `None`. It checks the
-/// host, the port and the database number.
+/// Returns the fault that keeps `url` from being the address of a Redis server, or `None`. The
+/// function checks the host, the port and the database number.
 pub fn fault_of(url: &str) -> Option<&'static str> {
     let parsed = match Url::parse(url) {
         Ok(parsed) => parsed,

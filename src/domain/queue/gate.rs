@@ -1,4 +1,4 @@
-//! Gates: limits that a run has to pass before it starts, and at which it may have to wait.
+//! Gates: limits that a run has to pass before it starts. A run may have to wait at a gate.
 //!
 //! A gate is a key (`key = "customer-42"`), a group, or a job beside which other jobs may not run
 //! (`not_while`).
@@ -14,8 +14,8 @@ use super::rate::Rate;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::names::{GroupName, JobName};
 
-/// A gate, as its name in Redis: `group:X`, `job:NAME` or `key:K`. Every byte of `K` except
-/// `A-Z a-z 0-9 . _ -` is written `%XX`.
+/// The name of a gate in Redis: `group:X`, `job:NAME` or `key:K`. Every byte of `K` except `A-Z a-z
+/// 0-9 . _ -` is written `%XX`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gate(String);
 
@@ -23,30 +23,31 @@ pub struct Gate(String);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedKey(String);
 
-/// The limits of each key: how many of its runs may run at once, and how often a run may start.
+/// The limits for the runs of each concurrency key of a job. They set how many of these runs may
+/// run at once, and how often a run may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PerKey {
-    /// The maximum number of runs at once, 1 to 1,000,000. `None` means any number.
+    /// The maximum number of runs of a key at once, 1 to 1,000,000. `None` means any number.
     pub limit: Option<u32>,
-    /// The rate limit.
+    /// The rate limit for the runs of a key.
     pub rate: Option<Rate>,
 }
 
-/// The reason why a text is not a key.
+/// The error for a text that is not a concurrency key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("key {found:?} is not valid: wanted 1 to 256 characters, none of them a control character")]
 pub struct KeyError {
     found: String,
 }
 
-/// The maximum number of characters shown of a wrong key.
+/// The maximum number of characters that a message shows of a wrong key.
 const SHOWN: usize = 40;
 
 impl SharedKey {
-    /// The maximum number of characters in a key.
+    /// The maximum number of characters in a concurrency key.
     pub const LONGEST: usize = 256;
 
-    /// The key as text.
+    /// Returns the concurrency key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -68,22 +69,22 @@ impl Default for PerKey {
 }
 
 impl PerKey {
-    /// The maximum of `limit`.
+    /// The maximum value of `limit`.
     pub const MOST: u32 = 1_000_000;
 }
 
 impl Gate {
-    /// The gate of a group.
+    /// Returns the gate of a group.
     pub fn of_group(group: &GroupName) -> Self {
         Self(format!("group:{group}"))
     }
 
-    /// The gate between `job` and the jobs that may not run beside it.
+    /// Returns the gate between `job` and the jobs that may not run beside it.
     pub fn of_job(job: &JobName) -> Self {
         Self(format!("job:{job}"))
     }
 
-    /// The gate of a key.
+    /// Returns the gate of a concurrency key.
     pub fn of_key(key: &SharedKey) -> Self {
         let mut name = "key:".to_owned();
         for byte in key.as_str().bytes() {
@@ -96,7 +97,8 @@ impl Gate {
         Self(name)
     }
 
-    /// Returns the gate with a name from a script or a record, or `None` if the kind is unknown.
+    /// Returns the gate with this name, or `None` if the kind of gate in the name is unknown. The
+    /// name comes from a script or a record.
     pub fn from_name(name: &str) -> Option<Self> {
         let (kind, of) = name.split_once(':')?;
         let is_one =
@@ -104,39 +106,39 @@ impl Gate {
         is_one.then(|| Self(name.to_owned()))
     }
 
-    /// The gates named in the text of a record.
+    /// Returns the gates that the text of a record names.
     pub fn all_in(text: &str) -> Vec<Self> {
         text.split_ascii_whitespace().filter_map(Self::from_name).take(MOST_GATES).collect()
     }
 
-    /// The name of the gate.
+    /// Returns the name of the gate.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The group, if this is the gate of a group.
+    /// Returns the group, if this is the gate of a group.
     pub fn group(&self) -> Option<GroupName> {
         self.0.strip_prefix("group:")?.parse().ok()
     }
 
-    /// The job, if this is the gate of a job.
+    /// Returns the job, if this is the gate of a job.
     pub fn job(&self) -> Option<JobName> {
         self.0.strip_prefix("job:")?.parse().ok()
     }
 
-    /// Returns true if this is the gate of a key.
+    /// Returns true if this is the gate of a concurrency key.
     pub fn is_of_key(&self) -> bool {
         self.0.starts_with("key:")
     }
 
-    /// Describes the gate for display: `key customer-42`, `group x`, `job backup`.
+    /// Describes the gate for a message: `key customer-42`, `group x`, `job backup`.
     pub fn words(&self) -> String {
         let (kind, of) = self.0.split_once(':').unwrap_or_default();
         format!("{kind} {}", if kind == "key" { unescaped(of) } else { of.to_owned() })
     }
 }
 
-/// The maximum number of gates of a run.
+/// The maximum number of gates that a run may have to pass.
 const MOST_GATES: usize = 32;
 
 fn unescaped(text: &str) -> String {
@@ -161,14 +163,15 @@ impl fmt::Display for Gate {
     }
 }
 
-/// Returns the first gate that the definition of a job names.
+/// Returns the first gate that the definition of a job names, or `None` if the definition names no
+/// gate.
 pub fn first_gate(spec: &JobSpec) -> Option<Gate> {
     let of_group = spec.group.as_ref().map(Gate::of_group);
     of_group.or_else(|| spec.not_while.first().map(Gate::of_job)).or_else(|| spec.key.as_ref().map(Gate::of_key))
 }
 
-/// Returns the gates that a run of `job` has to pass, in order. `is_shunned` is true if other jobs
-/// may not run beside `job`.
+/// Returns the gates that a run of `job` has to pass, in the order of passing. `is_shunned` is true
+/// if other jobs may not run beside `job`.
 pub fn gates_of(job: &JobName, spec: &JobSpec, is_shunned: bool) -> Vec<Gate> {
     let group = spec.group.as_ref().map(Gate::of_group);
     let mut jobs: BTreeSet<&JobName> = spec.not_while.iter().collect();

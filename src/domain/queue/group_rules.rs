@@ -21,32 +21,36 @@ pub enum GroupSettings {
 /// The rules by which the members of a group take turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnRules {
-    /// The members in the order of their turns: 2 to [`TurnRules::MOST_MEMBERS`], each once.
+    /// The members of the group in the order of their turns. The list has 2 to
+    /// [`TurnRules::MOST_MEMBERS`] members, each once.
     pub order: Vec<JobName>,
-    /// The minimum time between the end of a run and the start of the next. 0 to 1 day.
+    /// The minimum time between the end of a run of the group and the start of the next, 0 to 1
+    /// day.
     pub gap: Duration,
-    /// The time that a turn waits for a member with nothing due. 0 to 1 day.
+    /// The time that the group waits for the member whose turn it is, if that member has no due
+    /// run, 0 to 1 day.
     pub turn_timeout: Duration,
 }
 
 /// The times until which a group without a holder stays closed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shut {
-    /// The gap of the group, and the time when it ends.
+    /// The gap of the group, and the time when the gap ends. `None` if no gap keeps the group
+    /// closed.
     pub gap: Option<(Duration, UnixMillis)>,
-    /// The time the group waits for the member whose turn it is and which has no waiting run, and
-    /// when that wait ends.
+    /// The time that the group waits for a member without a waiting run, and when that wait ends.
+    /// The turn belongs to this member.
     pub turn_timeout: Option<(Duration, UnixMillis)>,
 }
 
 impl Shut {
-    /// Describes the gap of the group, if it lasts.
+    /// Describes the gap of the group and its end. Returns `None` if no gap keeps the group closed.
     pub fn gap_words(&self, zone: &Zone) -> Option<String> {
         let (gap, over) = self.gap?;
         Some(format!("its gap of {} ends on {}", format_duration(gap), shown(over, zone)))
     }
 
-    /// Describes whose turn it is, and how long the group waits for that member.
+    /// Describes the wait of the group for the member `turn`, whose turn to start it is.
     pub fn turn_words(&self, turn: &str, zone: &Zone) -> String {
         let turn_timeout = self.turn_timeout.map_or_else(String::new, |(turn_timeout, over)| {
             let (turn_timeout, over) = (format_duration(turn_timeout), shown(over, zone));
@@ -57,9 +61,9 @@ impl Shut {
 }
 
 impl TurnRules {
-    /// Returns the time when the gap after the last end is over, or `None` if it is over already.
-    /// If that time is more than `gap` ahead, the end was recorded before the clock was set back.
-    /// It then does not count.
+    /// Returns the time when the gap after the last end is over, or `None` if the gap is over
+    /// already. An end that puts this time more than `gap` ahead was recorded before the clock was
+    /// set back. Such an end does not count.
     pub fn gap_over(&self, last_ended: Option<UnixMillis>, now: UnixMillis) -> Option<UnixMillis> {
         let over = last_ended?.saturating_add(self.gap);
         (over > now && over <= now.saturating_add(self.gap)).then_some(over)
@@ -67,14 +71,14 @@ impl TurnRules {
 
     /// The maximum number of members in a group.
     pub const MOST_MEMBERS: usize = 100;
-    /// The default gap.
+    /// The default gap between two runs of a group.
     pub const GAP: Duration = Duration::ZERO;
-    /// The default time a turn waits for a member.
+    /// The default time that a group waits for the member whose turn it is.
     pub const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 }
 
 impl GroupSettings {
-    /// The value of `mode` in the settings.
+    /// Returns the value of `mode` in the settings of the group.
     pub fn mode(&self) -> &'static str {
         match self {
             Self::Exclusive => "exclusive",

@@ -1,11 +1,12 @@
 //! A lane: the due set of a queue for runs of one priority that require the same labels.
 //!
-//! The text of a lane names it in keys and records: `default`, `default!5`, `default!-3~2+eu,gpu`.
-//! The plain lane of a queue has the queue's own name, so records from the time before lanes remain
-//! valid.
+//! The text of a lane names the lane in keys and records: `default`, `default!5`,
+//! `default!-3~2+eu,gpu`. The plain lane of a queue has the queue's own name, so records from the
+//! time before lanes remain valid.
 //!
-//! Runs that have gates to pass are in strands of their own. However many runs of a gate come due
-//! at once, they precede no run without gates, and only few runs with other gates.
+//! Runs that have gates to pass are in separate lanes, called strands. Many runs of a gate may come
+//! due at once. Even then, these runs precede no run without gates, and only few runs with other
+//! gates.
 //!
 //! Invariant: a lane has exactly one text, so no run is due in two sets of the same lane.
 
@@ -29,12 +30,12 @@ impl Priority {
     /// The highest priority.
     pub const MOST: i8 = 10;
 
-    /// The priority with this number, or `None` outside -10 to 10.
+    /// Returns the priority with this number, or `None` if the number is outside -10 to 10.
     pub fn new(number: i8) -> Option<Self> {
         (Self::LEAST..=Self::MOST).contains(&number).then_some(Self(number))
     }
 
-    /// The number.
+    /// Returns the priority as a number.
     pub fn as_i8(self) -> i8 {
         self.0
     }
@@ -46,8 +47,8 @@ impl fmt::Display for Priority {
     }
 }
 
-/// The number of strands into which runs with gates are divided, by the first gate they have to
-/// pass. A poll reads the head of each strand.
+/// The number of strands into which the runs of a lane with gates are divided. The first gate that
+/// a run has to pass decides its strand. A poll reads the head of each strand.
 const STRANDS: u8 = 16;
 
 /// The due set of a queue for runs of one priority that require the same labels.
@@ -61,13 +62,13 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// The lane of `queue` for runs of `priority` that require these labels.
+    /// Returns the lane of `queue` for runs of `priority` that require these labels.
     pub fn new(queue: QueueName, priority: Priority, requires: BTreeSet<Label>) -> Self {
         Self::of(queue, priority, None, requires)
     }
 
-    /// The strand of this lane for runs with this first gate. Its number is the first byte of the
-    /// SHA-1 of the gate's name, modulo 16.
+    /// Returns the strand of this lane for runs whose first gate is `first_gate`. The number of the
+    /// strand is the first byte of the SHA-1 of the gate's name, modulo 16.
     #[must_use]
     pub fn strand_for(self, first_gate: &Gate) -> Self {
         let hash = sha1_smol::Sha1::from(first_gate.as_str()).digest().bytes();
@@ -91,42 +92,43 @@ impl Lane {
         Self { queue, priority, strand, requires, text }
     }
 
-    /// The plain lane of the queue of a job that names none: `default`.
+    /// Returns the plain lane of the queue `default`, which is the queue of jobs that name no
+    /// queue.
     pub fn default_lane() -> Self {
         QueueName::default_queue().into()
     }
 
-    /// The only lane of the queue of the host with this name.
+    /// Returns the only lane of the queue of the host `host`.
     pub fn of_host(host: &str) -> Self {
         QueueName::of_host(host).into()
     }
 
-    /// The only lane of the queue of notices.
+    /// Returns the only lane of the queue of notices.
     pub fn of_notices() -> Self {
         QueueName::of_notices().into()
     }
 
-    /// The text of the lane.
+    /// Returns the text of the lane, which names the lane in keys and records.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The queue of the lane.
+    /// Returns the queue of the lane.
     pub fn queue(&self) -> &QueueName {
         &self.queue
     }
 
-    /// The priority of the runs in this lane.
+    /// Returns the priority of the runs in this lane.
     pub fn priority(&self) -> Priority {
         self.priority
     }
 
-    /// The labels that a node must have to take runs from this lane.
+    /// Returns the labels that a node must have to take runs from this lane.
     pub fn requires(&self) -> &BTreeSet<Label> {
         &self.requires
     }
 
-    /// Returns true for the plain lane of its queue. Nodes derive plain lanes from the queues; they
+    /// Returns true for the plain lane of a queue. Nodes derive plain lanes from the queues. Nodes
     /// must learn of every other lane.
     pub fn is_plain(&self) -> bool {
         self.text == self.queue.as_str()

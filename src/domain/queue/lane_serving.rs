@@ -1,4 +1,4 @@
-//! The lanes that a node serves: the lanes of its queues whose labels the node has.
+//! The lanes that a node serves: the lanes of its queues for which the node has all labels.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use super::lane::Lane;
 use crate::domain::name::names::{Label, QueueName};
 
-/// The queues and labels of a node.
+/// The queues that a node serves, and the labels of the node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Serving {
     /// The queues that the node serves. `None` means all queues.
@@ -16,13 +16,13 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Returns true if the node takes runs of a queue, whatever labels they require. The queue of a
-    /// host is served by all nodes of the host.
+    /// Returns true if the node serves `queue`, whatever labels the runs of the queue require. The
+    /// queue of a host is served by all nodes of the host.
     pub fn takes_queue(&self, queue: &QueueName) -> bool {
         queue.is_of_host() || self.queues.as_ref().is_none_or(|queues| queues.contains(queue))
     }
 
-    /// Returns true if the node takes runs of a lane.
+    /// Returns true if the node takes runs of `lane`: the node serves the queue and has the labels.
     pub fn takes(&self, lane: &Lane) -> bool {
         self.takes_queue(lane.queue()) && lane.is_open_to(&self.labels)
     }
@@ -31,15 +31,15 @@ impl Serving {
 /// The reason why no node takes runs of a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unserved {
-    /// No node serves the queue.
+    /// No running node serves this queue.
     Queue(QueueName),
-    /// No node that serves the queue has all of these labels.
+    /// No running node that serves the queue has all of these labels.
     Labels(BTreeSet<Label>),
 }
 
 impl Unserved {
-    /// Returns the reason why no running node takes runs of `lane`. Returns `None` if a node does,
-    /// or if no node is running. The lane of a host is not checked.
+    /// Returns the reason why no running node takes runs of `lane`. Returns `None` if a node takes
+    /// them, or if no node is running. The lane of a host is not checked.
     pub fn of(lane: &Lane, running: &[Serving]) -> Option<Self> {
         if running.is_empty() || lane.is_of_host() || running.iter().any(|node| node.takes(lane)) {
             return None;

@@ -7,37 +7,37 @@ use super::rate::Rate;
 /// The settings of a queue, from `[queues.X]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// The maximum number of runs that a node executes at once. 1 to
+    /// The maximum number of runs of the queue that a node executes at once. 1 to
     /// [`QueueSettings::MOST_CONCURRENT`].
     pub concurrency: u32,
-    /// The maximum number of runs at once on all nodes together. 1 to
+    /// The maximum number of runs of the queue at once on all nodes together. 1 to
     /// [`QueueSettings::MOST_AT_ONCE`].
     pub limit: Option<u32>,
-    /// The rate limit: how many attempts may start in a period, on all nodes together.
+    /// The rate limit of the queue: how many attempts may start in a period, on all nodes together.
     pub rate: Option<Rate>,
-    /// The share of a node that the queue gets while queues compete for it.
+    /// The share of a node that the queue gets while several queues compete for the node.
     pub share: Share,
     /// True if the queue is paused, so that none of its runs starts.
     pub is_paused: bool,
 }
 
-/// The share of a node that a queue gets while queues compete for it.
+/// The share of a node that a queue gets while several queues compete for the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// The queue comes before all queues that are not strict.
+    /// The queue gets slots before all queues that are not strict.
     Strict,
-    /// The queue shares with the other queues by this weight. 1 to [`QueueSettings::MOST_WEIGHT`].
+    /// The queue gets slots in proportion to this weight, 1 to [`QueueSettings::MOST_WEIGHT`].
     Weight(u32),
 }
 
 impl QueueSettings {
-    /// The default concurrency.
+    /// The default value of `concurrency`.
     pub const DEFAULT_CONCURRENCY: u32 = 32;
-    /// The maximum concurrency.
+    /// The maximum value of `concurrency`.
     pub const MOST_CONCURRENT: u32 = 10_000;
-    /// The maximum limit.
+    /// The maximum value of `limit`.
     pub const MOST_AT_ONCE: u32 = 1_000_000;
-    /// The maximum weight.
+    /// The maximum weight of a queue.
     pub const MOST_WEIGHT: u32 = 1_000;
 }
 
@@ -47,7 +47,7 @@ impl Default for QueueSettings {
     }
 }
 
-/// The reason why no run of a queue starts though runs are ready.
+/// The reason why no run of a queue starts, although runs are ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueueHold {
     /// The queue is paused.
@@ -59,7 +59,7 @@ pub enum QueueHold {
 }
 
 impl QueueHold {
-    /// Returns the reason that a script names by `word`.
+    /// Returns the reason that a script calls `word`, or `None` if the word is unknown.
     pub fn parse(word: &str) -> Option<Self> {
         Some(match word {
             "paused" => Self::Paused,
@@ -70,26 +70,26 @@ impl QueueHold {
     }
 }
 
-/// A manual change of a queue.
+/// A change that an operator makes to the settings of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueChange {
-    /// The settings after the change.
+    /// The settings of the queue after the change.
     pub settings: QueueSettings,
-    /// The settings that the change names. All others stay as they are.
+    /// The settings that the operator changes. All other settings stay as they are.
     pub named: BTreeSet<QueueKey>,
 }
 
-/// A setting of a queue that can be changed manually.
+/// A setting of a queue that an operator can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueueKey {
-    /// The concurrency, the same on each node.
+    /// The setting `concurrency`, with the same value on each node.
     Concurrency,
-    /// The concurrency, from the file of each node.
+    /// The setting `concurrency`, with the value from the file of each node.
     OwnConcurrency,
-    /// The limit.
+    /// The setting `limit`: how many runs of the queue may run at once on all nodes.
     Limit,
-    /// The rate limit with its burst.
+    /// The rate limit of the queue, with its burst.
     Rate,
-    /// The weight, or strict precedence.
+    /// The share of the queue: its weight, or strict precedence.
     Share,
 }

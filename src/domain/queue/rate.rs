@@ -1,8 +1,8 @@
 //! A rate limit: how many runs may start in a period (`100/1m`), and how many of them at once.
 //!
-//! The limit is applied where runs are claimed, by Redis' clock (GCRA). Each run uses `per / count`
-//! of the time to come. Another run may start while at most `burst` such parts are used. So any
-//! stretch of time has at most `burst` runs more than its share.
+//! The limit is applied where runs are claimed, by Redis' clock (GCRA). Each run uses a part of
+//! `per / count` of the time to come. Another run may start while at most `burst` such parts are
+//! used. So in any stretch of time, at most `burst` runs more than `count` in each `per` start.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::domain::time::duration::{format_duration, parse_duration};
 
-/// A checked rate.
+/// A rate limit with values within their bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     count: u32,
@@ -18,7 +18,8 @@ pub struct Rate {
     burst: u32,
 }
 
-/// The error for a text that is not a rate. It says what was found and what was wanted.
+/// The error for a text that is not a rate limit. The message says what was found and what was
+/// wanted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rate {found:?} {problem}, wanted RUNS/DURATION such as \"100/1m\"")]
 pub struct RateError {
@@ -26,49 +27,49 @@ pub struct RateError {
     problem: String,
 }
 
-/// The maximum number of runs in a rate or its burst.
+/// The maximum number of runs in a rate limit or its burst.
 pub const MOST_RUNS: u32 = 1_000_000;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(86_400);
-/// The maximum number of characters shown of a wrong text.
+/// The maximum number of characters that a message shows of a wrong text.
 const SHOWN: usize = 40;
 
 impl Rate {
-    /// The rate of `count` runs in each period `per`, all of which may start at once. `None` if a
-    /// value is out of bounds.
+    /// Returns the rate limit of `count` runs in each period `per`, all of which may start at once.
+    /// Returns `None` if a value is out of bounds.
     pub fn new(count: u32, per: Duration) -> Option<Self> {
         let is_sound = (1..=MOST_RUNS).contains(&count) && (SHORTEST..=LONGEST).contains(&per);
         is_sound.then_some(Self { count, per, burst: count })
     }
 
-    /// The same rate with this burst, clamped to 1 to [`MOST_RUNS`].
+    /// Returns the same rate limit with this burst, clamped to 1 to [`MOST_RUNS`].
     #[must_use]
     pub fn with_burst(self, burst: u32) -> Self {
         Self { burst: burst.clamp(1, MOST_RUNS), ..self }
     }
 
-    /// The number of runs in each period.
+    /// Returns the number of runs that may start in each period.
     pub fn count(self) -> u32 {
         self.count
     }
 
-    /// The period. 1 ms to 1 day.
+    /// Returns the length of the period of the rate limit, 1 ms to 1 day.
     pub fn per(self) -> Duration {
         self.per
     }
 
-    /// The microseconds between two runs, as the scripts count them.
+    /// Returns the microseconds between two runs, as the Lua scripts count them.
     pub fn interval_micros(self) -> u64 {
         u64::try_from(self.per.as_micros().div_ceil(u128::from(self.count))).unwrap_or(u64::MAX)
     }
 
-    /// The maximum number of runs at once. 1 to [`MOST_RUNS`].
+    /// Returns the maximum number of runs that may start at once, 1 to [`MOST_RUNS`].
     pub fn burst(self) -> u32 {
         self.burst
     }
 }
 
-/// Formats the rate without its burst.
+/// Formats the rate limit without its burst, such as `100/1m`.
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.count, format_duration(self.per))

@@ -1,4 +1,4 @@
-//! A run: its state, its id and its retries.
+//! A run: its state, its id, its retries, and the node events that may keep a run from starting.
 
 pub mod node_event;
 pub mod retry;

@@ -6,67 +6,68 @@ use crate::domain::name::names::QueueName;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::span;
 
-/// An event of a node, by Redis' clock as far as the node knew it.
+/// An event in the history of a node. The times are by Redis' clock as far as the node knew that
+/// clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeEvent {
-    /// The kind of event.
+    /// The kind of the event, with the details of that kind.
     pub what: NodeEventKind,
-    /// The time the event began.
+    /// The time when the event began.
     pub from: UnixMillis,
-    /// The time the event ended. `None` if it still lasts, or has no duration.
+    /// The time when the event ended. `None` if the event still lasts, or has no duration.
     pub to: Option<UnixMillis>,
 }
 
-/// The kind of a node event.
+/// The kind of a node event, with the details of that kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeEventKind {
     /// The node started.
     Started {
-        /// The time a node of this name was last seen before.
+        /// The time when a node of this name was last seen before the start.
         seen_before: Option<UnixMillis>,
     },
-    /// The node stopped taking runs, because it was asked to.
+    /// The node stopped taking runs, because the node was asked to stop.
     Stopped,
     /// Redis did not answer the polls of the node.
     RedisAway,
     /// All slots of the node for a queue were taken.
     SlotsTaken {
-        /// The queue.
+        /// The queue whose slots were taken.
         queue: QueueName,
     },
     /// The node found ready runs of a queue, but the queue was paused.
     QueuePaused {
-        /// The queue.
+        /// The queue that was paused.
         queue: QueueName,
-        /// The author of the pause, if known.
+        /// The person who paused the queue, if known.
         by: String,
     },
     /// The node found ready runs of a queue, but the queue was at its limit of runs on all nodes.
     QueueFull {
-        /// The queue.
+        /// The queue that was at its limit.
         queue: QueueName,
-        /// The limit; 0 if it is not known.
+        /// The limit of the queue; 0 if the limit is not known.
         limit: u32,
     },
     /// The node found ready runs of a queue, but the rate limit of the queue was used up.
     QueueRated {
-        /// The queue.
+        /// The queue whose rate limit was used up.
         queue: QueueName,
-        /// The rate limit, if it is known.
+        /// The rate limit of the queue, if the rate limit is known.
         rate: String,
     },
     /// The node took no runs because its keeper was not ready.
     ClaimsHeld,
-    /// The node took no runs, or no more, because it was past one of its own limits.
+    /// The node took no runs, or no more runs, because the node was past one of its own limits.
     Held {
-        /// The limit, with the value found.
+        /// A text that gives the limit and the value found.
         why: String,
     },
-    /// The node found nothing due because Redis lost data and the nodes were writing back what they
-    /// knew.
+    /// The node found no due runs because Redis had lost data and the nodes were writing back what
+    /// they knew.
     Settling,
-    /// The node found nothing due because Redis was restarted or replaced, and the nodes were
-    /// given time to check its data.
+    /// The node found no due runs because Redis was restarted or replaced. The nodes were given
+    /// time to check the data of Redis.
     NewServer,
     /// The node saw Redis' clock jump.
     ClockStepped {
@@ -75,7 +76,7 @@ pub enum NodeEventKind {
     },
     /// The node refused its jobs file.
     FileRefused {
-        /// The reason.
+        /// The reason why the node refused the file.
         why: String,
     },
 }
@@ -84,7 +85,7 @@ impl NodeEventKind {
     /// The name of [`NodeEventKind::Held`] in Redis and in JSON.
     pub const HELD: &'static str = "held";
 
-    /// The queue that the event concerns, if any.
+    /// Returns the queue that the event concerns, if the event concerns a queue.
     pub fn queue(&self) -> Option<&QueueName> {
         match self {
             Self::SlotsTaken { queue }
@@ -95,7 +96,7 @@ impl NodeEventKind {
         }
     }
 
-    /// The name of the kind in Redis and in JSON.
+    /// Returns the name of the kind in Redis and in JSON.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Started { .. } => "started",
@@ -115,7 +116,7 @@ impl NodeEventKind {
     }
 }
 
-/// Describes a clock step: `forward by 1d`, `back by 1h 5s`.
+/// Describes a step of the clock by `by_ms` milliseconds: `forward by 1d`, `back by 1h 5s`.
 pub fn step_text(by_ms: i64) -> String {
     // Round to whole seconds: the milliseconds of the step are not known.
     let by = Duration::from_secs((by_ms.unsigned_abs() + 500) / 1_000);

@@ -1,4 +1,4 @@
-//! Decides whether a failed run gets another attempt, and how long it waits for it.
+//! Decides whether a failed run gets another attempt, and how long the run waits for that attempt.
 //!
 //! Only failures of the job itself use up the retry budget. Losses of a node and unanswered
 //! `done_check` commands are counted elsewhere.
@@ -9,38 +9,39 @@ use std::time::Duration;
 use super::run_state::{AttemptOutcome, Ending};
 use crate::domain::job::job_spec::{Action, Backoff, RetryRule};
 
-/// The minimum number of times a run's `done_check` is repeated before the run ends `lost`,
-/// whatever its retry budget.
+/// The minimum number of times that the `done_check` of a run is repeated before the run ends
+/// `lost`. This minimum does not depend on the retry budget.
 const ASKED_AGAIN: u32 = 3;
 
-/// The consequence of a failed attempt.
+/// The consequence of a failed attempt: another attempt or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// Another attempt follows after this time.
     After(Duration),
-    /// No attempt follows: the budget is used up.
+    /// No attempt follows, because the retry budget of the run is used up.
     UsedUp,
-    /// No attempt follows: the code of the failure excludes it. The text gives the reason.
+    /// No attempt follows, because the job's rules for retries exclude the code of the failure. The
+    /// text gives the reason.
     Excluded(String),
 }
 
-/// The code of a failed attempt, as in the lists of `retry`.
+/// The code of a failed attempt, as the lists of `retry` in a definition name the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// The exit code of a process.
+    /// The exit code of the process.
     Exit(u16),
-    /// 128 plus the signal that ended the process.
+    /// The number of the signal that ended the process, plus 128.
     Signal(u16),
-    /// Code 124: the process exceeded its timeout.
+    /// The code 124, which means that the process exceeded its timeout.
     TimeOut,
     /// The status of an HTTP answer.
     Status(u16),
 }
 
 impl Code {
-    /// Returns the code of a failed attempt of `action`, or `None` if it has no code. A request
-    /// without a complete answer has none, nor has a process that could not start because its host
-    /// lacked something.
+    /// Returns the code of a failed attempt of `action`, or `None` if the attempt has no code. A
+    /// request without a complete answer has no code. A process that could not start because its
+    /// host lacked something has no code either.
     pub fn of(action: &Action, outcome: &AttemptOutcome) -> Option<Self> {
         if let Action::Http(request) = action {
             let status = outcome.http_status.filter(|status| !request.expects(*status))?;
@@ -56,7 +57,7 @@ impl Code {
         }
     }
 
-    /// The number used in the lists of `retry`.
+    /// Returns the code as the number that the lists of `retry` use.
     pub fn number(self) -> u16 {
         match self {
             Self::Exit(code) | Self::Signal(code) | Self::Status(code) => code,
@@ -90,17 +91,17 @@ pub fn next_attempt(retry: &RetryRule, action: &Action, outcome: &AttemptOutcome
     }
 }
 
-/// Returns the wait before a `done_check` is repeated after `unclear` runs of it in a row without
-/// an answer (at least 1). Returns `None` if it was repeated often enough. `draw` is as in
-/// [`next_attempt`].
+/// Returns the wait before a `done_check` is repeated. `unclear` is the number (at least 1) of runs
+/// of the `done_check` in a row without an answer. Returns `None` if the `done_check` was repeated
+/// often enough. `draw` is a random number in 0..1, as in [`next_attempt`].
 pub fn next_question(retry: &RetryRule, unclear: u32, draw: f64) -> Option<Duration> {
     let patient = RetryRule { limit: retry.limit.max(ASKED_AGAIN), ..retry.clone() };
     next_delay(&patient, unclear, draw)
 }
 
 /// Returns the wait before the next attempt after `failures` failures (at least 1), or `None` if
-/// the budget is used up. `draw` is a random number in 0..1 from the caller. With jitter the wait
-/// lies between its half and its whole.
+/// the retry budget is used up. `draw` is a random number in 0..1 from the caller. With jitter, the
+/// result is between half of the wait and the whole wait.
 fn next_delay(retry: &RetryRule, failures: u32, draw: f64) -> Option<Duration> {
     if failures > retry.limit {
         return None;

@@ -1,8 +1,7 @@
-//! The ids of runs: how an id is made from a job and a due time, and what it says about the origin
-//! of the run.
+//! The ids of runs. An id is made from a job and a due time, and shows the origin of its run.
 //!
-//! Invariant: an id parses back to itself, and planting the same occurrence twice gives the same
-//! id.
+//! Invariant: an id parses back to itself. The same occurrence always gives the same id, so an
+//! occurrence is added to the due set only once.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,20 +12,20 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// The origin of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunKind {
-    /// The schedule of the job.
+    /// The run comes from the schedule of the job.
     Regular,
-    /// The command `schedctl run`.
+    /// The run comes from the command `schedctl run`.
     Manual,
-    /// The command `schedctl backfill`, for a past occurrence.
+    /// The run comes from the command `schedctl backfill`, for a past occurrence.
     Backfill,
-    /// The command `schedctl rerun`, which repeats the work of a run.
+    /// The run comes from the command `schedctl rerun`, which repeats the work of an earlier run.
     Rerun,
-    /// An `@reboot` schedule, after a boot of a host.
+    /// The run comes from an `@reboot` schedule, after a boot of a host.
     Boot,
 }
 
 impl RunKind {
-    /// The name of this kind.
+    /// Returns the name of this origin.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Regular => "regular",
@@ -38,18 +37,18 @@ impl RunKind {
     }
 }
 
-/// The suffix of the id of a backfill run, and the start of the suffix of a rerun with the number
-/// of letters and digits that follow.
+/// The suffix of the id of a backfill run. The next two constants are the start of a rerun's
+/// suffix, and the number of letters and digits that follow.
 const BACKFILL: &str = "backfill";
 const RERUN: &str = "rerun";
 const RERUN_WORD_LEN: usize = 6;
-/// The start of the suffix of a run planted by `@reboot`, and the number of letters and digits that
-/// follow.
+/// The start of the suffix in the id of a run by `@reboot`. The next constant is the number of
+/// letters and digits that follow.
 const BOOT: &str = "boot";
 const BOOT_WORD_LEN: usize = 8;
 
-/// The id of a run: `job@due_ms`, with a suffix `~word` for a manual run. The due time in it never
-/// changes, so planting the same occurrence twice gives the same id.
+/// The id of a run: `job@due_ms`, with a suffix `~word` for a run that is not regular. The due time
+/// in the id never changes, so the same occurrence always gives the same id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId {
     job: JobName,
@@ -58,13 +57,13 @@ pub struct RunId {
 }
 
 impl RunId {
-    /// The id of the regular run of `job` due at `due`.
+    /// Returns the id of the regular run of `job` due at `due`.
     pub fn regular(job: JobName, due: UnixMillis) -> Self {
         Self { job, due, manual: None }
     }
 
-    /// The id of a manual run. `word` distinguishes two runs of the same millisecond. Fails unless
-    /// `word` is 1 to 16 characters of a-z 0-9.
+    /// Returns the id of a manual run. `word` distinguishes two runs of the same millisecond. Fails
+    /// unless `word` is 1 to 16 characters of a-z 0-9.
     pub fn manual(job: JobName, due: UnixMillis, word: &str) -> Result<Self, IdError> {
         if is_word(word) {
             Ok(Self { job, due, manual: Some(word.to_owned()) })
@@ -73,13 +72,13 @@ impl RunId {
         }
     }
 
-    /// The id of the only backfill run for the occurrence of `job` at `due`.
+    /// Returns the id of the only backfill run for the occurrence of `job` at `due`.
     pub fn backfill(job: JobName, due: UnixMillis) -> Self {
         Self { job, due, manual: Some(BACKFILL.to_owned()) }
     }
 
-    /// The id of a rerun of the work due at `due`. `word` distinguishes several reruns. Fails
-    /// unless `word` is 6 characters of a-z 0-9.
+    /// Returns the id of a rerun of the work due at `due`. `word` distinguishes several reruns.
+    /// Fails unless `word` is 6 characters of a-z 0-9.
     pub fn rerun(job: JobName, due: UnixMillis, word: &str) -> Result<Self, IdError> {
         if word.len() == RERUN_WORD_LEN {
             Self::manual(job, due, &format!("{RERUN}{word}"))
@@ -88,7 +87,7 @@ impl RunId {
         }
     }
 
-    /// The id of a run planted by `@reboot`. `word` distinguishes the boots. Fails unless `word` is
+    /// Returns the id of a run by `@reboot`. `word` distinguishes the boots. Fails unless `word` is
     /// 8 characters of a-z 0-9.
     pub fn boot(job: JobName, at: UnixMillis, word: &str) -> Result<Self, IdError> {
         if word.len() == BOOT_WORD_LEN {
@@ -98,7 +97,7 @@ impl RunId {
         }
     }
 
-    /// The origin of the run.
+    /// Returns the origin of the run.
     pub fn kind(&self) -> RunKind {
         match self.manual.as_deref() {
             None => RunKind::Regular,
@@ -109,17 +108,18 @@ impl RunId {
         }
     }
 
-    /// The job of the run.
+    /// Returns the job of the run.
     pub fn job(&self) -> &JobName {
         &self.job
     }
 
-    /// The due time of the run.
+    /// Returns the due time of the run.
     pub fn due(&self) -> UnixMillis {
         self.due
     }
 
-    /// Returns true for any kind but regular: the run is not an occurrence of the schedule itself.
+    /// Returns true for a run of any origin but the schedule. Such a run is not an occurrence of
+    /// the schedule itself.
     pub fn is_manual(&self) -> bool {
         self.manual.is_some()
     }

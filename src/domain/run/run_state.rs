@@ -1,7 +1,7 @@
 //! The states of a run, and the ways in which an attempt can end.
 //!
-//! Invariant: a run has one state. It leaves a final state only if it is a dead letter that an
-//! operator tries again. Redis, JSON and tables use the names given here.
+//! Invariant: a run has one state. A run leaves a final state only if the run is a dead letter and
+//! an operator asks for another attempt. Redis, JSON and tables use the names given here.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,11 +20,12 @@ pub enum RunState {
     Failed,
     /// Final: the last attempt exceeded its timeout.
     TimedOut,
-    /// Final: an operator, or the run that replaced it, stopped it.
+    /// Final: the run was stopped by an operator, or by the run that replaced it.
     Cancelled,
-    /// Final: the run was not started, for a reason recorded with it.
+    /// Final: the run was not started, for a reason in its record.
     Skipped,
-    /// Final: the run may or may not have done its work, and must not be started again to find out.
+    /// Final: nobody knows if the run has done its work. The run must not be started again to find
+    /// out.
     Lost,
 }
 
@@ -41,7 +42,7 @@ impl RunState {
         Self::Lost,
     ];
 
-    /// The name of this state.
+    /// Returns the name of this state.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
@@ -55,7 +56,8 @@ impl RunState {
         }
     }
 
-    /// Returns true for a state that a run leaves only if an operator tries a dead letter again.
+    /// Returns true for a state that a run leaves only if the run is a dead letter and an operator
+    /// asks for another attempt.
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Scheduled | Self::Running)
     }
@@ -72,7 +74,7 @@ impl fmt::Display for RunState {
     }
 }
 
-/// The error for a text that is not a state of a run.
+/// The error for a text that is not a state of a run. The error contains that text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("run state {0:?} is unknown: wanted scheduled, running, succeeded, failed, timed_out, cancelled, skipped or lost")]
 pub struct UnknownState(pub String);
@@ -85,19 +87,19 @@ impl FromStr for RunState {
     }
 }
 
-/// The end of an attempt, and the facts that go into the history with it.
+/// The end of an attempt, with the facts about the end that go into the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptOutcome {
-    /// The kind of end.
+    /// The way in which the attempt ended.
     pub ending: Ending,
-    /// The exit code of the process, if it exited with any.
+    /// The exit code of the process, if the process exited with a code.
     pub exit_code: Option<i32>,
-    /// The signal that ended the process, if a signal did.
+    /// The signal that ended the process, if a signal ended the process.
     pub signal: Option<i32>,
     /// The status of the HTTP answer, if an answer came.
     pub http_status: Option<u16>,
-    /// A description of the fault, if no exit code or status says it: "cannot start: No such file
-    /// or directory".
+    /// A description of the fault, such as "cannot start: No such file or directory". `None` if an
+    /// exit code or status describes the fault.
     pub error: Option<String>,
     /// True if processes that the job left behind had to be killed.
     pub left_processes: bool,
@@ -107,7 +109,7 @@ pub struct AttemptOutcome {
     pub retry_after: Option<Duration>,
 }
 
-/// The kind of end of an attempt.
+/// The way in which an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// The attempt succeeded.
@@ -116,23 +118,23 @@ pub enum Ending {
     Failed,
     /// The attempt was killed at its timeout.
     TimedOut,
-    /// The attempt was killed because an operator, or a run that replaces it, asked for it.
+    /// The attempt was killed at the request of an operator, or of a run that replaces this run.
     Stopped,
-    /// The attempt was killed because this node is stopping.
+    /// The attempt was killed because its node is stopping.
     ShutDown,
-    /// The attempt was killed because its lease could not be renewed, and no process of it is
-    /// alive. Its result is discarded.
+    /// The attempt was killed because its lease could not be renewed, and no process of the attempt
+    /// is alive. The result of the attempt is discarded.
     LeaseLost,
-    /// The lease could not be renewed, and the attempt may still be at work: processes that did not
-    /// die, or a request already sent.
+    /// The lease could not be renewed, and the attempt may still be at work. Some of its processes
+    /// did not die, or its request was already sent.
     OutOfSight,
-    /// The attempt never started: the keeper or this node refused, for a reason that is not the
-    /// job's.
+    /// The attempt never started, because the keeper or the node refused. The reason was not in the
+    /// job.
     NotStarted,
 }
 
 impl AttemptOutcome {
-    /// An outcome without any facts besides its ending.
+    /// Returns an outcome with this ending and no other facts.
     pub fn bare(ending: Ending) -> Self {
         Self {
             ending,
@@ -146,7 +148,7 @@ impl AttemptOutcome {
         }
     }
 
-    /// A failure described by a text.
+    /// Returns the outcome of a failed attempt, with `error` as the description of the fault.
     pub fn failed(error: impl Into<String>) -> Self {
         Self { error: Some(error.into()), ..Self::bare(Ending::Failed) }
     }

@@ -1,61 +1,62 @@
-//! A blocker: it keeps a ready run from starting at the moment of the question, as Redis shows it.
+//! A blocker: an obstacle that, as Redis shows, keeps a ready run from starting at the time of the
+//! question.
 //!
-//! Nodes note an obstacle only after it has lasted a while. Blockers answer before that.
+//! Nodes record an obstacle only after a while. Blockers show an obstacle before that.
 
 use crate::domain::name::names::RunId;
 use crate::domain::queue::queue_rules::QueueHold;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// Something that keeps a ready run from starting now.
+/// An obstacle that keeps a ready run from starting now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Blocker {
-    /// Its queue is paused, full or at its rate limit.
+    /// The queue of the run is paused, full or at its rate limit.
     Queue {
-        /// Which of the three.
+        /// The reason why no run of the queue starts.
         hold: QueueHold,
-        /// Who paused the queue, its limit or its rate; empty if not known.
+        /// The person who paused the queue, the limit, or the rate. Empty if not known.
         detail: String,
-        /// When the queue was paused, if it is.
+        /// The time when the queue was paused, if the queue is paused.
         since: Option<UnixMillis>,
-        /// The runs that execute in the queue.
+        /// The runs of the queue that execute now.
         running: Executing,
     },
-    /// A key of its lane has the wrong type.
+    /// A Redis key of the run's lane has the wrong type.
     WrongType {
-        /// The key, its type, and how to mend it.
+        /// A text that names the key and its type, and tells how to mend the key.
         why: String,
     },
-    /// Each node that may take the run already executes the most runs allowed for its queue.
+    /// Each node that may take the run already executes as many runs of the queue as it may.
     Slots {
-        /// The nodes.
+        /// The names of these nodes.
         nodes: Vec<String>,
-        /// The runs that execute in the queue.
+        /// The runs of the queue that execute now.
         running: Executing,
     },
-    /// A node that takes it is past a limit of its own.
+    /// A node that may take the run is past a limit of the node.
     NodeLimit {
-        /// The node.
+        /// The name of the node.
         node: String,
-        /// The limit, with the value found.
+        /// The limit that the node is past, with the value found.
         why: String,
-        /// When the node noticed.
+        /// The time when the node noticed that it was past the limit.
         since: UnixMillis,
     },
-    /// No node runs.
+    /// No node is running.
     NoNode,
 }
 
-/// Runs that execute.
+/// The runs that execute now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Executing {
-    /// The first few.
+    /// The first few of the executing runs.
     pub some: Vec<RunId>,
-    /// How many there are.
+    /// The number of all executing runs.
     pub count: u64,
 }
 
 impl Executing {
-    /// `a@1 executes`, `a@1, b@2 and 3 more execute`; none if nothing executes.
+    /// Returns `a@1 executes` or `a@1, b@2 and 3 more execute`, and `None` if no run executes.
     pub(crate) fn words(&self) -> Option<String> {
         let names: Vec<String> = self.some.iter().map(ToString::to_string).collect();
         let more = self.count.saturating_sub(names.len() as u64);

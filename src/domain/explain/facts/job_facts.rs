@@ -1,35 +1,36 @@
-//! A job as it is kept.
+//! The facts of a job, as Redis has them.
 
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::schedule::schedule_form::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// A job as it is kept.
+/// The facts of a job, as Redis has them.
 #[derive(Debug, Clone)]
 pub struct JobFacts {
-    /// Its definition and timetable, or why they cannot be read.
+    /// The definition and timetable of the job, or the reason why they cannot be read.
     pub definition: Result<(JobSpec, Timetable), String>,
-    /// When its schedule began to hold.
+    /// The time from which the occurrences of the job's schedule count.
     pub since: UnixMillis,
-    /// When it was added, and by whom.
+    /// The time when the job was added, and the person who added it.
     pub created: Option<(UnixMillis, Option<String>)>,
-    /// The source of its definition.
+    /// The source of the job's definition.
     pub source: Source,
-    /// How and when it ended, if it has: `finished`, or why it was removed.
+    /// The reason and the time of the job's end, if the job has ended. The reason is `finished`, or
+    /// why the job was removed.
     pub ended: Option<(String, Option<UnixMillis>)>,
-    /// When it was paused, if it is.
+    /// The time when the job was paused, if the job is paused.
     pub paused_at: Option<UnixMillis>,
-    /// How many regular runs may still begin; none = any number.
+    /// The number of regular runs that may still begin. `None` means any number.
     pub runs_left: Option<u32>,
-    /// The due time of its planned regular run.
+    /// The due time of the job's planned regular run.
     pub pending: Option<UnixMillis>,
 }
 
 /// The source of a job's definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The files of these nodes.
+    /// The jobs files of the nodes with these names.
     File(Vec<String>),
-    /// `schedctl add`.
+    /// The command `schedctl add`.
     Api,
 }

@@ -1,4 +1,5 @@
-//! The facts that explain a job or one of its occurrences. `engine::explaining` gathers them.
+//! The facts that explain a job or one of its occurrences. `engine::explaining` gathers these
+//! facts.
 
 mod blocker_facts;
 mod job_facts;
@@ -22,128 +23,132 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::shown;
 use crate::domain::time::zone::Zone;
 
-/// All facts about what is asked.
+/// All facts about the job or occurrence that the question names.
 #[derive(Debug, Clone)]
 pub struct Facts {
     /// The name of the job.
     pub name: JobName,
-    /// The time of Redis.
+    /// The present time by the clock of Redis.
     pub now: UnixMillis,
-    /// The zone of the job, in which findings show instants.
+    /// The zone of the job, in which findings show times.
     pub zone: Zone,
-    /// The job; none if its definition is not kept.
+    /// The facts of the job. `None` if Redis has no definition of the job.
     pub job: Option<JobFacts>,
-    /// The subject of the question.
+    /// The job, run or time that the question is about.
     pub subject: Subject,
     /// The audit log of the job, oldest entry first.
     pub deeds: Vec<AuditEntry>,
-    /// Earlier schedules of the job, oldest first, as far as they are kept.
+    /// The earlier schedules of the job, oldest first, as far as Redis keeps them.
     pub past: Vec<PastSchedule>,
-    /// Why the audit log cannot be read, if so.
+    /// The reason why the audit log cannot be read, if it cannot.
     pub deeds_error: Option<String>,
-    /// Data losses, oldest first.
+    /// The data losses, oldest first.
     pub losses: Vec<Loss>,
-    /// For a job that a data loss took: when the loss was noticed, and the schedule in words.
+    /// The time when the loss was noticed and the schedule as a phrase, for a job that a data loss
+    /// took.
     pub gone: Option<(UnixMillis, String)>,
-    /// How many past occurrences wait for a backfill.
+    /// The number of past occurrences of the job that wait for a backfill.
     pub making_up: u64,
-    /// The backfill run of the occurrence asked about, and its state.
+    /// The backfill run of the occurrence in question, and the state of that run.
     pub made_up_by: Option<(RunId, RunState)>,
-    /// The nodes, by name.
+    /// The nodes, in the order of their names.
     pub nodes: Vec<NodeFacts>,
-    /// The blockers of the ready run. For a job without a ready run: the pause of its queue.
+    /// The blockers of the ready run. For a job without a ready run, the list has only the pause of
+    /// the job's queue.
     pub blockers: Vec<Blocker>,
 }
 
-/// The subject of the question.
+/// The job, run or time that a question is about.
 #[derive(Debug, Clone)]
 pub enum Subject {
-    /// The job as it is now.
+    /// The job as a whole, at the present time.
     Job {
-        /// Runs that are open, waiting, spread or overdue, oldest due first; a few of each kind.
+        /// The runs that are open, waiting, spread or overdue, oldest due first. The list has a few
+        /// of each kind.
         open: Vec<RunFacts>,
-        /// How many such runs are left out.
+        /// The number of such runs that `open` leaves out.
         more: u64,
-        /// The run that ended last.
+        /// The run of the job that ended last.
         last: Option<Box<RunFacts>>,
     },
-    /// An occurrence with a record, or a planned one.
+    /// The run of an occurrence that has a record or is planned.
     Run(Box<RunFacts>),
     /// An occurrence inside a skipped range.
     Stretch {
-        /// The occurrence.
+        /// The time of the occurrence.
         at: UnixMillis,
-        /// The record of the whole range, which is that of its first occurrence.
+        /// The run of the first occurrence of the range, whose record counts for the whole range.
         run: Box<RunFacts>,
     },
-    /// An occurrence whose record was folded into a range of the ledger.
+    /// An occurrence whose record became part of a range in the ledger.
     Ledger {
-        /// The occurrence.
+        /// The time of the occurrence.
         at: UnixMillis,
         /// The state in which the runs of the range ended.
         state: String,
-        /// The reason, or nothing.
+        /// The reason for that state. Empty if there is none.
         reason: String,
         /// The first due time of the range.
         first: UnixMillis,
         /// The last due time of the range.
         last: UnixMillis,
-        /// How many runs the range holds.
+        /// The number of runs in the range.
         count: u64,
         /// True if the occurrence is known to be in the range.
         is_sure: bool,
     },
-    /// An occurrence older than the ledger, of which only counts are left.
+    /// An occurrence older than the ledger. Only the numbers of runs in each state are kept for
+    /// such a time.
     BeforeLedger {
-        /// The occurrence.
+        /// The time of the occurrence.
         at: UnixMillis,
-        /// How many runs ended in which state.
+        /// The states in which runs ended, each with the number of such runs.
         counts: Vec<(String, u64)>,
-        /// The last due time counted.
+        /// The last due time that these numbers include.
         until: UnixMillis,
     },
     /// A past occurrence without a run yet, because an earlier run of the job has not started.
     Behind {
-        /// The occurrence.
+        /// The time of the occurrence.
         at: UnixMillis,
-        /// The earlier run.
+        /// The earlier run, which has not started.
         run: Box<RunFacts>,
     },
-    /// A past occurrence of the present schedule of which nothing is kept.
+    /// A past occurrence of the present schedule for which Redis has no record.
     Unrecorded {
-        /// The occurrence.
+        /// The time of the occurrence.
         at: UnixMillis,
     },
-    /// An occurrence to come, after the planned one.
+    /// A future occurrence, later than the planned run.
     ToCome {
-        /// The occurrence.
+        /// The time of the occurrence.
         at: UnixMillis,
     },
     /// An occurrence that waits for a backfill.
     ToMakeUp {
-        /// The occurrence.
+        /// The time of the occurrence.
         at: UnixMillis,
     },
-    /// An instant at which nothing was due.
+    /// A time at which no run of the job was due.
     NotDue {
-        /// The instant.
+        /// The time in question.
         at: UnixMillis,
-        /// The occurrence before it.
+        /// The last occurrence before that time.
         before: Option<UnixMillis>,
-        /// The occurrence after it.
+        /// The first occurrence after that time.
         after: Option<UnixMillis>,
     },
-    /// An instant at which the job was over.
+    /// A time at which the job had already ended.
     Over {
-        /// The instant.
+        /// The time in question.
         at: UnixMillis,
     },
-    /// The last occurrence of a job that has had none.
+    /// The last occurrence, of a job that has had no occurrence.
     Never,
 }
 
 impl Facts {
-    /// The instant asked about; none for the job as a whole.
+    /// The time in question. `None` for a question about the job as a whole.
     pub fn at(&self) -> Option<UnixMillis> {
         match &self.subject {
             Subject::Run(run) => Some(run.run.due()),
@@ -160,7 +165,7 @@ impl Facts {
         }
     }
 
-    /// The run asked about, or the run whose record stands for the occurrence.
+    /// The run in question, or the run whose record includes the occurrence in question.
     pub fn run(&self) -> Option<&RunFacts> {
         match &self.subject {
             Subject::Run(run) | Subject::Stretch { run, .. } | Subject::Behind { run, .. } => Some(run),
@@ -168,7 +173,7 @@ impl Facts {
         }
     }
 
-    /// The run asked about, or the first of the job, that is ready and unclaimed.
+    /// The run in question, or the first run of the job, if it is due, ready and unclaimed.
     pub fn owed(&self) -> Option<&RunFacts> {
         match &self.subject {
             Subject::Job { open, .. } => open.iter().find(|run| run.is_owed(self.now)),
@@ -176,18 +181,19 @@ impl Facts {
         }
     }
 
-    /// An instant in words, in the zone of the job.
+    /// Formats the time `at` in the zone of the job.
     pub(super) fn shown(&self, at: UnixMillis) -> String {
         shown(at, &self.zone)
     }
 
-    /// The definition and timetable of the job; none if they are not kept or cannot be read.
+    /// The definition and timetable of the job. `None` if Redis does not have them, or they cannot
+    /// be read.
     pub(super) fn definition(&self) -> Option<&(JobSpec, Timetable)> {
         self.job.as_ref()?.definition.as_ref().ok()
     }
 
-    /// When and by whom the job was added, if that was after the instant asked about. None if the
-    /// facts speak of an older job of the same name.
+    /// The time when the job was added and by whom, if that was after the time in question. `None`
+    /// if the facts are about an older job of the same name.
     pub(super) fn added_later(&self) -> Option<(UnixMillis, Option<String>)> {
         let (Subject::NotDue { at, before: None, .. } | Subject::Unrecorded { at }) = self.subject else { return None };
         let job = self.job.as_ref()?;
@@ -198,7 +204,7 @@ impl Facts {
         (!is_older && !is_lost).then_some((added, by))
     }
 
-    /// The newest entry of this kind in the audit log, up to `until`.
+    /// Returns the newest entry of the kind `what` in the audit log, up to the time `until`.
     pub(super) fn deed_before(&self, what: &str, until: UnixMillis) -> Option<&AuditEntry> {
         self.deeds.iter().rev().find(|deed| deed.what == what && deed.at <= until)
     }

@@ -1,4 +1,4 @@
-//! A node as Redis knows it.
+//! The facts of a node, as Redis has them.
 
 use std::time::Duration;
 
@@ -6,24 +6,25 @@ use crate::domain::queue::lane_serving::Serving;
 use crate::domain::run::node_event::NodeEvent;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// A node unseen for this long counts as gone.
+/// The time after which a node that was not seen counts as gone.
 pub const GONE_AFTER: Duration = Duration::from_secs(15);
 
-/// A node.
+/// The facts of a node, as Redis has them.
 #[derive(Debug, Clone)]
 pub struct NodeFacts {
-    /// Its name.
+    /// The name of the node.
     pub name: String,
-    /// When it was last seen; none if it stopped in order.
+    /// The time when the node was last seen. `None` if the node stopped in order.
     pub last_seen: Option<UnixMillis>,
-    /// When its present process started, if it runs.
+    /// The time when the present process of the node started, if the node is running.
     pub started_at: Option<UnixMillis>,
-    /// The queues and labels it serves, if it runs.
+    /// The queues and labels that the node serves, if the node is running.
     pub serving: Option<Serving>,
-    /// True if it refuses its jobs file as that is now; none if it does not run.
+    /// True if the node refuses the present content of its jobs file. `None` if the node is not
+    /// running.
     pub refuses_file: Option<bool>,
-    /// Its node events around the time asked about, oldest first.
+    /// The node events around the time in question, oldest first.
     pub events: Vec<NodeEvent>,
-    /// True if older events were dropped.
+    /// True if events older than those in `events` were dropped.
     pub is_cut: bool,
 }

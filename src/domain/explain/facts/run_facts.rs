@@ -1,4 +1,4 @@
-//! A run, its attempts, and the gate where it waits.
+//! The facts of a run: its attempts, its notices, and the gate where it waits.
 
 use std::time::Duration;
 
@@ -11,152 +11,158 @@ use crate::domain::queue::rate::Rate;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// A run that starts within this time of its due time is on time.
+/// The longest time after its due time at which a run still counts as on time.
 pub const ON_TIME: Duration = Duration::from_secs(1);
 
-/// A run.
+/// The facts of a run, as Redis has them.
 #[derive(Debug, Clone)]
 pub struct RunFacts {
-    /// Its id.
+    /// The id of the run.
     pub run: RunId,
-    /// Its lane.
+    /// The lane of the run.
     pub lane: Lane,
-    /// Its state.
+    /// The state of the run.
     pub state: RunState,
     /// The reason why the run is in this state.
     pub reason: Option<String>,
-    /// Who cancelled it, or asked it to stop.
+    /// The person who cancelled the run or asked the run to stop.
     pub by: Option<String>,
-    /// Who asked for it, if it was started by hand.
+    /// The person who asked for the run, if the run was started by hand.
     pub asked_by: Option<String>,
-    /// Its attempts, oldest first.
+    /// The attempts of the run, oldest first.
     pub attempts: Vec<AttemptFacts>,
-    /// When it was first claimed.
+    /// The time when the run was first claimed.
     pub first_start: Option<UnixMillis>,
-    /// When it became ready for its first claim.
+    /// The time when the run became ready for its first claim.
     pub ready_at: UnixMillis,
-    /// When it ended.
+    /// The time when the run ended.
     pub finished_at: Option<UnixMillis>,
-    /// When it may be claimed, while it is scheduled.
+    /// The time from which the run may be claimed, while the run is scheduled.
     pub ready: Option<UnixMillis>,
-    /// True if it was missed and `catch_up` gave it a later time.
+    /// True if the run was missed and `catch_up` gave the run a later time.
     pub is_spread: bool,
-    /// Its place while it is scheduled.
+    /// The place where the run waits while it is scheduled.
     pub place: Place,
-    /// True if it was asked to stop.
+    /// True if the run was asked to stop.
     pub is_asked_to_stop: bool,
-    /// The open run behind which it waited or was skipped.
+    /// The open run of the same job because of which this run waited or was skipped.
     pub behind: Option<RunId>,
-    /// The gate at which it waits, or waited last.
+    /// The gate at which the run waits, or waited last.
     pub gate: Option<AtGate>,
-    /// The gate that let it in, while it is in its queue.
+    /// The gate that let the run in, while the run is in its queue.
     pub passed: Option<Passed>,
-    /// Why a node handed it back unexecuted.
+    /// The reason why a node handed the run back without executing the run.
     pub handed_back: Option<String>,
-    /// For a skipped range: its last occurrence, and how many it has.
+    /// The last occurrence and the number of occurrences, if the run's record is for a skipped
+    /// range.
     pub skipped: Option<(UnixMillis, u64)>,
-    /// The `on_late` notices about it that are kept.
+    /// The `on_late` notices about the run that Redis still has.
     pub late_notices: Vec<LateNotice>,
 }
 
-/// A notice that a run was late. The notice is a run itself.
+/// A notice that a run was late. A run of a hidden job delivers the notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LateNotice {
     /// The deadline that passed.
     pub of: Deadline,
     /// The run that delivers the notice.
     pub run: RunId,
-    /// The state of that run.
+    /// The state of the run that delivers the notice.
     pub state: RunState,
-    /// The node of its last attempt.
+    /// The node of the last attempt to deliver the notice.
     pub node: Option<String>,
-    /// When it ended.
+    /// The time when the run that delivers the notice ended.
     pub finished_at: Option<UnixMillis>,
-    /// How its last attempt ended, in words.
+    /// The end of the last attempt to deliver the notice, as a phrase.
     pub end: Option<String>,
 }
 
-/// The place of a scheduled run.
+/// The place where a scheduled run waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In its queue.
+    /// The run is in its queue.
     Queue,
-    /// Behind an open run of its job.
+    /// The run waits for an open run of its job.
     Waiting,
-    /// At a gate: of a key, a group or a `not_while` job.
+    /// The run waits at the gate of a key, a group or a `not_while` job.
     AtGate,
-    /// In no index, because its job is paused.
+    /// The run is in no index, because its job is paused.
     Held,
 }
 
-/// A gate at which a run waits, or waited.
+/// A gate at which a run waits or waited, with the facts of the wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtGate {
-    /// The gate in words: `key customer-42`, `group x`, `job backup`.
+    /// The gate, as a phrase: `key customer-42`, `group x`, `job backup`.
     pub gate: String,
-    /// The member whose turn it is now.
+    /// The member of the group whose turn to start it is now.
     pub turn: Option<String>,
-    /// How long the gap or the turn timeout of the group keeps it shut.
+    /// The times until which the gap or the turn timeout of the group keeps the gate closed.
     pub shut: Shut,
-    /// A run that has a place there now, and whether it has begun.
+    /// A run that has a place at the gate now, and true if that run has begun.
     pub holder: Option<(RunId, bool)>,
-    /// A run of the same lane that was let in and did not begin, and until when it blocks the lane.
+    /// A run of the same lane that the gate let in and that has not begun. The time is when that
+    /// run stops blocking the lane.
     pub stuck: Option<(RunId, UnixMillis)>,
-    /// Why `holder` or `stuck` has not begun, as far as its queue shows.
+    /// The reason why the run in `holder` or `stuck` has not begun, as far as the queue of that run
+    /// shows.
     pub hindrance: Option<String>,
-    /// The rate of its job there, and when the rate lets another run begin.
+    /// The rate limit of the job at the gate, and the time when the rate limit allows the next run.
     pub rate: Option<(Rate, UnixMillis)>,
-    /// The lane of the run and why no node serves it, if none does.
+    /// The lane of the run and the reason why no node serves the lane, if none does.
     pub unserved: Option<(Lane, Unserved)>,
-    /// Lanes with earlier runs at this gate that no node serves.
+    /// The lanes that have earlier runs at this gate and that no node serves.
     pub passed_over: Vec<Lane>,
-    /// When the wait ended; none while the run waits.
+    /// The time when the wait ended. `None` while the run waits.
     pub until: Option<UnixMillis>,
 }
 
 /// A gate that let in a run which has not begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passed {
-    /// The gate in words.
+    /// The gate, as a phrase: `key customer-42`, `group x`, `job backup`.
     pub gate: String,
-    /// When the run got its place; none if it gave the place up.
+    /// The time when the run got its place at the gate. `None` if the run gave the place up.
     pub since: Option<UnixMillis>,
-    /// Another run that has a place there now, and whether it has begun.
+    /// Another run that has a place at the gate now, and true if that other run has begun.
     pub holder: Option<(RunId, bool)>,
-    /// The lane of the run, if no node serves it.
+    /// The lane of the run, if no node serves the lane.
     pub unserved: Option<Lane>,
 }
 
-/// An attempt of a run.
+/// The facts of an attempt of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptFacts {
-    /// Its number.
+    /// The number of the attempt.
     pub number: u32,
-    /// The node that made it.
+    /// The node that made the attempt.
     pub node: Option<String>,
-    /// When it was claimed.
+    /// The time when a node claimed the run for this attempt.
     pub started_at: Option<UnixMillis>,
-    /// When it ended.
+    /// The time when the attempt ended.
     pub finished_at: Option<UnixMillis>,
-    /// How it ended, in words: `exit code 3`; none while it runs. If that is not known: why not.
+    /// The end of the attempt as a phrase, such as `exit code 3`, or why the end is not known.
+    /// `None` while the attempt lasts.
     pub end: Option<String>,
-    /// True if it is known how and when it ended.
+    /// True if the kind and time of the attempt's end are known.
     pub is_end_known: bool,
 }
 
 impl RunFacts {
-    /// How late its first attempt started, if it did.
+    /// Returns the time from the due time of the run to the start of its first attempt, if there
+    /// was an attempt.
     pub fn late(&self) -> Option<Duration> {
         Some(self.first_start?.since(self.run.due()))
     }
 
-    /// True if the run is due, ready and unclaimed.
+    /// Returns true if the run is due, ready and unclaimed.
     pub(crate) fn is_owed(&self, now: UnixMillis) -> bool {
         let is_ready = self.ready.is_none_or(|ready| ready <= now);
         self.state == RunState::Scheduled && self.run.due() <= now && is_ready && self.place == Place::Queue
     }
 
-    /// True if a node handed the run back without a start, and no node has claimed it since.
+    /// Returns true if a node handed the run back without a start, and no node has claimed the run
+    /// since.
     pub(crate) fn is_back(&self, now: UnixMillis) -> bool {
         self.handed_back.is_some() && self.is_owed(now)
     }

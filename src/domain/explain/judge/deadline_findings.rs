@@ -1,4 +1,4 @@
-//! The deadlines a run missed, and the notice of `on_late` about each.
+//! Findings about the deadlines that a run missed, and about the `on_late` notice of each.
 
 use super::timing_findings::latest_shift;
 use crate::domain::explain::explain_words::after;
@@ -11,7 +11,7 @@ use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::span;
 
-/// The deadlines that the run asked about missed, each with its notice.
+/// Returns findings for the deadlines that the run in question missed, each with its notice.
 pub(super) fn deadlines(facts: &Facts) -> Vec<Finding> {
     let run = match &facts.subject {
         Subject::Run(run) | Subject::Stretch { run, .. } => run,
@@ -51,7 +51,7 @@ fn of_deadline(facts: &Facts, run: &RunFacts, spec: Option<&JobSpec>, kind: Dead
     missed.into_iter().chain(of_notice).collect()
 }
 
-/// True if a regular run had not started, or not ended, at its deadline.
+/// Returns true if a regular run had not started, or not ended, at its deadline `by`.
 fn is_missed(facts: &Facts, run: &RunFacts, kind: Deadline, by: UnixMillis) -> bool {
     if run.run.kind() != RunKind::Regular || run.place == Place::Held {
         return false;

@@ -1,4 +1,4 @@
-//! A run that waits at a gate, or that a gate let in and that has not begun.
+//! Findings about a run that waits at a gate, or that a gate let in and that has not begun.
 
 use crate::domain::explain::explain_words::{after, list};
 use crate::domain::explain::facts::{Facts, Passed, RunFacts};
@@ -6,10 +6,10 @@ use crate::domain::explain::finding::{Finding, Part};
 use crate::domain::queue::group_rules::Shut;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// How many lanes a sentence names.
+/// The maximum number of lanes that a sentence names.
 const NAMED: usize = 3;
 
-/// The wait of a run at a gate.
+/// Returns the finding for a run that waits at a gate.
 pub(super) fn waits_at(facts: &Facts, run: &RunFacts) -> Finding {
     let Some(at) = &run.gate else { return Part::Became.finding("waits_at", "It waits for its place at a gate.") };
     let hindrance = after(": ", at.hindrance.as_ref());
@@ -37,7 +37,8 @@ pub(super) fn waits_at(facts: &Facts, run: &RunFacts) -> Finding {
     Part::Became.finding("waits_at", text)
 }
 
-/// A sentence about lanes with earlier runs that no node serves; empty if there are none.
+/// Returns a sentence about lanes with earlier runs that no node serves. Returns an empty text if
+/// `lanes` is empty.
 fn passed_over(mut lanes: Vec<String>) -> String {
     let more = lanes.len().saturating_sub(NAMED);
     if more > 0 {
@@ -51,7 +52,8 @@ fn passed_over(mut lanes: Vec<String>) -> String {
     }
 }
 
-/// The state of a run that a gate let in and that has not begun; `ready` is when it became ready.
+/// Returns the finding for a run that a gate let in and that has not begun. `ready` is when the run
+/// became ready.
 pub(super) fn let_in(facts: &Facts, passed: &Passed, ready: UnixMillis) -> Finding {
     let Passed { gate, since, holder, unserved } = passed;
     if let Some(since) = since {

@@ -1,6 +1,6 @@
-//! An occurrence after a data loss: which loss it was, and what journals restored.
+//! Findings about a data loss that may have taken the record of the run or occurrence in question.
 //!
-//! Invariant: a record that may be gone is never reported as if it had not existed.
+//! Invariant: no finding says that a record never existed if the loss may have taken that record.
 
 use crate::domain::explain::explain_words::list;
 use crate::domain::explain::facts::{Facts, Loss, RunFacts, Subject};
@@ -12,7 +12,7 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Became.finding(code, text)
 }
 
-/// A clause: the journals have no record of the occurrence.
+/// Returns the clause that the journals of these nodes have no record of the occurrence.
 fn silent(nodes: &[String]) -> String {
     match nodes {
         [] => "No journal has reported this occurrence yet".to_owned(),
@@ -21,7 +21,8 @@ fn silent(nodes: &[String]) -> String {
     }
 }
 
-/// The first loss that may have taken the record of the subject, unless the record shows otherwise.
+/// Returns the first loss that may have taken the record of the run or occurrence in question.
+/// Returns `None` if the record shows otherwise.
 fn of(facts: &Facts) -> Option<&Loss> {
     if matches!(&facts.subject, Subject::Job { .. }) || facts.added_later().is_some() {
         return None;
@@ -34,8 +35,8 @@ fn of(facts: &Facts) -> Option<&Loss> {
     facts.losses.iter().find(is_of)
 }
 
-/// The loss that hides whether the subject had run before: it was skipped as missed since, has
-/// begun since, or has no record.
+/// Returns the loss after which nobody knows if the occurrence in question had run before. That is
+/// so if the occurrence has no record, has begun since, or was skipped as missed since.
 pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
     let at = facts.at()?;
     let loss = of(facts).filter(|loss| loss.hides(at))?;
@@ -50,7 +51,8 @@ pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
     is_unknown.then_some(loss)
 }
 
-/// The data loss that concerns the subject, and what the journals know.
+/// Returns findings for the data loss that concerns the occurrence in question, and for the records
+/// that journals restored.
 pub(super) fn losses(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = of(facts).map(|loss| data_lost(facts, loss)).into_iter().collect();
     let has_run = facts.run().is_some_and(|run| !run.attempts.is_empty());

@@ -1,4 +1,4 @@
-//! Judges the facts: all findings, in the order in which they answer.
+//! Makes all findings from the facts, in the order of the questions that they answer.
 
 mod blocker_findings;
 mod deadline_findings;
@@ -16,13 +16,13 @@ mod timing_findings;
 use super::facts::Facts;
 use super::finding::Finding;
 
-/// Codes of outcomes that say what a run waits for.
+/// The codes of outcome findings that say what a run waits for.
 const WAITS: [&str; 7] = ["waits", "waits_at", "let_in", "gave_up_place", "retry_at", "ask_at", "held"];
 
-/// Codes of timing that name no cause.
+/// The codes of timing findings that give no cause for a delay.
 const NO_CAUSE: [&str; 6] = ["on_time", "late", "not_started", "late_unexplained", "timing_lost", "caught_up"];
 
-/// All findings about what is asked.
+/// Returns all findings about the job, run or time in question.
 pub fn judge(facts: &Facts) -> Vec<Finding> {
     let outcome = outcome_findings::outcome(facts);
     let timing = timing_findings::timing(facts);
@@ -38,7 +38,8 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Why the run asked about has not started, or started late; empty if nothing on record says why.
+/// Returns the findings that say why the run in question has not started or started late. Empty if
+/// the records give no cause.
 pub fn causes(facts: &Facts) -> Vec<Finding> {
     let waits = outcome_findings::outcome(facts).into_iter().filter(|found| WAITS.contains(&found.code));
     waits.chain(timing_findings::timing(facts).into_iter().filter(|found| !NO_CAUSE.contains(&found.code))).collect()

@@ -1,4 +1,4 @@
-//! The next run.
+//! Findings about the next run of the job.
 
 use crate::domain::explain::facts::Facts;
 use crate::domain::explain::finding::{Finding, Part};
@@ -11,7 +11,7 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Next.finding(code, text)
 }
 
-/// Findings about the next run.
+/// Returns the findings about the next run of the job.
 pub(super) fn next(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = by_schedule(facts).into_iter().collect();
     let text = match facts.making_up {
@@ -25,7 +25,7 @@ pub(super) fn next(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// The next run by the schedule.
+/// Returns the finding for the next run that the schedule gives.
 fn by_schedule(facts: &Facts) -> Option<Finding> {
     let Some(job) = facts.job.as_ref().filter(|job| job.ended.is_none()) else {
         return Some(finding("next_over", "Nothing comes any more."));
@@ -68,7 +68,7 @@ fn none() -> Finding {
     finding("next_none", "Its schedule has no further time.")
 }
 
-/// The next run by a schedule that names no further time.
+/// Returns the finding for a job whose schedule has no further time.
 fn without_time(spec: &JobSpec) -> Finding {
     match spec.schedule {
         Schedule::Delay(delay) => {

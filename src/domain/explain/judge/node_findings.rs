@@ -1,6 +1,7 @@
-//! Each node while a run was to start: whether it ran, reached Redis, and had a slot.
+//! Findings about each node at the time when a run was to start: if it ran, reached Redis, and had
+//! a slot.
 //!
-//! Invariant: a node of which nothing is known for that time counts as unknown, never as running.
+//! Invariant: a node without any known facts for that time counts as unknown, never as running.
 
 use std::time::Duration;
 
@@ -16,17 +17,19 @@ use crate::domain::queue::lane_serving::Serving;
 use crate::domain::run::node_event::{NodeEvent, NodeEventKind, step_text};
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// How long before the time asked about a refused file is still reported.
+/// The longest time between the refusal of a jobs file and the time in question at which the
+/// refusal is reported.
 const REFUSED_LATELY: Duration = Duration::from_secs(3600);
 
-/// How far from the time asked about a step of the Redis clock is still reported.
+/// The longest time between a step of the Redis clock and the time in question at which the step is
+/// reported.
 const STEPPED_LATELY: Duration = Duration::from_secs(3600);
 
 fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Nodes.finding(code, text)
 }
 
-/// Findings about each node.
+/// Returns the findings about each node.
 pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
     let mut found = Vec::new();
     let run = facts.run().or(match &facts.subject {
@@ -74,7 +77,8 @@ pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// The time in the window without the node: since when, if known, and when it started again.
+/// Returns when the node was not running within `window`: the start of that time, if known, and its
+/// end.
 fn down(facts: &Facts, node: &NodeFacts, window: Window) -> Option<(Option<UnixMillis>, Option<UnixMillis>)> {
     match life(facts, node, window) {
         Life::Down(from, to) => Some((from, to.filter(|to| *to <= window.to))),
@@ -115,7 +119,7 @@ fn of_node(facts: &Facts, node: &NodeFacts, window: Window, lane: &Lane) -> Vec<
     found
 }
 
-/// An event that kept a node from claiming.
+/// Returns the finding for an event that kept a node from claiming.
 fn obstacle(facts: &Facts, node: &NodeFacts, event: &NodeEvent) -> Finding {
     let (node, time) = (&node.name, from_to(event.from, event.to, &facts.zone));
     let known = |before: &str, detail: &str, close: &str| {
@@ -147,7 +151,7 @@ fn obstacle(facts: &Facts, node: &NodeFacts, event: &NodeEvent) -> Finding {
     finding(event.what.word(), text)
 }
 
-/// The part of a lane that a node does not serve, in words.
+/// Describes the queue or labels of a lane that a node does not serve.
 fn not_served(serving: &Serving, lane: &Lane) -> Option<String> {
     if !serving.takes_queue(lane.queue()) {
         return Some(format!("it does not serve queue {}", lane.queue()));
@@ -156,7 +160,8 @@ fn not_served(serving: &Serving, lane: &Lane) -> Option<String> {
     (!missing.is_empty()).then(|| format!("it does not carry {}", missing.join(", ")))
 }
 
-/// Steps of the Redis clock near the time asked about, from the first node that noted any.
+/// Returns findings for steps of the Redis clock near the time in question. They come from the
+/// first node that recorded any step.
 fn clock_steps(facts: &Facts) -> Vec<Finding> {
     let at = facts.at().unwrap_or(facts.now);
     let step = |node: &NodeFacts, event: &NodeEvent| {
@@ -173,8 +178,8 @@ fn clock_steps(facts: &Facts) -> Vec<Finding> {
     facts.nodes.iter().map(steps).find(|steps| !steps.is_empty()).unwrap_or_default()
 }
 
-/// Jobs files rejected shortly before the time in question, which may have kept the job from being
-/// planned. Skips files that were accepted or superseded since.
+/// Returns findings for jobs files refused shortly before the time in question. A refused file may
+/// have kept the job from being planned. Files that were accepted or superseded since are left out.
 fn refused_files(facts: &Facts) -> Vec<Finding> {
     let until = match Window::of(facts) {
         Some(window) => window.to,

@@ -1,6 +1,6 @@
-//! The life of a node while a run was to start: whether it ran, and what kept it from claiming.
+//! The state of a node while a run was to start: if the node ran, and what kept it from claiming.
 //!
-//! Invariant: a node of which nothing is known for that time counts as unknown, never as running.
+//! Invariant: a node without any known facts for that time counts as unknown, never as running.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ use crate::domain::queue::lane::Lane;
 use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// How long Redis keeps node events after the last of a node.
+/// The time for which Redis keeps the events of a node after the last event of that node.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The time in which a run was to start: from when it was ready to its first claim, or until now.
+/// The stretch of time in which a run was to start. It lasts from when the run was ready to its
+/// first claim, or until now.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     pub(super) from: UnixMillis,
@@ -20,7 +21,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The window in which nodes could have started the subject; none if they had nothing to start.
+    /// Returns the time in which nodes could have started the run in question. Returns `None` if
+    /// nodes had nothing to start.
     pub(super) fn of(facts: &Facts) -> Option<Self> {
         match &facts.subject {
             Subject::Run(run) => Self::of_run(run, facts.now),
@@ -34,8 +36,9 @@ impl Window {
         }
     }
 
-    /// The window in which the life of nodes matters. For a run that waited for another run of its
-    /// job it begins at the due time, because what delayed the other run delayed this run too.
+    /// Returns the time in which the state of the nodes matters for the run in question. For a run
+    /// that waited for another run of its job, this time begins at the due time. The reason is that
+    /// a delay of the other run delayed this run too.
     pub(super) fn of_nodes(facts: &Facts) -> Option<Self> {
         let window = Self::of(facts)?;
         Some(match &facts.subject {
@@ -64,18 +67,20 @@ impl Window {
     }
 }
 
-/// The life of a node in a window.
+/// The state of a node during a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
-    /// The node ran, as far as is known.
+    /// The node was running, as far as is known.
     Up,
-    /// The node was down: since when, if that is known, and when it started again.
+    /// The node was not running: the start of that time, if known, and the time when the node
+    /// started again.
     Down(Option<UnixMillis>, Option<UnixMillis>),
-    /// Nothing is known.
+    /// No facts about the node are known for the window.
     Unknown,
 }
 
-/// The life of `node` in `window`. It is unknown if a data loss may have taken events of that time.
+/// Returns the state of `node` in `window`. The state is unknown if a data loss may have taken
+/// events of that time.
 pub(super) fn life(facts: &Facts, node: &NodeFacts, window: Window) -> Life {
     let now = facts.now;
     if facts.losses.iter().any(|loss| loss.concerns(window.from)) {
@@ -87,7 +92,7 @@ pub(super) fn life(facts: &Facts, node: &NodeFacts, window: Window) -> Life {
     }
 }
 
-/// When a node was last seen that is gone and did not stop in order.
+/// Returns the time when a node was last seen, if the node is gone and did not stop in order.
 fn gone_since(node: &NodeFacts, now: UnixMillis) -> Option<UnixMillis> {
     node.last_seen.filter(|seen| now.since(*seen) > GONE_AFTER)
 }
@@ -100,7 +105,7 @@ fn is_life(event: &NodeEvent) -> bool {
     is_start(event) || event.what == NodeEventKind::Stopped
 }
 
-/// The life of `node` at `at`.
+/// Returns the state of `node` at the time `at`.
 fn life_at(node: &NodeFacts, at: UnixMillis, now: UnixMillis) -> Life {
     let before = node.events.iter().rev().find(|event| event.from <= at && is_life(event));
     let next = node.events.iter().find(|event| event.from > at && is_start(event));
@@ -121,8 +126,8 @@ fn life_at(node: &NodeFacts, at: UnixMillis, now: UnixMillis) -> Life {
     }
 }
 
-/// The life of `node` at `at`, if no start and no stop is known up to then. `next` is its next
-/// start, and when the node had last been seen before that.
+/// Returns the state of `node` at `at`, if no start and no stop of the node is known up to then.
+/// `next` is the node's next start, and when the node had last been seen before that start.
 fn before_events(
     node: &NodeFacts,
     at: UnixMillis,
@@ -148,7 +153,7 @@ fn before_events(
     }
 }
 
-/// The life in `window` of a node that ran when the window began.
+/// Returns the state during `window` of a node that was running when the window began.
 fn went_down(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
     let is_within = |at: UnixMillis| window.from < at && at < window.to;
     for event in &node.events {
@@ -168,8 +173,8 @@ fn went_down(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
     }
 }
 
-/// The events that kept a running node from claiming a run of `lane` within `window`. Each ends at
-/// the latest when the process of the node ended.
+/// Returns the events that kept a running node from claiming a run of `lane` within `window`. Each
+/// event ends at the latest when the process of the node ended.
 pub(super) fn obstacles_of<'f>(
     node: &'f NodeFacts,
     window: Window,
@@ -195,7 +200,8 @@ pub(super) fn obstacles_of<'f>(
     node.events.iter().filter(is_obstacle).map(closed).filter(move |event| window.meets(event))
 }
 
-/// When the process ended that noted an event and never noted the end of the event.
+/// Returns the time when a node's process ended, if that process recorded the start but never the
+/// end of `event`.
 fn process_end(node: &NodeFacts, event: &NodeEvent, now: UnixMillis) -> Option<UnixMillis> {
     let end = node.events.iter().filter(|other| other.from > event.from).find_map(|other| match other.what {
         NodeEventKind::Started { seen_before } => Some(seen_before.unwrap_or(other.from)),

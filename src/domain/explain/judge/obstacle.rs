@@ -1,6 +1,7 @@
-//! Obstacles that kept nodes from claiming a ready run, as reasons for its late start.
+//! The obstacles that kept nodes from claiming a ready run, as reasons for the run's late start.
 //!
-//! Invariant: a sentence names nodes together only for a time in which each had the obstacle.
+//! Invariant: a sentence names several nodes only for a time in which each of these nodes had the
+//! obstacle.
 
 use super::node_life::{Life, Window, life, obstacles_of};
 use crate::domain::explain::explain_words::{after, from_to, list};
@@ -11,10 +12,11 @@ use crate::domain::queue::queue_rules::QueueHold;
 use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// How many obstacles of one kind are listed, if each node has its own.
+/// The maximum number of obstacles of one kind in the list, if each node has another obstacle.
 const LISTED: usize = 10;
 
-/// The kinds of obstacles, by the words of their node events, in the order of the sentences.
+/// The kinds of obstacles, in the order of their sentences. Each kind has the name of its node
+/// event.
 const KINDS: [&str; 9] = [
     "redis_away",
     "new_server",
@@ -27,44 +29,44 @@ const KINDS: [&str; 9] = [
     NodeEventKind::HELD,
 ];
 
-/// Kinds of obstacles that all nodes share.
+/// The kinds of obstacles that all nodes have at the same time.
 const SHARED: [&str; 5] = ["new_server", "settling", "queue_paused", "queue_full", "queue_rated"];
 
-/// Everything on record that kept nodes from claiming a ready run.
+/// All recorded reasons why nodes did not claim a ready run.
 #[derive(Debug, Default)]
 pub(super) struct Delay {
-    /// A time without a running node.
+    /// The time in which no node was running.
     pub(super) no_node: Option<NoNode>,
-    /// Obstacles of nodes that ran.
+    /// The obstacles of the nodes that were running.
     pub(super) obstacles: Vec<Obstacle>,
-    /// Why no running node takes the lane of the run.
+    /// The reason why no running node takes runs of the run's lane.
     pub(super) unserved: Option<Unserved>,
 }
 
-/// A time without a running node.
+/// A time in which no node was running.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NoNode {
-    /// When the last node went, if one ran when the run was due.
+    /// The time when the last node stopped running, if a node was running when the run was due.
     pub(super) since: Option<UnixMillis>,
-    /// When a node ran again.
+    /// The time when a node was running again.
     pub(super) until: Option<UnixMillis>,
 }
 
-/// A time in which the same obstacle kept some nodes from claiming.
+/// A stretch of time in which the same obstacle kept some nodes from claiming.
 #[derive(Debug, Clone)]
 pub(super) struct Obstacle {
-    /// The node event.
+    /// The node event that records the obstacle.
     pub(super) what: NodeEventKind,
-    /// The nodes.
+    /// The names of the nodes that had the obstacle.
     pub(super) nodes: Vec<String>,
-    /// When it began.
+    /// The time when the obstacle began.
     pub(super) from: UnixMillis,
-    /// When it ended; none if it lasts.
+    /// The time when the obstacle ended. `None` if the obstacle lasts.
     pub(super) to: Option<UnixMillis>,
 }
 
 impl Delay {
-    /// Why no node claimed a run while it was ready.
+    /// Returns the reasons why no node claimed `run` while it was ready.
     pub(super) fn of(facts: &Facts, run: &RunFacts) -> Self {
         let mut delay = Self::default();
         if let Some(window) = Window::of(facts).filter(|window| window.to.since(window.from) > ON_TIME) {
@@ -78,13 +80,14 @@ impl Delay {
         delay
     }
 
-    /// Why nodes did not claim the run that `run` waited for, which delayed `run` too.
+    /// Returns the reasons why nodes did not claim the run that `run` waited for. These reasons
+    /// delayed `run` too.
     pub(super) fn of_earlier_run(facts: &Facts, run: &RunFacts, window: Window) -> Self {
         let obstacles = Obstacle::of_kind(facts, run, window, "redis_away");
         Self { no_node: NoNode::within(facts, run, window), obstacles, unserved: None }
     }
 
-    /// Findings for all of it.
+    /// Returns the findings for all reasons of this delay.
     pub(super) fn findings(&self, facts: &Facts, run: &RunFacts) -> Vec<Finding> {
         let unserved = self.unserved.as_ref();
         let unserved = unserved.map(|why| Part::Timing.finding("late_unserved", format!("No node takes it: {why}.")));
@@ -125,8 +128,9 @@ impl NoNode {
 }
 
 impl Obstacle {
-    /// The obstacles of one kind within `window`. If each node can have it alone: the time in which
-    /// all of them had it, or, without such a time, an obstacle for each.
+    /// Returns the obstacles of one kind within `window`. For a kind that each node can have alone,
+    /// the result is the time in which all nodes had the obstacle. Without such a time, the result
+    /// is an obstacle for each node.
     fn of_kind(facts: &Facts, run: &RunFacts, window: Window, kind: &str) -> Vec<Self> {
         let mut by_node: Vec<(String, Vec<NodeEvent>)> = Vec::new();
         // An obstacle of a node that does not take the lane delays nothing.
@@ -187,8 +191,8 @@ impl Obstacle {
         Part::Timing.finding(code, text)
     }
 
-    /// Returns the condition of the queue if this obstacle is a queue that is paused, full or at its
-    /// rate limit.
+    /// Returns why no run of the queue started, if this obstacle is a queue that is paused, full or
+    /// at its rate limit.
     pub(super) fn hold(&self) -> Option<QueueHold> {
         match self.what {
             NodeEventKind::QueuePaused { .. } => Some(QueueHold::Paused),
@@ -199,7 +203,8 @@ impl Obstacle {
     }
 }
 
-/// `paused by ana@host`, `full, at its limit of 3`; without the detail if that is empty.
+/// Returns `paused by ana@host` or `full, at its limit of 3`. Leaves the detail out if `detail` is
+/// empty.
 pub(super) fn queue_words(hold: QueueHold, detail: &str) -> String {
     let (how, before) = match hold {
         QueueHold::Paused => ("paused", " by "),

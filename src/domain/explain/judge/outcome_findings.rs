@@ -1,4 +1,5 @@
-//! The outcome: how the subject ran, why it did not, or what it waits for.
+//! Findings about the outcome: how the run in question ended, why it did not start, or what it
+//! waits for.
 
 use super::gate_findings::{let_in, waits_at};
 use super::loss_findings::hidden;
@@ -16,12 +17,12 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Became.finding(code, text)
 }
 
-/// ` on ...`, or nothing if the instant is not known.
+/// Returns the text ` on ` with the time `at`, or an empty text if the time is not known.
 fn on(facts: &Facts, at: Option<UnixMillis>) -> String {
     after(" on ", at.map(|at| facts.shown(at)))
 }
 
-/// Findings about the outcome.
+/// Returns the findings about the outcome of the job, run or occurrence in question.
 pub(super) fn outcome(facts: &Facts) -> Vec<Finding> {
     let mut found = of_subject(facts);
     let backfill = facts.made_up_by.as_ref().map(|(run, state)| {
@@ -32,7 +33,8 @@ pub(super) fn outcome(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// The codes of outcomes that rules may have decided; for a job those of its open runs.
+/// Returns the codes of outcomes that rules may have decided. For a job, these are the codes of its
+/// open runs.
 pub(super) fn decided(facts: &Facts, outcome: &[Finding]) -> Vec<&'static str> {
     match &facts.subject {
         Subject::Job { open, .. } => open.iter().map(|run| state_of(facts, run).code).collect(),
@@ -40,7 +42,7 @@ pub(super) fn decided(facts: &Facts, outcome: &[Finding]) -> Vec<&'static str> {
     }
 }
 
-/// The drop of a backfill that was to run an occurrence which did not succeed.
+/// Returns the finding for a dropped backfill that was to run an occurrence without success.
 fn dropped_backfill(facts: &Facts) -> Option<Finding> {
     let is_of_schedule = |at| facts.definition().is_some_and(|(_, timetable)| timetable.count_in(at, at) == 1);
     let at = match &facts.subject {
@@ -100,7 +102,7 @@ fn to_come(facts: &Facts, at: UnixMillis) -> Finding {
     finding("to_come", format!("It is still to come, on {}.", facts.shown(at)))
 }
 
-/// The range of the ledger that holds the occurrence, or may hold it.
+/// Returns the finding for the ledger range that contains, or may contain, the occurrence.
 fn in_ledger(facts: &Facts) -> Option<Finding> {
     let Subject::Ledger { state, reason, first, last, count, is_sure, .. } = &facts.subject else { return None };
     let is_missed = state == RunState::Skipped.as_str() && reason == "missed";
@@ -192,14 +194,14 @@ fn handed_back(run: &RunFacts) -> Option<Finding> {
     Some(finding("handed_back", format!("A node had claimed it and handed it back unexecuted: {why}.")))
 }
 
-/// The node of a running run and when that node was last seen, if the node is gone.
+/// Returns the node of a running run and the time when the node was last seen, if the node is gone.
 fn unseen<'f>(facts: &Facts, run: &'f RunFacts) -> Option<(&'f String, UnixMillis)> {
     let node = run.attempts.last().filter(|_| run.state == RunState::Running)?.node.as_ref()?;
     let seen = facts.nodes.iter().find(|known| known.name == *node)?.last_seen?;
     (facts.now.since(seen) > GONE_AFTER).then_some((node, seen))
 }
 
-/// Why nothing of the job was due any more.
+/// Returns the reason why no run of the job was due any more.
 fn over(facts: &Facts) -> String {
     let Some((how, at)) = facts.job.as_ref().and_then(|job| job.ended.as_ref()) else {
         return "as many runs had begun as max_runs allows".to_owned();
@@ -208,7 +210,7 @@ fn over(facts: &Facts) -> String {
     format!("its job was {how}{}", on(facts, *at))
 }
 
-/// The state of a run, and why it is in it.
+/// Returns the finding for the state of a run, with the reason why the run is in this state.
 fn state_of(facts: &Facts, run: &RunFacts) -> Finding {
     let reason = run.reason.as_deref();
     let on = on(facts, run.finished_at);

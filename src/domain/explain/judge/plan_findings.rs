@@ -1,4 +1,4 @@
-//! The plan: the schedule, who added it, and how it was changed since.
+//! Findings about the plan: the schedule, who added the job, and the later changes.
 
 use crate::domain::explain::explain_words::{after, by, files};
 use crate::domain::explain::facts::{Facts, JobFacts, Source, Subject};
@@ -12,19 +12,19 @@ use crate::domain::schedule::schedule_form::{LeftOut, Schedule, Timetable};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::{shown, shown_exactly};
 
-/// How many changes of the schedule are listed, newest first.
+/// The maximum number of listed changes of the schedule. The newest changes are listed.
 const EDITS: usize = 5;
 
 fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Planned.finding(code, text)
 }
 
-/// Returns ` on ` and the instant `at` as text, or an empty text if the instant is not known.
+/// Returns ` on ` and the time `at` as text, or an empty text if the time is not known.
 fn on(facts: &Facts, at: Option<UnixMillis>) -> String {
     after(" on ", at.map(|at| facts.shown(at)))
 }
 
-/// Findings about the plan.
+/// Returns the findings about the plan of the job.
 pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = kind_of_run(facts).into_iter().collect();
     if let Subject::NotDue { at, .. } = facts.subject {
@@ -64,7 +64,7 @@ pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Why the run asked about exists, if it is not a regular run.
+/// Returns the finding that says why the run in question exists, if the run is not regular.
 fn kind_of_run(facts: &Facts) -> Option<Finding> {
     let run = facts.run()?;
     let (by, due) = (by(run.asked_by.as_ref()), facts.shown(run.run.due()));
@@ -92,7 +92,8 @@ fn edited(facts: &Facts, deed: &AuditEntry, (old, new): &(String, String)) -> Fi
     finding("edited", text)
 }
 
-/// The key that excludes an instant which the schedule of that time names.
+/// Returns the finding for the key of the definition that excludes `at`, a time that the schedule
+/// had at first.
 fn left_out(facts: &Facts, job: &JobFacts, at: UnixMillis) -> Option<Finding> {
     let then = past_at(&facts.past, job.since, at);
     if then.is_none() && edits_after(facts, at).next().is_some() {
@@ -111,7 +112,7 @@ fn left_out(facts: &Facts, job: &JobFacts, at: UnixMillis) -> Option<Finding> {
     Some(finding("left_out", format!("Its schedule names that time, and {key} = {value} leaves it out.")))
 }
 
-/// Changes of the schedule after an instant, oldest first.
+/// Returns the changes of the schedule after the time `at`, oldest first.
 fn edits_after(facts: &Facts, at: UnixMillis) -> impl Iterator<Item = (&AuditEntry, &(String, String))> {
     facts.deeds.iter().filter(move |deed| deed.at > at).filter_map(|deed| Some((deed, deed.schedules.as_ref()?)))
 }
@@ -162,7 +163,7 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
     }
 }
 
-/// The schedule at the instant asked about, or the schedule now.
+/// Returns the finding for the schedule at the time in question, or else for the present schedule.
 fn schedule(facts: &Facts, job: &JobFacts, spec: &JobSpec, timetable: &Timetable) -> Finding {
     let is_new = facts.added_later().is_some();
     let since = schedule_since(&facts.past, &facts.deeds, (spec, timetable), job.since);

@@ -1,4 +1,4 @@
-//! The rules that decided, their values, and where each is set.
+//! Findings about the rules of a job that decided, their values, and the place where each is set.
 
 use super::outcome_findings::decided;
 use super::timing_findings::mode_word;
@@ -13,7 +13,8 @@ use crate::domain::run::run_state::RunState;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::duration::format_duration;
 
-/// The rules that decided what `outcome` and `timing` say, each once.
+/// Returns the findings for the rules that decided the findings `outcome` and `timing`. Each rule
+/// appears once.
 pub(super) fn rules(facts: &Facts, outcome: &[Finding], timing: &[Finding]) -> Vec<Finding> {
     let Some((spec, _)) = facts.definition() else { return Vec::new() };
     let plain = JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new()));
@@ -35,7 +36,8 @@ pub(super) fn rules(facts: &Facts, outcome: &[Finding], timing: &[Finding]) -> V
     keys.into_iter().filter_map(|key| rule(facts, key, &value(spec, key)?, value(&plain, key).as_ref())).collect()
 }
 
-/// True if lateness made the run skipped, and not a later occurrence that was due too.
+/// Returns true if the run was skipped because it was late, and not because a later occurrence was
+/// due too.
 fn late_after_skipped(facts: &Facts, spec: &JobSpec) -> bool {
     let Some(run) = facts.run().filter(|run| run.state == RunState::Skipped) else { return true };
     let last = run.skipped.map_or_else(|| run.run.due(), |(last, _)| last);
@@ -44,7 +46,7 @@ fn late_after_skipped(facts: &Facts, spec: &JobSpec) -> bool {
     spec.catch_up.mode == CatchUpMode::Skip && is_newest
 }
 
-/// The keys of a job that decide about a finding with this code.
+/// Returns the keys of a definition that decide a finding with this code.
 fn keys_of(code: &str) -> &'static [&'static str] {
     match code {
         "skipped_overlap" | "waits" | "replaced" | "late_behind" => &["overlap"],
@@ -83,7 +85,8 @@ fn rule(facts: &Facts, key: &'static str, value: &String, default: Option<&Strin
     })
 }
 
-/// The value of a rule, in the words of `jobs.toml`; none if the job does not have the rule.
+/// Returns the value of the rule `key` as `jobs.toml` writes it. `None` if the job does not have
+/// the rule.
 fn value(spec: &JobSpec, key: &str) -> Option<String> {
     Some(match key {
         "overlap" => match spec.overlap {

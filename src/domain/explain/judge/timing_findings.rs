@@ -1,6 +1,7 @@
-//! The timing of a run: on time or not, and why not.
+//! Findings about the timing of a run: if the run was on time, and if not, why not.
 //!
-//! Invariant: only what is on record counts as a reason; without one, a finding says so.
+//! Invariant: only a recorded fact counts as a reason. Without a recorded reason, a finding says
+//! so.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Timing.finding(code, text)
 }
 
-/// Findings about the timing of the subject.
+/// Returns the findings about the timing of the run in question.
 pub(super) fn timing(facts: &Facts) -> Vec<Finding> {
     match &facts.subject {
         // What kept nodes from skipping it sooner is no reason why it did not start.
@@ -107,7 +108,7 @@ fn started_late(facts: &Facts, run: &RunFacts, late: Duration) -> Vec<Finding> {
     found
 }
 
-/// Why the run became ready only after its due time.
+/// Returns the finding that says why the run became ready only after its due time.
 fn late_ready(facts: &Facts, run: &RunFacts) -> Finding {
     let until = facts.shown(run.ready_at);
     match &run.behind {
@@ -122,14 +123,15 @@ fn late_ready(facts: &Facts, run: &RunFacts) -> Finding {
     }
 }
 
-/// The longest delay that jitter and splay may give the run.
+/// Returns the longest delay that jitter and splay may give the run.
 pub(super) fn latest_shift(facts: &Facts, run: &RunFacts) -> Duration {
     let definition = facts.definition().filter(|_| !run.run.is_manual());
     definition.map_or(Duration::ZERO, |(spec, _)| spec.shape.latest_shift(&facts.name))
 }
 
-/// The mode of `catch_up` by which a missed run ran; none if it was not missed, or if its kind
-/// always runs. `down_until` is when a node ran again, if none ran when the run was due.
+/// Returns the mode of `catch_up` by which a missed run ran. Returns `None` if the run was not
+/// missed, or if runs of its kind always run. `down_until` is when a node was running again, if no
+/// node was running when the run was due.
 fn caught_up(facts: &Facts, run: &RunFacts, late: Duration, down_until: Option<UnixMillis>) -> Option<&'static str> {
     let (spec, timetable) = facts.definition()?;
     if run.run.is_manual() || timetable.is_one_shot() {
@@ -143,7 +145,7 @@ fn caught_up(facts: &Facts, run: &RunFacts, late: Duration, down_until: Option<U
     is_missed.then_some(mode_word(spec.catch_up.mode))
 }
 
-/// A mode of `catch_up`, as `jobs.toml` names it.
+/// Returns the name of a `catch_up` mode in `jobs.toml`.
 pub(super) fn mode_word(mode: CatchUpMode) -> &'static str {
     match mode {
         CatchUpMode::Skip => "skip",

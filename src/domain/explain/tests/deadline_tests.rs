@@ -1,4 +1,4 @@
-//! The deadlines a run missed, and the notices about them.
+//! Tests of the findings about missed deadlines and their notices.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::domain::run::run_state::RunState;
 const MISSED_START: &str = "It had not started by 12:00:10, as must_start_within = 10s wants.";
 const REPORTED: &str = "on_late reported it at 12:00:11 from n2, by the run j/on_late@5~abc.";
 
-/// A run of a job that is to start within 10 s and end within 20 s.
+/// Returns facts of a job that is to start within 10 s and end within 20 s, with this run.
 fn timed(run: RunFacts) -> Facts {
     about(run).with_spec(|spec| {
         spec.must_start_within = Some(Duration::from_secs(10));

@@ -13,11 +13,12 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
 pub(super) const ANA: &str = "ana@h1";
-/// 2026-11-21 12:00:00 UTC.
+/// The time 2026-11-21 12:00:00 UTC, in seconds.
 pub(super) const NOON: i64 = 1_795_262_400;
 
 impl Facts {
-    /// Demands that the facts lead to this finding. Texts have instants as `12:00:05`, for short.
+    /// Asserts that the facts lead to a finding with this code and text. Times in `text` are short:
+    /// `12:00:05`.
     #[track_caller]
     pub(super) fn says(&self, code: &str, text: &str) -> &Self {
         let found: Vec<(&str, String)> = judge(self).into_iter().map(|found| (found.code, short(&found))).collect();
@@ -25,7 +26,7 @@ impl Facts {
         self
     }
 
-    /// The facts with this change.
+    /// Returns the facts after this change.
     pub(super) fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
@@ -43,18 +44,19 @@ impl Facts {
         })
     }
 
-    /// The codes of the findings.
+    /// Returns the codes of all findings from the facts.
     pub(super) fn codes(&self) -> Vec<&'static str> {
         judge(self).iter().map(|found| found.code).collect()
     }
 
-    /// The short texts of the findings with this code.
+    /// Returns the short texts of the findings with this code.
     pub(super) fn texts(&self, code: &str) -> Vec<String> {
         judge(self).iter().filter(|found| found.code == code).map(short).collect()
     }
 }
 
-/// The text of a finding without the date and the zone of its instants; schedules keep their zone.
+/// Returns the text of a finding without the date and the zone of its times. Schedules keep their
+/// zone.
 fn short(found: &Finding) -> String {
     let text = found.text.replace("Sat 2026-11-21 ", "").replace(" in UTC", "\0");
     text.replace(" UTC", "").replace('\0', " in UTC")
@@ -67,7 +69,7 @@ impl RunFacts {
     }
 }
 
-/// The instant so many seconds after noon.
+/// Returns the time this many seconds after noon.
 pub(super) fn s(seconds: i64) -> UnixMillis {
     UnixMillis::new((NOON + seconds) * 1000).unwrap()
 }
@@ -76,7 +78,8 @@ pub(super) fn ana() -> String {
     ANA.to_owned()
 }
 
-/// A job of every minute, of the file of node n1, asked about at a quarter past twelve.
+/// Returns facts of a job of every minute from the file of node n1. The question is asked at a
+/// quarter past twelve.
 pub(super) fn facts(subject: Subject) -> Facts {
     let schedule = Schedule::Cron(vec!["* * * * *".parse().unwrap()]);
     let spec = JobSpec::with_defaults(schedule.clone(), Action::Shell("true".to_owned()));
@@ -108,7 +111,7 @@ pub(super) fn facts(subject: Subject) -> Facts {
     }
 }
 
-/// A run due at noon that has not been claimed.
+/// Returns a run due at noon that no node has claimed.
 pub(super) fn fresh() -> RunFacts {
     let run = RunId::regular("j".parse().unwrap(), s(0));
     RunFacts {
@@ -135,13 +138,14 @@ pub(super) fn fresh() -> RunFacts {
     }
 }
 
-/// An attempt of five seconds that ended so; none while it runs.
+/// Returns an attempt of five seconds that ended in the way `end`. `None` means that the attempt
+/// lasts.
 pub(super) fn attempt(end: Option<&str>) -> AttemptFacts {
     let (node, end) = (Some("n1".to_owned()), end.map(str::to_owned));
     AttemptFacts { number: 1, node, started_at: Some(s(0)), finished_at: Some(s(5)), end, is_end_known: true }
 }
 
-/// A run that ended in this state and for this reason.
+/// Returns a run that ended in this state and for this reason.
 pub(super) fn ended(state: RunState, reason: Option<&str>) -> RunFacts {
     RunFacts { state, reason: reason.map(str::to_owned), finished_at: Some(s(5)), ready: None, ..fresh() }
 }
@@ -150,17 +154,17 @@ pub(super) fn skipped(reason: &str) -> RunFacts {
     ended(RunState::Skipped, Some(reason))
 }
 
-/// A run that started so many seconds late.
+/// Returns a run that started this many seconds late.
 pub(super) fn started(seconds: i64) -> RunFacts {
     RunFacts { first_start: Some(s(seconds)), attempts: vec![attempt(Some("succeeded"))], ..ended(RunState::Succeeded, None) }
 }
 
-/// A run that runs on n1.
+/// Returns a run that executes on node n1.
 pub(super) fn running() -> RunFacts {
     RunFacts { attempts: vec![attempt(None)], state: RunState::Running, first_start: Some(s(0)), ..fresh() }
 }
 
-/// A run of which only the `done_check` ran.
+/// Returns a run of which only the `done_check` was executed.
 pub(super) fn asked_in_vain() -> RunFacts {
     let why = "done_check unclear 4 times in a row: exit code 9";
     RunFacts { first_start: Some(s(0)), ..ended(RunState::Lost, Some(why)) }
@@ -190,7 +194,7 @@ pub(super) fn unrecorded() -> Facts {
     facts(Subject::Unrecorded { at: s(0) })
 }
 
-/// An occurrence in a skipped range of three that begins at noon.
+/// Returns facts about an occurrence in a skipped range of three occurrences that begins at noon.
 pub(super) fn in_range(at: i64, reason: &str) -> Facts {
     let run = RunFacts { skipped: Some((s(120), 3)), ..skipped(reason) };
     facts(Subject::Stretch { at: s(at), run: Box::new(run) })
@@ -200,17 +204,18 @@ pub(super) fn event(what: NodeEventKind, from: i64, to: Option<i64>) -> NodeEven
     NodeEvent { what, from: s(from), to: to.map(s) }
 }
 
-/// A start, after the node was last seen so.
+/// Returns the event of a node's start. `seen_before` is when the node was last seen before the
+/// start.
 pub(super) fn start(at: i64, seen_before: Option<i64>) -> NodeEvent {
     event(NodeEventKind::Started { seen_before: seen_before.map(s) }, at, None)
 }
 
-/// A node that stopped a minute before noon and started again.
+/// Returns a node that stopped a minute before noon and started again.
 pub(super) fn stopped_until(name: &str, start_at: i64) -> NodeFacts {
     node(name, &[event(NodeEventKind::Stopped, -60, None), start(start_at, None)])
 }
 
-/// A node that started an hour before noon and runs.
+/// Returns a node that started an hour before noon and is running.
 pub(super) fn node(name: &str, events: &[NodeEvent]) -> NodeFacts {
     NodeFacts {
         name: name.to_owned(),
@@ -223,18 +228,18 @@ pub(super) fn node(name: &str, events: &[NodeEvent]) -> NodeFacts {
     }
 }
 
-/// A late run, and node n1 with this event from just before noon on.
+/// Returns facts of a late run, and of node n1 with this event from just before noon on.
 pub(super) fn late_by(what: NodeEventKind, to: Option<i64>) -> Facts {
     on(vec![node("n1", &[event(what, -5, to)])], started(20))
 }
 
-/// A node that serves this queue, or all.
+/// Returns a node that serves this queue, or all queues if `queue` is `None`.
 pub(super) fn serving(queue: Option<&str>) -> NodeFacts {
     let queues = queue.map(|queue| [queue.parse().unwrap()].into());
     NodeFacts { serving: Some(Serving { queues, ..Serving::default() }), ..node("n1", &[]) }
 }
 
-/// A run due at noon in this lane that has not been claimed.
+/// Returns a run due at noon in this lane that no node has claimed.
 pub(super) fn requiring(lane: &str) -> RunFacts {
     RunFacts { lane: lane.parse().unwrap(), ..fresh() }
 }
@@ -248,19 +253,20 @@ pub(super) fn done_by_ana(what: &str, at: i64, facts: Facts) -> Facts {
     Facts { deeds: vec![deed(what, at)], ..facts }
 }
 
-/// All data was deleted a minute after noon; no journal has restored anything yet.
+/// Returns a loss of all data a minute after noon. No journal has restored a record yet.
 pub(super) fn flush() -> Loss {
     let (by, what) = ("n1".to_owned(), "its data was deleted");
     Loss { noticed: s(60), by, what, kept: None, whole: Some(s(50)), told_by: Vec::new() }
 }
 
-/// A snapshot of a minute before noon came back; two nodes restored what they knew.
+/// Returns a loss in which Redis went back to a snapshot from a minute before noon. Two nodes
+/// restored records.
 pub(super) fn snapshot() -> Loss {
     let told_by = vec!["n1".to_owned(), "n2".to_owned()];
     Loss { what: "an older state came back", kept: Some(s(-60)), told_by, ..flush() }
 }
 
-/// A run skipped after the snapshot came back.
+/// Returns facts of a run that was skipped after Redis went back to the snapshot.
 pub(super) fn missed_since() -> Facts {
     let run = RunFacts { finished_at: Some(s(65)), ..skipped("missed") };
     Facts { losses: vec![snapshot()], ..about(run) }

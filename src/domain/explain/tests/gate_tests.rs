@@ -1,4 +1,4 @@
-//! Runs at a gate, and runs that a gate let in.
+//! Tests of the findings about runs at a gate, and about runs that a gate let in.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::domain::queue::lane_serving::{Serving, Unserved};
 
 const PAUSED: &str = "its queue q is paused by ana@h1";
 
-/// A gate of which only the name is known.
+/// Returns a gate of which only the name is known.
 pub(super) fn gate(name: &str) -> AtGate {
     AtGate {
         gate: name.to_owned(),
@@ -26,14 +26,15 @@ pub(super) fn gate(name: &str) -> AtGate {
     }
 }
 
-/// A run at a gate, behind the run k@5.
+/// Returns facts of a run that waits at a gate for the run k@5.
 fn waits_at(name: &str, change: impl FnOnce(&mut AtGate)) -> Facts {
     let mut gate = gate(name);
     change(&mut gate);
     about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
 }
 
-/// The same with this change of the group night.
+/// Returns facts of a run that waits at the gate of the group `night`, after this change of the
+/// gate.
 fn waits_at_night(change: impl FnOnce(&mut AtGate)) -> Facts {
     waits_at("group night", change)
 }

@@ -1,4 +1,4 @@
-//! Occurrences after a data loss.
+//! Tests of the findings about occurrences after a data loss.
 
 use super::explain_scene::{
     about, attempt, ended, facts, flush, fresh, missed_since, node, on, s, skipped, snapshot, start, started, unrecorded,
@@ -6,8 +6,8 @@ use super::explain_scene::{
 use crate::domain::explain::{AttemptFacts, Facts, Loss, RunFacts, Subject};
 use crate::domain::run::run_state::RunState;
 
-/// A run that began between when the data was last whole and when the loss was noticed. The nodes
-/// had started before.
+/// Returns facts of a run that began after the data was last whole and before the loss was noticed.
+/// The nodes had started before.
 fn begun_since() -> Facts {
     let again = AttemptFacts { started_at: Some(s(55)), ..attempt(Some("succeeded")) };
     let run = RunFacts { first_start: Some(s(55)), attempts: vec![again], ..ended(RunState::Succeeded, None) };

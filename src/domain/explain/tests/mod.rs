@@ -1,4 +1,5 @@
-//! Tables of facts and the findings they lead to, one for each question.
+//! Tests with tables of facts and the findings they lead to. Each question of `explain` has its
+//! file.
 
 mod deadline_tests;
 mod explain_scene;

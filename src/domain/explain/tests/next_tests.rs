@@ -1,4 +1,4 @@
-//! Findings about the next run.
+//! Tests of the findings about the next run.
 
 use std::time::Duration;
 

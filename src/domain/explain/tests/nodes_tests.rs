@@ -1,4 +1,4 @@
-//! Findings about each node.
+//! Tests of the findings about each node.
 
 use super::explain_scene::{
     about, deed, event, facts, fresh, full, late_by, node, on, past_load, paused, rated, requiring, s, serving, slots,
@@ -12,7 +12,7 @@ fn last_seen(at: i64, events: &[NodeEvent]) -> NodeFacts {
     NodeFacts { last_seen: Some(s(at)), ..node("n1", events) }
 }
 
-/// Node n1 with this event, asked about an instant at which nothing was due.
+/// Returns facts about a time at which no run was due, with this event of node n1.
 fn not_due_with(what: NodeEventKind) -> Facts {
     let subject = Subject::NotDue { at: s(30), before: None, after: None };
     Facts { nodes: vec![node("n1", &[event(what, -60, None)])], ..facts(subject) }

@@ -1,4 +1,4 @@
-//! Findings about the outcome.
+//! Tests of the findings about the outcome.
 
 use super::explain_scene::{
     about, ana, asked_in_vain, attempt, deed, done_by_ana, ended, facts, fresh, in_range, node, running, s, skipped, started,
@@ -9,7 +9,8 @@ use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::name::names::RunId;
 use crate::domain::run::run_state::RunState;
 
-/// An occurrence in a range of the ledger that begins at noon and has a run each minute.
+/// Returns facts about an occurrence in a ledger range that begins at noon and has a run each
+/// minute.
 fn in_ledger(state: &str, reason: &str, count: u64, is_sure: bool) -> Facts {
     let (state, reason, at, first) = (state.to_owned(), reason.to_owned(), s(60), s(0));
     facts(Subject::Ledger { at, state, reason, first, last: s(120), count, is_sure })

@@ -1,4 +1,4 @@
-//! Findings about the plan.
+//! Tests of the findings about the plan.
 
 use super::explain_scene::{about, ana, deed, done_by_ana, facts, flush, fresh, not_due, s, started, the_job};
 use crate::domain::explain::{Facts, Loss, PastSchedule, RunFacts, Source, Subject};
@@ -20,19 +20,20 @@ fn exclude_the_day(spec: &mut JobSpec) {
     spec.shape.exclude = DaySet::of(["2026-11-20..2026-11-22".parse().unwrap()]);
 }
 
-/// A job that schedctl added and that was edited since, asked about a time before both.
+/// Returns facts of a job that schedctl added and that was edited later. The time in question is
+/// before both.
 fn before_it_was_added() -> Facts {
     let subject = Subject::NotDue { at: s(-7200), before: None, after: Some(s(-3600)) };
     Facts { subject, ..not_due() }.with_job(|job| job.source = Source::Api)
 }
 
-/// The schedule of every minute, from and to these seconds.
+/// Returns the past schedule of every minute that was in force between these seconds.
 fn kept(from: i64, until: i64) -> PastSchedule {
     let definition = facts(Subject::Never).job.unwrap().definition.ok();
     PastSchedule { from: s(from), until: s(until), definition }
 }
 
-/// An occurrence that ran before its day was excluded.
+/// Returns facts of an occurrence that ran before the schedule excluded its day.
 fn before_days_were_left_out() -> Facts {
     let text = "* * * * * in UTC".to_owned();
     let edit = AuditEntry { schedules: Some((text.clone(), text)), ..deed(AuditEntry::EDITED, 60) };
@@ -40,7 +41,7 @@ fn before_days_were_left_out() -> Facts {
     Facts { deeds: vec![edit], past: vec![kept(-3600, 60)], ..excluded }
 }
 
-/// A job edited and resumed so long ago that the audit log has no entry of it.
+/// Returns facts of a job whose edit and resume are so old that the audit log no longer has them.
 fn resumed_after_many_deeds() -> Facts {
     let subject = Subject::NotDue { at: s(330), before: Some(s(300)), after: Some(s(360)) };
     let other = PastSchedule { definition: None, ..kept(-3600, 60) };

@@ -1,4 +1,4 @@
-//! The rules that decided.
+//! Tests of the findings about the rules that decided.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Findings about the timing of a run.
+//! Tests of the findings about the timing of a run.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::domain::queue::queue_rules::QueueHold;
 use crate::domain::run::node_event::NodeEventKind;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// A run that is due this very moment, and its blocker.
+/// Returns facts of a run that is due at the present moment, with this blocker.
 fn blocked(blocker: Blocker) -> Facts {
     Facts { now: s(0), blockers: vec![blocker], ..about(fresh()) }
 }
@@ -25,7 +25,7 @@ fn queue(hold: QueueHold, detail: &str, since: Option<i64>, running: Executing) 
     Blocker::Queue { hold, detail: detail.to_owned(), since: since.map(s), running }
 }
 
-/// A run that started late because it became ready late.
+/// Returns a run that started late because it became ready late.
 fn ready_late() -> RunFacts {
     RunFacts { ready_at: s(20), ..started(20) }
 }

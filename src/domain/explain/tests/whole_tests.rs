@@ -1,4 +1,4 @@
-//! An explanation as a whole.
+//! Tests of whole explanations.
 
 use super::explain_scene::{
     about, asked_in_vain, in_range, late_by, node, on, s, skipped, slots, slots_taken, start, started, stopped_until,

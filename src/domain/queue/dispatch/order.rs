@@ -1,39 +1,40 @@
-//! The order in which a node takes the due runs of a queue: by priority, then by the time they have
-//! been ready.
+//! The order in which a node takes the due runs of a queue: by priority, then by how long the runs
+//! have been ready.
 //!
-//! Invariant: among any ten runs that a node starts from a queue, one is the run that was ready
-//! longest, whatever its priority. So a run with n runs ready before it starts after at most 10(n +
-//! 1) claims. Nothing starves, however many runs of higher priority arrive.
+//! Invariant: among any ten runs that a node starts from a queue, at least one was ready longest,
+//! whatever its priority. So a run with n runs ready before it starts after at most 10 * (n + 1)
+//! claims. No run starves, however many runs of higher priority arrive.
 
 use std::collections::VecDeque;
 
 use crate::domain::queue::lane::Priority;
 
 /// The interval of picks by age: every 10th slot of a queue goes to the run that has been ready
-/// longest. This prevents starvation by priority.
+/// longest. These picks prevent starvation by priority.
 pub const OLDEST_EVERY: usize = 10;
 
-/// A due run.
+/// A due run that waits for a node, with the values that decide its place in the order.
 #[derive(Debug, Clone)]
 pub struct WaitingRun<T> {
     /// The priority of the run.
     pub priority: Priority,
     /// The time from which the run is ready, in ms.
     pub ready: i64,
-    /// The run.
+    /// The caller's value for the run, such as its id.
     pub item: T,
 }
 
 /// A due run at its place in the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pick<T> {
-    /// The run.
+    /// The caller's value for the run, such as its id.
     pub item: T,
     /// True if the run was picked because it has been ready longest, without regard to priority.
     pub is_oldest: bool,
 }
 
-/// The state of the order of a queue between two calls.
+/// The count by which the order of a queue knows when to pick a run by age. The count is kept
+/// between two polls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LaneTurns {
     /// The number of runs started since the last run that was picked for its age.
@@ -41,8 +42,8 @@ pub struct LaneTurns {
 }
 
 impl LaneTurns {
-    /// Returns all of `waiting` in the order in which to take them. Equal runs stay in the given
-    /// order.
+    /// Returns the runs `waiting` in the order in which a node should take them. Equal runs stay in
+    /// the given order.
     pub fn order<T>(&self, waiting: Vec<WaitingRun<T>>) -> Vec<Pick<T>> {
         let mut by_age: VecDeque<usize> = (0..waiting.len()).collect();
         by_age.make_contiguous().sort_by_key(|at| (waiting[*at].ready, *at));
@@ -64,8 +65,8 @@ impl LaneTurns {
         picks
     }
 
-    /// Records that runs were tried in this order, and that `started` of them started. `tried` says
-    /// for each run whether it was picked for its age.
+    /// Records that a node tried to claim runs in this order, and that `started` of them started.
+    /// `tried` has true for each run that was picked for its age.
     ///
     /// After a pick for age, runs that another node claimed first count as well. The next pick for
     /// age thus comes sooner, never later.
@@ -113,8 +114,8 @@ mod tests {
     }
 
     proptest! {
-        /// A run waits behind `older` runs that were ready before it. All of them have lower
-        /// priority than the runs that keep arriving.
+        /// Tests a run that waits behind `older` runs that were ready before it. All of these runs
+        /// have lower priority than the runs that keep arriving.
         #[test]
         fn a_run_starts_after_ten_claims_for_each_that_was_ready_before_it_and_for_itself(
             older in 0usize..6, slots in prop::collection::vec(1usize..9, 1..80), lost in prop::collection::vec(any::<bool>(), 40),

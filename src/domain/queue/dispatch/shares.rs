@@ -1,19 +1,19 @@
 //! The choice of the queue that gets the next slot of a node at its limit `max_running`: strict
 //! queues first, others by weight.
 //!
-//! The method is smooth weighted round robin: with weights 3 and 1 the order is `a a b a`, never
-//! `a a a b`. While queues have due runs, each gets its share, to within a slot a queue. A queue
-//! without a due run asks for nothing and saves nothing up.
+//! The method is smooth weighted round robin: with weights 3 and 1 the order is `a a b a`, never `a
+//! a a b`. While queues have due runs, each queue gets its share, to within a slot a queue. A queue
+//! without a due run gets no slots, and saves none up for later.
 
 use std::collections::BTreeMap;
 
 use crate::domain::name::names::QueueName;
 use crate::domain::queue::queue_rules::Share;
 
-/// The demand of a queue for slots.
+/// The number of slots that a queue can use, and the queue's share.
 #[derive(Debug, Clone)]
 pub struct Demand {
-    /// The queue.
+    /// The queue that needs slots.
     pub queue: QueueName,
     /// The number of slots for which the queue has runs.
     pub wants: usize,
@@ -21,15 +21,15 @@ pub struct Demand {
     pub share: Share,
 }
 
-/// The state of the round robin.
+/// The state of the round robin between queues.
 #[derive(Debug, Clone, Default)]
 pub struct Shares {
     credit: BTreeMap<QueueName, i64>,
 }
 
 impl Shares {
-    /// Returns how many of `room` slots each queue gets, in the order of `demands`. Each queue gets
-    /// all it wants if there is room for all.
+    /// Returns how many of `room` slots each queue gets, in the order of `demands`. If there is
+    /// room for all queues, each queue gets as many slots as it wants.
     pub fn grant(&mut self, room: usize, demands: &[Demand]) -> Vec<usize> {
         if demands.iter().map(|demand| demand.wants).sum::<usize>() <= room {
             return demands.iter().map(|demand| demand.wants).collect();
