@@ -1,6 +1,6 @@
 //! The jobs file: its place, reading it, and noticing its changes.
 //!
-//! A change of the file is taken when the file has stayed the same for a moment, so a file still
+//! A change of the file is taken when the file has stayed the same for a moment. So a file still
 //! being written is not read. The watch compares the file's inode, size and times. This comparison
 //! works with every editor and file system, and costs one `stat` each half second.
 

@@ -136,8 +136,8 @@ pub(super) fn incarnation() -> String {
     format!("{:016x}", fastrand::u64(..))
 }
 
-/// Returns the path of the file in which this node's keeper records ended runs, or `None` if no
-/// trusted state directory can be made.
+/// Returns the path of the file in which this node's keeper records that it ended. Returns `None`
+/// if no trusted state directory can be made.
 pub(super) fn ended_mark(node: &NodeName) -> Option<PathBuf> {
     let dir = state_dir().ok()?;
     std::fs::create_dir_all(&dir).ok()?;

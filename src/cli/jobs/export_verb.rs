@@ -51,7 +51,7 @@ pub(crate) struct ExportArgs {
     all: bool,
 }
 
-/// A job to export, with its definition.
+/// A job to export: its name, its definition and its zone.
 struct Exported {
     name: JobName,
     spec: JobSpec,

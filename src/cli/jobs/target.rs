@@ -1,7 +1,7 @@
 //! The job or run that an argument names. The failure for an unknown name lists the nearest names.
 //!
-//! Invariant: the beginning of an id is accepted for a run only where a run is read, and only if no
-//! other id has the same beginning.
+//! Invariant: the beginning of an id names a run only where a run is read, and only if no other id
+//! begins with the same text.
 
 use anyhow::Context as _;
 

@@ -23,13 +23,13 @@ const LEASES_READ: usize = 100_000;
 /// A job with all the data that `list` and `show` print.
 #[derive(Debug, Clone)]
 pub(crate) struct JobView {
-    /// The stored record.
+    /// The stored record of the job.
     pub(crate) record: JobRecord,
-    /// The definition, or why it cannot be read.
+    /// The definition of the job, or the reason why the definition cannot be read.
     pub(crate) definition: Result<Definition, String>,
-    /// The number of open regular runs.
+    /// The number of the job's open regular runs.
     pub(crate) open: u64,
-    /// True if a run is running, also a manual one.
+    /// True if a run of the job is running, regular or manual.
     pub(crate) is_running: bool,
     /// The next retry of a scheduled or recent manual run of the job, if such a run waits for a
     /// retry.

@@ -104,7 +104,7 @@ pub(crate) async fn differences(store: &Store, sources: &[SourceName]) -> Result
     Ok(differences)
 }
 
-/// Describes the problems of a node's file, or `None` without problems.
+/// Describes the problems of a node's file. Returns `None` if the file has no problems.
 fn trouble(node: &NodeRecord, differences: &Differences) -> Option<String> {
     let mut told: Vec<String> = node.config_error.iter().cloned().collect();
     let jobs = differences.get(&node.name);

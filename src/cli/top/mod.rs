@@ -1,8 +1,9 @@
 //! `top`: the current jobs, runs and queues, redrawn each second, with keys to act on them.
 //!
-//! - `lists`: the data that was read; `data`: reading it
-//! - `model`: what is shown and what the keys do; `wishes`: actions on jobs, runs and queues
-//! - `view` and `pane_view`: drawing; `screen`: the terminal
+//! - `top_lists`: the data that was read; `top_data`: the reading of that data
+//! - `top_model`: the state of the screen and the meaning of the keys
+//! - `top_actions`: actions on jobs, runs and queues
+//! - `screen_view` and `pane_view`: drawing; `screen`: the terminal
 //!
 //! Invariant: every event comes through one channel, so the model changes in one place. A slow or
 //! missing Redis delays no key.
