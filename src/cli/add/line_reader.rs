@@ -98,7 +98,7 @@ fn compile(line: &[u8], host_zone: &Zone) -> Option<Result<NamedJob, String>> {
     Some(config::job_from_json(text, host_zone).map_err(told))
 }
 
-/// The result of reading one line: the text of the line, a line that is too long, or the end of input.
+/// The result of reading one line: its text, a line that is too long, or the end of input.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
     Text(Vec<u8>),

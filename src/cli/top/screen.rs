@@ -60,7 +60,7 @@ mod tests {
     /// The environment variable that is set for the process that panics.
     const PANICS: &str = "SCHEDD_TEST_PANICS";
 
-    /// Panics if the test below has started this process on its own terminal. Does nothing otherwise.
+    /// Panics if the test below has started this process on its own terminal, else does nothing.
     #[test]
     fn somebody_panics_while_the_screen_is_held() {
         let Ok(place) = std::env::var(PANICS) else { return };
