@@ -1,6 +1,6 @@
 //! The grammar of the command line and the texts of `--help`, which are the manual.
 //!
-//! Only the form of arguments is checked here. Their values are checked by the code that checks
+//! Only the form of arguments is checked here. Values are checked by the code that checks jobs
 //! files, so a flag obeys the same rules as the key of the same name.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]

@@ -1,4 +1,4 @@
-//! A confirmation by the person at the terminal, before all data of a kind is deleted.
+//! A confirmation by the user at the terminal, before all data of a kind is deleted.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -10,7 +10,7 @@ pub(crate) fn is_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Fails unless the person at the terminal types the name of the namespace.
+/// Fails unless the user at the terminal types the name of the namespace.
 ///
 /// The question names `what` would be `done`, such as `3 dead letters` and `forgotten`.
 pub(crate) fn ask(namespace: &str, what: &str, done: &str) -> Result<(), CliFailure> {

@@ -1,8 +1,9 @@
 //! The choice of a Redis: flags, then the environment, then the jobs file, then the socket of a
 //! schedd with a private Redis.
 //!
-//! Invariant: the first source that names a Redis decides alone. The file is read only if no source
-//! before it named a Redis. A file with errors can still be used, as long as its Redis is certain.
+//! Invariant: the first source that names a Redis decides alone. The jobs file is read only if no
+//! source before it names a Redis. A file with errors can still be used if the file's Redis is
+//! certain.
 
 use std::env;
 use std::io::ErrorKind;
@@ -19,7 +20,7 @@ use crate::private_redis;
 use crate::secrets::{Credentials, RedisUrl, SecretError};
 use crate::store::{Address, DEFAULT_NAMESPACE, Eviction, Findings, Keys, Store, StoreError};
 
-/// Maximum characters in the name that signs changes.
+/// The maximum length, in characters, of the name that signs changes.
 const MOST_OF_WHO: usize = 128;
 
 /// Connects to the chosen Redis and checks that it can be used.
@@ -37,12 +38,12 @@ pub(crate) async fn connect(global: &Global, console: &mut Console) -> Result<St
     Ok(store)
 }
 
-/// The Redis to use, with the settings it was chosen by.
+/// The chosen Redis, not yet connected, and the settings that led to the choice.
 pub(crate) struct Meant {
     pub(crate) store: Store,
     address: Address,
     keys: Keys,
-    /// True if the Redis belongs to a schedd that runs it privately.
+    /// True if a schedd runs this Redis as its private server.
     pub(crate) is_private: bool,
 }
 
@@ -61,8 +62,8 @@ impl Meant {
     }
 }
 
-/// Returns the failure for a Redis that cannot be used. For a private Redis it says how to start
-/// schedd.
+/// Returns the failure for a Redis that cannot be used. For a private Redis the message says how to
+/// start schedd.
 pub(crate) fn unusable(error: StoreError, is_private: bool) -> CliFailure {
     match error {
         StoreError::Unavailable { address, why } if is_private => CliFailure::Unreachable(private_hint(&address, &why)),
@@ -88,7 +89,7 @@ pub(crate) fn meant(global: &Global, console: &mut Console) -> Result<Meant, Cli
     Ok(Meant { store: Store::new(&address, keys.clone())?.signed(&who()), address, keys, is_private })
 }
 
-/// Returns `USER@HOST` of this process, which is recorded with each change.
+/// Returns `USER@HOST` of this process. This name is recorded with each change.
 fn who() -> String {
     let uid = rustix::process::getuid().as_raw();
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -96,7 +97,8 @@ fn who() -> String {
     text.chars().filter(|c| !c.is_control() && !c.is_whitespace()).take(MOST_OF_WHO).collect()
 }
 
-/// The jobs file that would be used: the named one, else the first default that exists.
+/// Returns the jobs file to use: the file named by flag or environment, else the first default file
+/// that exists.
 pub(crate) fn jobs_file(global: &Global) -> Option<FilePlace> {
     FilePlace::of(global.jobs.clone().or_else(|| variable("SCHEDD_JOBS").map(PathBuf::from)))
 }
@@ -135,15 +137,16 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, CliF
     })
 }
 
-/// Returns the address in `at`. Its password is read again at each connection.
+/// Returns the address in the setting `at`. The password of the address is read again at each
+/// connection.
 fn address_at(at: RedisUrl) -> Result<Address, CliFailure> {
     let credentials = Credentials::of_this_process();
     let url = at.read(&credentials).map_err(|error| CliFailure::Config(vec![unreadable(&error)]))?;
     Ok(Address::parse(&url)?.read_anew_by(Arc::new(move || at.read(&credentials).ok())))
 }
 
-/// Returns the message for an address that cannot be read. systemd gives credentials to its service
-/// only, so the message names other ways.
+/// Returns the message for a Redis address that cannot be read. systemd gives credentials only to
+/// its service, so the message names other ways.
 fn unreadable(error: &SecretError) -> String {
     match error {
         SecretError::NoDirectory { name } => format!(
@@ -154,8 +157,8 @@ fn unreadable(error: &SecretError) -> String {
     }
 }
 
-/// Returns true if the jobs file allows a Redis that evicts keys. This is asked only after such a
-/// Redis was refused, because a named Redis needs no jobs file.
+/// Returns true if the jobs file allows a Redis that evicts keys. The file is read only after such
+/// a Redis was refused, because a named Redis needs no jobs file.
 fn allows_eviction(global: &Global) -> bool {
     let read = jobs_file(global).and_then(|place| config::read_redis(&place, &Zone::of_host()).ok());
     read.is_some_and(|read| read.redis.allow_eviction)
@@ -173,7 +176,7 @@ fn nothing_found() -> CliFailure {
     ))
 }
 
-/// Returns a message if `socket` may exist in a directory that this user may not enter.
+/// Returns a message if `socket` may exist but lies in a directory that this user may not enter.
 fn forbidden(socket: &Path) -> Option<String> {
     let is_hidden = socket.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
     let directory = socket.parent().filter(|_| is_hidden)?;
@@ -188,8 +191,8 @@ fn forbidden(socket: &Path) -> Option<String> {
     ))
 }
 
-/// Returns the name of user or group `id` from `file` (`/etc/passwd`, `/etc/group`), else the
-/// number.
+/// Returns the name of the user or group `id` according to `file` (`/etc/passwd`, `/etc/group`),
+/// else the number as text.
 fn name_of(id: u32, file: &str) -> String {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let named = text.lines().find_map(|line| {

@@ -1,7 +1,7 @@
 //! The failures of a verb, each with one line of text and an exit code.
 //!
-//! Invariant: a failure is one line on standard error; a configuration file has one line for each
-//! problem. No line contains a password or a control character.
+//! Invariant: a failure is one line on standard error, but a failure of a configuration file has
+//! one line for each problem. No line contains a password or a control character.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -20,14 +20,15 @@ use crate::engine::planning::job_operations::OperationError;
 use crate::engine::planning::planting::PlantingError;
 use crate::store::{AddressError, StoreError};
 
-/// The reason why a verb did not do what was asked.
+/// The reason why a verb did not do what the user asked for.
 #[derive(Debug)]
 pub(crate) enum CliFailure {
     /// An operation failed, or stored data is wrong.
     Failed(String),
     /// The input cannot be used. Nothing was changed.
     Invalid(String),
-    /// The text of an argument cannot be read from the byte `offset` on. Otherwise like `Invalid`.
+    /// An argument's text cannot be read from the byte `offset` on. In other respects this failure
+    /// is like `Invalid`.
     Pointed { line: String, text: String, offset: usize },
     /// The named job or run does not exist.
     NotFound(String),
@@ -40,7 +41,7 @@ pub(crate) enum CliFailure {
 }
 
 impl CliFailure {
-    /// Returns the exit code of this process.
+    /// Returns the exit code that this failure gives the process.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
@@ -52,7 +53,7 @@ impl CliFailure {
         }
     }
 
-    /// Returns the lines for standard error.
+    /// Returns the lines of the failure for standard error.
     pub(crate) fn lines(&self) -> Vec<String> {
         match self {
             Self::Failed(line) | Self::Invalid(line) | Self::NotFound(line) | Self::Conflict(line) | Self::Unreachable(line) => {
@@ -63,12 +64,13 @@ impl CliFailure {
         }
     }
 
-    /// Returns the failure for a time in `flag` that cannot be read.
+    /// Returns the failure for a time in the flag `flag` that cannot be read.
     pub(crate) fn at_time(flag: &str, text: &str, error: &InstantError) -> Self {
         Self::Pointed { line: format!("{flag}: {error}"), text: text.to_owned(), offset: error.offset }
     }
 
-    /// Returns the unreadable text and a caret under the place of the error, for a terminal.
+    /// Returns, for a terminal, the unreadable text and a line with a caret under the place of the
+    /// error.
     pub(crate) fn pointer(&self) -> Option<[String; 2]> {
         const SHOWN: usize = 100;
         let Self::Pointed { text, offset, .. } = self else { return None };
@@ -79,8 +81,8 @@ impl CliFailure {
     }
 }
 
-/// Converts an error of the system with its context, as in `cannot listen for signals: Permission
-/// denied`. An error with an exit code of its own never becomes an [`anyhow::Error`].
+/// Converts a system error with its context, as in `cannot listen for signals: Permission denied`.
+/// An error with a special exit code never becomes an [`anyhow::Error`].
 impl From<anyhow::Error> for CliFailure {
     fn from(error: anyhow::Error) -> Self {
         Self::Failed(format!("{error:#}"))
@@ -119,7 +121,7 @@ impl From<OperationError> for CliFailure {
     }
 }
 
-/// Prints a help text, or a usage error as one line. Returns the exit code.
+/// Prints a help text, or a usage error as one line. Returns the exit code for it.
 pub(crate) fn tell_usage(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
@@ -149,7 +151,8 @@ pub(crate) fn tell_usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Returns the error of an expression that begins with `-` and was therefore taken as a flag.
+/// Returns the error message for an expression that begins with `-` and was therefore taken as a
+/// flag.
 fn refused_expression(verb: &str) -> Option<String> {
     let takes_one = matches!(verb, "next" | "describe");
     let is_expression = |word: &String| word.starts_with('-') && word.contains(char::is_whitespace);
@@ -157,13 +160,14 @@ fn refused_expression(verb: &str) -> Option<String> {
     Schedule::of_cron(&word).err().map(|error| error.to_string())
 }
 
-/// Returns the verb on the command line, whatever else is wrong there.
+/// Returns the verb on the command line, even if other arguments there are wrong.
 fn named_verb() -> Option<String> {
     let command = CliArgs::command();
     std::env::args().skip(1).find(|word| command.find_subcommand(word).is_some())
 }
 
-/// Returns a usage error as subject, found and wanted, or `None` where the text of clap is clear.
+/// Returns a usage error in the form subject, found and wanted, or `None` if the text of clap is
+/// clear.
 fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -205,12 +209,14 @@ fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
     Some(format!("{}; see schedctl{of} --help", one_line(&what)))
 }
 
-/// Returns the flag or value in a usage text: `--limit` in `--limit <N>`, `SHELL` in `<SHELL>`.
+/// Returns the flag or value that a usage text names: `--limit` in `--limit <N>`, `SHELL` in
+/// `<SHELL>`.
 fn flag_of(usage: &str) -> &str {
     usage.split_whitespace().next().unwrap_or(usage).trim_matches(['<', '>', '[', ']', '.'])
 }
 
-/// Returns the paragraphs of a usage error as one line. `verb` is used if the text names no verb.
+/// Joins the paragraphs of a usage error into one line. The verb `verb` is used if the text names
+/// no verb.
 fn condensed(text: &str, verb: Option<&str>) -> String {
     let mut said = String::new();
     let mut usage = "";

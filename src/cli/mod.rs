@@ -5,13 +5,12 @@
 //! on standard error.
 //!
 //! - `args`: the grammar of the command line and the texts of `--help`
-//! - `connect`: which Redis to use; `target`: which job or run is named
-//! - `ended`: the filters for ended runs; `past`: time texts that look back; `sight`: polling a run
-//! - one file a verb: `add` `list` `show` `history` `explain` `logs` `next` `describe` `run`
-//!   `rerun` `backfill` `cancel` `dead` `switch` `queue` `check` `declared` `export` `stats` `top`
-//!   `nodes` `groups` `data-loss` `doctor` `completions`
-//! - `asking`: a confirmation before all data of a kind is deleted; `complete`: words for shell
-//!   completion
+//! - `connect`: the choice of a Redis; `jobs/target`: the job or run that an argument names
+//! - `runs/run_filter`: the filters for ended runs; `runs/past_time`: times in the past
+//! - `runs/run_poller`: repeated reads of a run
+//! - one file or folder for each verb; `jobs`, `runs`, `dead` and `state` hold verbs of one subject
+//! - `confirmation`: a question to the user before all data of a kind is deleted
+//! - `shell`: words for shell completion
 //! - `render`: output on the terminal and as JSON; `failure`: errors and their exit codes
 
 mod add;

@@ -1,4 +1,5 @@
-//! The cgroups of this process and of the runs it starts. The log mentions them once.
+//! The cgroups of this process and of the runs that this process starts. The log mentions these
+//! cgroups once.
 
 use std::sync::Arc;
 
@@ -6,7 +7,8 @@ use tracing::info;
 
 use crate::keeper::{Delegation, NotDelegated};
 
-/// The incarnation of this process, and the cgroup delegated to it, if any.
+/// The incarnation of this process, and the cgroup that the service manager delegated to this
+/// process, if any.
 pub(super) struct Rooms {
     pub(super) incarnation: String,
     pub(super) delegation: Option<Arc<Delegation>>,
@@ -14,7 +16,8 @@ pub(super) struct Rooms {
 }
 
 impl Rooms {
-    /// Takes over the cgroup that the service manager delegated, if it did.
+    /// Takes over the cgroup that the service manager delegated to this process, if there is such a
+    /// cgroup.
     pub(super) async fn take(incarnation: String) -> Self {
         let name = incarnation.clone();
         let taken = tokio::task::spawn_blocking(move || Delegation::take(&name)).await;
@@ -34,7 +37,7 @@ impl Rooms {
         rooms
     }
 
-    /// Returns why not all limits of jobs can be enforced; `None` if they can.
+    /// Returns why not all limits of jobs can be enforced, or `None` if all limits can.
     pub(super) fn lacks(&self) -> Option<String> {
         match (&self.delegation, &self.not_delegated) {
             (Some(delegation), _) => delegation.lacks(),

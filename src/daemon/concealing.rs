@@ -1,9 +1,9 @@
 //! The removal of a password from the arguments of this process, which everybody on the host can
 //! read in the list of processes.
 //!
-//! The program executes itself again in the same process, with the address in its environment,
-//! which only its user and root may read. Invariant: that happens at most once, before anything
-//! could be lost by it.
+//! The program executes itself again in the same process. The address is then in the environment of
+//! the process, which only its user and root may read. Invariant: the program executes itself again
+//! at most once, and before it has anything to lose.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -14,7 +14,7 @@ use crate::config::has_password;
 
 const FLAG: &str = "--redis";
 
-/// The arguments without the address of Redis, and the address.
+/// The arguments of this process without the address of Redis, and that address.
 pub(super) struct Concealed {
     program: OsString,
     rest: Vec<OsString>,
@@ -44,7 +44,8 @@ impl Concealed {
         url.filter(|url| has_password(url)).map(|url| Self { program, rest, url })
     }
 
-    /// Executes this program again. Returns only if that failed, with the error.
+    /// Executes this program again with the new arguments. Returns only if the execution failed,
+    /// with the error.
     pub(super) fn begin_anew(self) -> io::Error {
         match env::current_exe() {
             // The process keeps its name, because a living node is recognised by it.

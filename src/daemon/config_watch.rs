@@ -1,8 +1,8 @@
 //! The jobs file: its place, reading it, and noticing its changes.
 //!
-//! A change is taken when the file has stayed the same for a moment, so a file still being written
-//! is not read. The watch compares the file's inode, size and times. That works with every editor
-//! and file system, and costs one `stat` each half second.
+//! A change of the file is taken when the file has stayed the same for a moment. So a file still
+//! being written is not read. The watch compares the file's inode, size and times. This comparison
+//! works with every editor and file system, and costs one `stat` each half second.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -29,13 +29,14 @@ impl JobsFile {
         Self { given }
     }
 
-    /// Returns the present place of the file; `None` if no file was given and none is found.
+    /// Returns the present place of the jobs file, or `None` if no file was given and none is
+    /// found.
     fn place(&self) -> Option<FilePlace> {
         FilePlace::of(self.given.clone())
     }
 
-    /// Reads the file for the first time; `None` if there is no file. A file with problems ends the
-    /// start.
+    /// Reads the jobs file for the first time. Returns `None` if there is no file. A file with
+    /// problems ends the start of the process.
     ///
     /// Also returns the watch, which notices every change since before this reading.
     pub(super) async fn read_at_start(&self, host_zone: &Zone) -> Result<(Option<Config>, ConfigWatch), SetupFailure> {
@@ -47,13 +48,14 @@ impl JobsFile {
         Ok((read, watch))
     }
 
-    /// Reads the file again; `None` if there is no file. The error lists every problem in one line.
+    /// Reads the jobs file again. Returns `None` if there is no file. The error lists every problem
+    /// in one line.
     pub(super) async fn read_again(&self, host_zone: &Zone) -> Result<Option<Config>, String> {
         self.read(host_zone).await.map_err(|lines| lines.lines().collect::<Vec<_>>().join("; "))
     }
 
-    /// Reads the file on another thread, so that a file system that hangs blocks nothing else. The
-    /// error has one line for each problem.
+    /// Reads the jobs file on another thread, so that a file system that hangs blocks nothing else.
+    /// The error has one line for each problem.
     async fn read(&self, host_zone: &Zone) -> Result<Option<Config>, String> {
         let (file, host_zone) = (self.clone(), host_zone.clone());
         let read = tokio::task::spawn_blocking(move || file.place().map(|place| config::read_file(&place, &host_zone))).await;
@@ -70,21 +72,23 @@ impl JobsFile {
         }
     }
 
-    /// Returns the present state of the file. Like reading, it happens on another thread.
+    /// Returns the present state of the jobs file. The state is read on another thread, like the
+    /// file itself.
     async fn look(&self) -> Option<Look> {
         let file = self.clone();
         tokio::task::spawn_blocking(move || Look::at(file.place()?.path())).await.ok().flatten()
     }
 }
 
-/// The properties that distinguish two states of a file.
+/// The properties of a file by which two of its states are distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Look {
     device: u64,
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// Changes also with the owner, mode or name, which may make an unreadable file readable.
+    /// The change time of the inode (ctime). This time also changes with the file's owner, mode or
+    /// name, which may make an unreadable file readable.
     changed: (i64, i64),
 }
 
@@ -101,14 +105,14 @@ impl Look {
     }
 }
 
-/// A watch that notices changes of the file.
+/// A watch that notices changes of the jobs file.
 pub(super) struct ConfigWatch {
     file: JobsFile,
     known: Option<Look>,
 }
 
 impl ConfigWatch {
-    /// Takes the present state as known, because the file is about to be read.
+    /// Takes the present state of the file as known, because the caller is about to read the file.
     pub(super) async fn note(&mut self) {
         self.known = self.file.look().await;
     }

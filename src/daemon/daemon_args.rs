@@ -60,8 +60,8 @@ pub fn command() -> clap::Command {
     DaemonArgs::command()
 }
 
-/// Reads the arguments of this process. The error is the exit code: help or version was printed, or
-/// one line that says what is wrong.
+/// Reads the arguments of this process. The error is an exit code: help or version was printed, or
+/// one line about a wrong argument.
 pub(super) fn read() -> Result<DaemonArgs, ExitCode> {
     parsed(std::env::args_os()).map_err(|error| {
         if !error.use_stderr() {
@@ -77,8 +77,8 @@ pub(super) fn read() -> Result<DaemonArgs, ExitCode> {
     })
 }
 
-/// Parses the arguments. An empty variable counts as not set, because a line `SCHEDD_LOG=` in a
-/// service's environment asks for nothing.
+/// Parses the arguments. An empty environment variable counts as not set, because a line
+/// `SCHEDD_LOG=` in a service's environment asks for nothing.
 fn parsed(words: impl IntoIterator<Item = OsString>) -> Result<DaemonArgs, clap::Error> {
     let is_empty =
         |arg: &clap::Arg| arg.get_env().is_some_and(|name| std::env::var_os(name).is_some_and(|value| value.is_empty()));
@@ -87,8 +87,8 @@ fn parsed(words: impl IntoIterator<Item = OsString>) -> Result<DaemonArgs, clap:
 }
 
 impl DaemonArgs {
-    /// Returns the queues and labels this node serves, as far as flags or the environment name
-    /// them.
+    /// Returns the queues and labels that flags or the environment name for this node, if they name
+    /// any.
     pub(super) fn told(&self) -> NodeReport {
         let queues: BTreeSet<QueueName> = self.queues.iter().cloned().collect();
         let labels: BTreeSet<Label> = self.labels.iter().cloned().collect();
@@ -98,7 +98,8 @@ impl DaemonArgs {
         }
     }
 
-    /// Returns the name this node wants, and whether an operator asked for exactly this name.
+    /// Returns the name this node wants, and the fact that an operator did or did not ask for
+    /// exactly this name.
     pub(super) fn node_name(&self, host: &str) -> (NodeName, Naming) {
         match &self.node {
             Some(node) => (node.clone(), Naming::Asked),

@@ -7,8 +7,8 @@ use crate::config::{Config, DaemonConfig};
 use crate::domain::name::byte_size::format_size;
 use crate::domain::time::duration::format_duration;
 
-/// Returns the settings in which `file` differs from `running`, the settings of this process, as
-/// text. `None` if none differs.
+/// Returns, as text, the settings of `file` that differ from `running`, the settings of this
+/// process. Returns `None` if no setting differs.
 pub(super) fn differing(running: &Config, file: &Config) -> Option<String> {
     let mut told = Vec::new();
     let mut tell = |key: &str, here: String, there: String| {

@@ -1,20 +1,21 @@
 //! The load of the host, and the memory that is free for this process and its jobs.
 //!
-//! Free memory is what the kernel calls available. If less is left below the nearest limit of this
-//! process' cgroup (version 2), that counts: in a container the host's memory says nothing. Page
-//! cache that the kernel would give back counts as free there too.
+//! Free memory is the memory that the kernel calls available on the host. If less memory is left
+//! below the nearest limit of this process' cgroup (version 2), the smaller amount counts. In a
+//! container the host's memory says nothing. Page cache of the cgroup that the kernel would give
+//! back counts as free too.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// Returns the load average of one minute; `None` if the host does not report it.
+/// Returns the load average of one minute, or `None` if the host does not report a load.
 pub(super) fn load() -> Option<f64> {
     parse_load(&read_to_string("/proc/loadavg").ok()?)
 }
 
-/// Returns the free memory in bytes; `None` if the host does not report it.
+/// Returns the free memory in bytes, or `None` if the host does not report its memory.
 pub(super) fn free_memory() -> Option<u64> {
     let of_host = read_to_string("/proc/meminfo").ok().and_then(|text| parse_available(&text));
     let own = read_to_string("/proc/self/cgroup").ok().and_then(|text| parse_own_cgroup(&text));
@@ -31,14 +32,15 @@ fn parse_available(text: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Returns the path of a cgroup of version 2 below the mount, from `/proc/self/cgroup`.
+/// Returns the path of this process' cgroup (version 2) below the mount, parsed from the text of
+/// `/proc/self/cgroup`.
 fn parse_own_cgroup(text: &str) -> Option<PathBuf> {
     let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
     Some(PathBuf::from(path.trim_start_matches('/')))
 }
 
-/// Returns the memory left below the nearest limit of this cgroup and its ancestors; `None` without
-/// a limit.
+/// Returns the memory in bytes that is left below the nearest limit of cgroup `own` and its
+/// ancestors. Returns `None` without a limit.
 fn below_limit(mount: &Path, own: &Path) -> Option<u64> {
     own.ancestors().filter_map(|path| left_in(&mount.join(path))).min()
 }

@@ -7,8 +7,8 @@ use super::gauges;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::HostFacts;
 
-/// Returns the host's name, its present boot, and functions to check whether a process lives, and
-/// to read the clock and the load.
+/// Returns the host's name, its present boot, and three functions. The functions check that a
+/// process lives, read the clock and read the load.
 pub(super) fn facts() -> HostFacts {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     // Without the file (no /proc) every start counts as its own boot. Then leases are taken back
@@ -25,16 +25,16 @@ fn clock() -> UnixMillis {
 
 /// Returns true if `pid` is a living schedd.
 ///
-/// Another program that got the number later does not count. Nor does a zombie (proc(5): the state
-/// after the name in `stat`).
+/// Another program that got the process id later does not count as schedd. A zombie does not count
+/// as living (proc(5): the state after the name in `stat`).
 fn is_alive(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     let Some((head, tail)) = stat.rsplit_once(") ") else { return false };
     head.ends_with("(schedd") && !matches!(tail.chars().next(), Some('Z' | 'X' | 'x'))
 }
 
-/// Returns the file of this program, for the keeper. It also works after an update replaced the
-/// file.
+/// Returns the path of the file of this program, from which the keeper is started. The path also
+/// works after an update replaced the file.
 pub(super) fn this_program() -> io::Result<PathBuf> {
     let own = PathBuf::from("/proc/self/exe");
     if own.exists() { Ok(own) } else { std::env::current_exe() }

@@ -112,14 +112,15 @@ async fn run(args: DaemonArgs, manager: &ServiceManager, log: &Log) -> Result<()
     served
 }
 
-/// The jobs file, the watch on it, and its content at the start, if it was there.
+/// The jobs file, the watch on the file, and the content of the file at the start, if the file
+/// existed.
 struct File {
     files: JobsFile,
     watch: ConfigWatch,
     read: Option<Config>,
 }
 
-/// The cgroups, the zone and the log of this process.
+/// The cgroups, the time zone and the log of this process.
 struct ConfigPlace<'p> {
     rooms: Rooms,
     host_zone: Zone,
@@ -194,7 +195,8 @@ async fn serve(
     Ok(())
 }
 
-/// Reloads when the file changes or a signal asks for it, until a signal asks to stop.
+/// Reloads the jobs file when the file changes or a signal asks for a reload, until a signal asks
+/// to stop.
 async fn attend(
     File { files, mut watch, .. }: File,
     mut config: Config,

@@ -1,4 +1,4 @@
-//! The socket of a service manager (`NOTIFY_SOCKET`), and sending a message on it.
+//! The socket of a service manager (`NOTIFY_SOCKET`), on which messages are sent.
 //!
 //! Invariant: a failure to notify the manager is logged once, until a message gets through again.
 
@@ -18,7 +18,8 @@ pub(super) struct NotifySocket {
 }
 
 impl NotifySocket {
-    /// Connects to a path, or to an abstract name after `@`. Fails if no process listens there.
+    /// Connects to the socket at a path, or at an abstract name after `@`. Fails if no process
+    /// listens there.
     pub(super) fn connect(address: &OsStr) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         match address.as_bytes().strip_prefix(b"@") {
@@ -28,7 +29,7 @@ impl NotifySocket {
         Ok(Self { socket, is_deaf: false })
     }
 
-    /// Sends one message.
+    /// Sends one message with all `states` to the service manager.
     pub(super) fn send(&mut self, states: &[NotifyState<'_>]) {
         let lines: Vec<String> = states.iter().map(ToString::to_string).collect();
         match self.socket.send(lines.join("\n").as_bytes()) {

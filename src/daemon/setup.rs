@@ -1,4 +1,5 @@
-//! The setup before the loops can start: a Redis, and a name in it.
+//! The setup before the loops can start: the choice of a Redis, and the registration of the node's
+//! name there.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -23,8 +24,8 @@ use crate::store::{Address, Eviction, Store, StoreError};
 
 const TRY_AGAIN: Duration = Duration::from_millis(500);
 
-/// The reason why schedd cannot start: one line, or one for each problem, and the exit code of the
-/// design.
+/// The reason why schedd cannot start. The reason is one line, or one line for each problem, with
+/// an exit code.
 #[derive(Debug)]
 pub(super) struct SetupFailure {
     lines: String,
@@ -80,7 +81,7 @@ impl From<anyhow::Error> for SetupFailure {
     }
 }
 
-/// The Redis of this process: its own, or a shared one.
+/// The Redis that this process uses: a private server of this process, or a shared Redis.
 pub(super) enum Redis {
     /// A private server, stopped together with this process.
     Private(PrivateServer, Address),
@@ -89,8 +90,8 @@ pub(super) enum Redis {
 }
 
 impl Redis {
-    /// Returns the Redis that flags, environment or file name. If they name none, starts a private
-    /// server.
+    /// Returns the Redis that the flags, the environment or the file name. Starts a private server
+    /// if none of these names a Redis.
     pub(super) async fn find(args: &DaemonArgs, config: &Config) -> Result<Self, SetupFailure> {
         let eviction = if config.redis.allow_eviction { Eviction::Allowed } else { Eviction::Refused };
         let parse = |url: &str| Address::parse(url).map(|address| address.with_eviction(eviction)).map_err(SetupFailure::usage);
@@ -122,7 +123,7 @@ impl Redis {
         }
     }
 
-    /// Stops a private server. A shared Redis stays.
+    /// Stops a private server. A shared Redis is left running.
     pub(super) async fn stop(self) {
         if let Self::Private(server, _) = self {
             server.stop().await;
@@ -130,13 +131,13 @@ impl Redis {
     }
 }
 
-/// Returns a random identifier, which is new at each start.
+/// Returns a random identifier for this start of the process.
 pub(super) fn incarnation() -> String {
     format!("{:016x}", fastrand::u64(..))
 }
 
-/// Returns the file for the mark of this node's keeper; `None` if no trusted state directory can be
-/// made.
+/// Returns the path of the file in which this node's keeper records that it ended. Returns `None`
+/// if no trusted state directory can be made.
 pub(super) fn ended_mark(node: &NodeName) -> Option<PathBuf> {
     let dir = state_dir().ok()?;
     std::fs::create_dir_all(&dir).ok()?;
@@ -147,8 +148,8 @@ pub(super) fn ended_mark(node: &NodeName) -> Option<PathBuf> {
     Some(EndedMark::file(&dir, node))
 }
 
-/// Returns this node's journal, read from its file. `ended_mark` made its directory, if that was
-/// possible.
+/// Returns this node's journal, read from its file. The directory of the file was made by
+/// `ended_mark`, if that was possible.
 pub(super) fn journal(store: &Store, node: &NodeName) -> Journal {
     let dir = state_dir().ok();
     if dir.as_deref().is_some_and(|dir| doubt_of(dir).is_some()) {
@@ -157,7 +158,8 @@ pub(super) fn journal(store: &Store, node: &NodeName) -> Journal {
     Journal::open(dir.as_deref(), store.namespace(), node)
 }
 
-/// Returns why a state directory cannot be trusted; `None` if it can, or if it does not exist.
+/// Returns why a state directory cannot be trusted, or `None` if it can be trusted or does not
+/// exist.
 fn doubt_of(dir: &Path) -> Option<String> {
     files::doubt_of_directory(dir).ok().flatten()
 }

@@ -14,20 +14,21 @@ pub(super) enum SignalRequest {
     Reload,
 }
 
-/// The signals of this process, from the moment it listens.
+/// A listener for the signals of this process.
 pub(super) struct Signals {
     stream: signal_hook_tokio::Signals,
-    /// True if a reload was requested while only a stop was awaited. It is still to be done.
+    /// True if a reload was requested while only a stop was awaited. The reload is still to be
+    /// done.
     reload: bool,
 }
 
 impl Signals {
-    /// Listens from now on. Fails if the handlers cannot be set.
+    /// Starts to listen for signals. Fails if the signal handlers cannot be set.
     pub(super) fn listen() -> io::Result<Self> {
         Ok(Self { stream: signal_hook_tokio::Signals::new([SIGTERM, SIGINT, SIGHUP])?, reload: false })
     }
 
-    /// Waits for the next request.
+    /// Waits for a signal and returns the request that the signal means.
     pub(super) async fn next(&mut self) -> SignalRequest {
         if std::mem::take(&mut self.reload) { SignalRequest::Reload } else { self.heard().await }
     }
@@ -40,7 +41,7 @@ impl Signals {
         }
     }
 
-    /// Waits for the next request to stop. A request to reload before that is kept for `next`.
+    /// Waits for a signal to stop. A request to reload that comes earlier is kept for `next`.
     pub(super) async fn stop(&mut self) {
         while self.heard().await != SignalRequest::Stop {
             self.reload = true;

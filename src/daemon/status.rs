@@ -6,11 +6,11 @@ use jiff::Zoned;
 
 use crate::engine::NodeStatus;
 
-/// The longest text of a trouble, in characters. The log has the whole text.
+/// The maximum length of a problem's text, in characters. The log has the whole text.
 const LONGEST_TROUBLE: usize = 200;
 
-/// Returns the state as one line without control characters. `now` determines the zone of the next
-/// run's time.
+/// Returns the node's state as one line without control characters. The time of the next run is
+/// shown in the zone of `now`.
 pub(super) fn words(standing: &NodeStatus, now: &Zoned) -> String {
     let running = match standing.running {
         0 => "none running".to_owned(),
@@ -48,8 +48,8 @@ pub(super) fn words(standing: &NodeStatus, now: &Zoned) -> String {
     line
 }
 
-/// Returns the time of day `ahead` of `now`, to the nearest second, with its date if that is
-/// another day.
+/// Returns the time of day `ahead` of `now`, to the nearest second. The date is included if that
+/// time is on another day.
 fn clock(ahead: Duration, now: &Zoned) -> String {
     let ahead = Duration::from_millis(u64::try_from(ahead.as_millis()).unwrap_or(u64::MAX));
     let Some(at) = now.checked_add(ahead).ok().and_then(|at| at.round(jiff::Unit::Second).ok()) else {

@@ -1,9 +1,9 @@
-//! The notifications to the service manager about this process (`sd_notify(3)`), if it asked for
-//! them.
+//! The notifications to the service manager about this process (`sd_notify(3)`). A manager that did
+//! not ask for notifications gets none.
 //!
-//! Invariant: the watchdog is fed only while the loops of the engine make progress. A Redis that is
-//! away is no reason for a restart, because the loops that wait for it keep trying. A thread of its
-//! own sends, so a manager that does not read blocks nothing.
+//! Invariant: the watchdog is fed only while the loops of the engine make progress. An outage of
+//! Redis is no reason for a restart, because the loops that wait for Redis keep trying. A separate
+//! thread sends the notifications, so a manager that does not read blocks nothing.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -17,23 +17,25 @@ use super::notify_socket::NotifySocket;
 use super::status::words;
 use crate::engine::Glance;
 
-/// The time a start waits for Redis before it counts as done all the same. Whoever starts the unit
-/// must not wait for ever.
+/// The maximum time that a start waits for Redis. Then the start counts as done, because whoever
+/// starts the unit must not wait for ever.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The interval between requests for more time during a stop.
+/// The interval between requests to the service manager for more time during a stop.
 const ASK_EVERY: Duration = Duration::from_secs(60);
 /// The shortest interval between two notifications of the state.
 const STATUS_EVERY: Duration = Duration::from_secs(5);
-/// The lateness that a loop is always allowed, because a call to Redis may take so long. Otherwise
-/// the limit is half of the watchdog's time.
+/// The lateness that a loop is always allowed, because a call to Redis may take so long. The limit
+/// is half of the watchdog's time if that is longer.
 const LEAST_SLACK: Duration = Duration::from_secs(5);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// The time for the steps after the loops at a stop: the keeper leaves, then a private server.
+/// The time for the steps of a stop after the loops have ended: the keeper leaves, then a private
+/// server stops.
 const LAST_STAGES: Duration = Duration::from_secs(90);
-/// The longest time for the last message.
+/// The maximum time to wait until the last message is sent.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// The service manager of this process; `None` if it is not to be notified.
+/// The connection to the service manager of this process; `None` if the manager is not to be
+/// notified.
 pub(super) struct ServiceManager(Option<Notified>);
 
 struct Notified {
@@ -42,21 +44,21 @@ struct Notified {
 }
 
 enum UnitNews {
-    /// The start waits for something.
+    /// The start waits for the thing that the text names.
     Waiting(String),
     /// The engine runs.
     Up(Glance),
-    /// The file is read because a signal asked for it.
+    /// The jobs file is being read because a signal asked for a reload.
     Reloading,
-    /// The file was read, with or without success.
+    /// The jobs file was read, with or without success.
     Reloaded,
-    /// A stop has begun and takes at most this long.
+    /// A stop has begun and takes at most this duration.
     Stopping(Duration),
 }
 
 impl ServiceManager {
-    /// Connects to the manager that `NOTIFY_SOCKET` names. If that fails, the log says so and
-    /// nothing is notified.
+    /// Connects to the service manager that `NOTIFY_SOCKET` names. If the connection fails, the
+    /// failure is logged and no notifications are sent.
     pub(super) fn from_env() -> Self {
         let Some(address) = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty()) else { return Self(None) };
         let watchdog = sd_notify::watchdog_enabled().filter(|time| !time.is_zero());
@@ -64,27 +66,27 @@ impl ServiceManager {
         Self(started.inspect_err(|error| warn!("Cannot notify the service manager at {}: {error}.", address.display())).ok())
     }
 
-    /// Notifies that the start waits for what `words` say.
+    /// Notifies the service manager that the start waits for the thing that `words` name.
     pub(super) fn waiting(&self, words: String) {
         self.tell(UnitNews::Waiting(words));
     }
 
-    /// Notifies that the engine runs.
+    /// Notifies the service manager that the engine runs.
     pub(super) fn up(&self, glance: Glance) {
         self.tell(UnitNews::Up(glance));
     }
 
-    /// Notifies that a signal asked for the file to be read again.
+    /// Notifies the service manager that the jobs file is read again because of a signal.
     pub(super) fn reloading(&self) {
         self.tell(UnitNews::Reloading);
     }
 
-    /// Notifies that the file was read again.
+    /// Notifies the service manager that the jobs file was read again.
     pub(super) fn reloaded(&self) {
         self.tell(UnitNews::Reloaded);
     }
 
-    /// Notifies that a stop has begun, in which the loops take at most `loops`.
+    /// Notifies the service manager that a stop has begun, in which the loops take at most `loops`.
     pub(super) fn stopping(&self, loops: Duration) {
         self.tell(UnitNews::Stopping(loops.saturating_add(LAST_STAGES)));
     }
@@ -116,7 +118,7 @@ impl Notified {
     }
 }
 
-/// The stage of this process that the manager knows.
+/// The stage of this process that the service manager was last notified of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Starting,
@@ -132,11 +134,11 @@ struct Notifier {
     waits_for: String,
     engine: Option<Glance>,
     fed_at: Option<Instant>,
-    /// True if the log said that a loop hangs.
+    /// True if a loop hangs and the log has reported this.
     is_stuck: bool,
     status: String,
     status_at: Option<Instant>,
-    /// The latest end of a stop that has begun, and the time of the last request for more time.
+    /// The latest end of a stop that has begun. The service manager is asked to wait until then.
     stops_by: Option<Instant>,
     asked_at: Option<Instant>,
 }
@@ -208,7 +210,7 @@ impl Notifier {
         }
     }
 
-    /// Notifies that the start is done, unless it was notified before.
+    /// Notifies the service manager that the start is done, unless this was notified before.
     fn be_ready(&mut self) {
         if self.stage == Stage::Starting {
             self.stage = Stage::Ready;
@@ -216,8 +218,8 @@ impl Notifier {
         }
     }
 
-    /// Requests the time that a stop may still take, again each minute: one message can ask for at
-    /// most 71 minutes.
+    /// Requests the time that a stop may still take. The request is repeated each minute, because
+    /// one message can ask for at most 71 minutes.
     fn ask_for_time(&mut self) {
         let Some(left) = self.stops_by.and_then(|by| by.checked_duration_since(Instant::now())) else { return };
         if self.asked_at.is_none_or(|at| at.elapsed() >= ASK_EVERY) {
@@ -226,10 +228,10 @@ impl Notifier {
         }
     }
 
-    /// Feeds the watchdog four times in its time, if all loops make progress.
+    /// Feeds the watchdog four times in each watchdog period, if all loops make progress.
     ///
-    /// Before the engine runs, no loop counts as hanging: the start repeats its tries, and each try
-    /// has an end.
+    /// Before the engine runs, no loop counts as hanging. The start repeats its steps, and each
+    /// step has a time limit.
     fn feed_watchdog(&mut self) {
         let Some(time) = self.watchdog.filter(|_| self.stage != Stage::Starting) else { return };
         let slack = (time / 2).max(LEAST_SLACK);

@@ -45,13 +45,13 @@ pub(super) enum FoldFlag {
     Second,
 }
 
-/// The error for a text that is no finite number of processors.
+/// The error for a text that is not a finite number of processors.
 #[derive(Debug, thiserror::Error)]
 #[error("wanted a number such as 0.5, more than 0, at most 1000")]
 pub(crate) struct ProcessorsError;
 
-/// Parses a number of processors. JSON, in which the flags are checked, cannot express infinity or
-/// NaN.
+/// Parses a number of processors. Infinity and NaN are refused, because the flags are checked as
+/// JSON, which cannot express them.
 fn processors(text: &str) -> Result<f64, ProcessorsError> {
     text.parse().ok().filter(|number: &f64| number.is_finite()).ok_or(ProcessorsError)
 }

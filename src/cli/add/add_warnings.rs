@@ -1,6 +1,7 @@
-//! Warnings about jobs that are added anyway: for one job given by flags, and for many lines.
+//! Warnings about jobs that are added in spite of the warning. One job is given by flags, many jobs
+//! by lines.
 //!
-//! Invariant: at most [`MOST`] warnings about lines are printed, and the memory for them is
+//! Invariant: at most [`MOST`] warnings about lines are printed, and the memory for warnings is
 //! bounded. The number of omitted warnings is always printed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,23 +19,23 @@ use crate::domain::schedule::schedule_form::Schedule;
 use crate::secrets;
 use crate::store::{JobRecord, Store};
 
-/// Maximum warnings printed for lines.
+/// The maximum number of warnings printed about lines.
 const MOST: usize = 20;
-/// Maximum names in `not_while` that are looked up.
+/// The maximum number of names in `not_while` that are looked up.
 const OTHERS: usize = 1_000;
-/// Maximum users whose lookup is cached.
+/// The maximum number of users whose lookup is cached.
 const USERS: usize = 1_000;
 
-/// Facts about this host. Lookups that may be slow are cached.
+/// A check of jobs against this host. Results of lookups that may be slow are cached.
 #[derive(Debug, Default)]
 pub(super) struct Host {
-    /// The problem of each `USER:GROUP`, if there is one.
+    /// The problem with each `USER:GROUP` that was looked up; `None` if there is no problem.
     users: BTreeMap<String, Option<String>>,
 }
 
 impl Host {
-    /// Returns what a job needs and this host lacks, by key. The job may be meant for other hosts,
-    /// so this is no error.
+    /// Returns the things that a job needs and this host lacks, by key of the definition. A missing
+    /// thing is no error, because the job may be meant for other hosts.
     pub(super) fn lacks(&mut self, job: &NamedJob) -> Vec<Problem> {
         let spec = &job.spec;
         let mut found = Vec::new();
@@ -63,7 +64,7 @@ impl Host {
         found
     }
 
-    /// Returns why this host cannot run processes as `run_as`, as far as that can be known.
+    /// Returns why this host cannot run processes as `run_as`, or `None` if no reason is known.
     fn lack_of_user(&mut self, run_as: &RunAs) -> Option<String> {
         let name = run_as.to_string();
         if let Some(known) = self.users.get(&name) {
@@ -83,7 +84,7 @@ fn is_missing(path: &Path) -> bool {
     matches!(path.try_exists(), Ok(false))
 }
 
-/// Returns a warning if a created job has no future time, although its schedule should have one.
+/// Returns a warning if the added job has no future run, although its schedule should have one.
 pub(super) fn timeless(job: &NamedJob, (name, result, next_due): &Added) -> Option<String> {
     let schedule = &job.spec.schedule;
     let has_none_by_nature = *schedule == Schedule::Manual || schedule.is_at_boot();
@@ -91,7 +92,7 @@ pub(super) fn timeless(job: &NamedJob, (name, result, next_due): &Added) -> Opti
     is_timeless.then(|| format!("job {name} has no time to come: it runs only when asked, by schedctl run {name}"))
 }
 
-/// Returns the names that belong to no job.
+/// Returns the given names that no existing job has.
 pub(super) async fn strangers(store: &Store, names: &[JobName]) -> Result<BTreeSet<JobName>, CliFailure> {
     let records = store.read_jobs(names).await?;
     // A record that cannot be read belongs to an existing job.
@@ -107,19 +108,19 @@ pub(super) fn stranger_words(name: &JobName) -> String {
     format!("no job {name} exists: until it does, this name has no effect")
 }
 
-/// The warnings about many lines.
+/// A collector of warnings about many lines.
 #[derive(Debug, Default)]
 pub(super) struct LineDoubts {
     host: Host,
     told: usize,
     failed_notices: u64,
-    /// Jobs named in `not_while`, each with the first line that names it. A later line may add that
-    /// job.
+    /// The jobs named in `not_while`, each with the first line that names the job. Names are looked
+    /// up at the end, because a later line may add the named job.
     others: BTreeMap<JobName, usize>,
 }
 
 impl LineDoubts {
-    /// Prints the warnings about the job of an added line.
+    /// Prints the warnings about the job that line `line` added.
     pub(super) fn tell(&mut self, line: usize, job: &NamedJob, added: &Added, console: &mut Console) {
         for doubt in job.warnings.iter().chain(&self.host.lacks(job)) {
             self.say(line, &doubt.to_string(), console);
@@ -134,7 +135,7 @@ impl LineDoubts {
         }
     }
 
-    /// Prints the warnings that need all lines, and how many warnings were omitted.
+    /// Prints the warnings that need all lines, and the number of omitted warnings.
     pub(super) async fn end(mut self, store: &Store, console: &mut Console) -> Result<(), CliFailure> {
         let others = std::mem::take(&mut self.others);
         let names: Vec<JobName> = others.keys().cloned().collect();

@@ -7,7 +7,7 @@ use crate::cli::render::span;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 
-/// The difference of clocks that is tolerated.
+/// The maximum difference between the two clocks that causes no warning.
 const TOLERATED: Duration = Duration::from_secs(3);
 
 /// Returns the time by this host's clock.

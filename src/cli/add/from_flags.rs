@@ -1,5 +1,5 @@
-//! Conversion of flags to a checked job: the flags become the keys of `[jobs.X]` and are checked
-//! like those.
+//! Conversion of the flags of `add` to a checked job. The flags become keys of `[jobs.X]` and are
+//! checked by the same rules as those keys.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,7 +15,7 @@ use crate::domain::time::human_time::Instant;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// Returns the job that the flags describe. `at` has the instants of `--at`. All problems are
+/// Returns the job that the flags describe. `at` contains the instants of `--at`. All problems are
 /// reported in one line.
 pub(super) fn job_of_flags(
     args: &AddArgs,
@@ -124,7 +124,8 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &AddBounds) -> Result<Valu
     Ok(Value::Object(keys))
 }
 
-/// Returns a single text as a string, several as a list, and none as `None`.
+/// Returns the JSON of a list flag: a string for a single text, a list for several, `None` without
+/// texts.
 fn list_of(texts: impl Iterator<Item = String>) -> Option<Value> {
     let texts: Vec<String> = texts.collect();
     match texts.as_slice() {
@@ -146,7 +147,7 @@ fn retry_of(args: &AddArgs, limit: i64) -> Value {
     without_nulls(waits)
 }
 
-/// Returns a plain number if no rate is given, else a table.
+/// Returns the JSON for `per_key`: a number if no rate is given, otherwise a table.
 fn per_key_of(args: &AddArgs) -> Option<Value> {
     let table = || without_nulls(json!({"limit": args.per_key, "rate": args.per_key_rate, "burst": args.per_key_burst}));
     match (args.per_key, &args.per_key_rate, args.per_key_burst) {
@@ -155,7 +156,7 @@ fn per_key_of(args: &AddArgs) -> Option<Value> {
     }
 }
 
-/// Lists the given flags that make up `limits`.
+/// Returns the given flags that make up `limits`, as a list in words.
 fn limit_flags(args: &AddArgs) -> String {
     let given = [
         ("--limit-memory", args.limit_memory.is_some()),
@@ -182,8 +183,8 @@ fn done_check_of(args: &AddArgs, line: &str) -> Value {
     without_nulls(json!({"shell": line, "on": args.done_check_on}))
 }
 
-/// Returns an HTTP notice for a URL and a shell notice for any other text. A text that is almost a
-/// URL is refused.
+/// Returns the JSON of a notice: an HTTP notice for a URL, a shell notice for any other text. A
+/// text that is almost a URL is refused.
 fn notice_of(key: &str, text: &str) -> Result<Value, CliFailure> {
     let is_url = ["http://", "https://"]
         .iter()
@@ -200,8 +201,8 @@ fn notice_of(key: &str, text: &str) -> Result<Value, CliFailure> {
     Ok(json!({"shell": text}))
 }
 
-/// Returns true for a single word that begins with another scheme, or with a host name and a path.
-/// Such a word is no shell line.
+/// Returns true for a single word that begins with a scheme other than HTTP, or with a host name
+/// and a path. Such a word is no shell line.
 fn is_almost_url(text: &str) -> bool {
     if text.trim().contains(char::is_whitespace) {
         return false;
@@ -218,7 +219,7 @@ fn is_almost_url(text: &str) -> bool {
     host.split('.').all(is_label) && host.rsplit_once('.').is_some_and(ends_as_host)
 }
 
-/// Returns the flag that gave a unique key, its mode and the key.
+/// Returns the flag that gave a unique key, the mode of the key, and the key.
 fn given_key(args: &AddArgs) -> Option<(&'static str, &'static str, &str)> {
     let flags = [
         ("--unique", "refuse", &args.unique),
@@ -257,7 +258,7 @@ fn http_of(args: &AddArgs, url: &str) -> Result<Value, CliFailure> {
     Ok(without_nulls(json!({"url": url, "method": args.method, "headers": headers, "body": body, "expect": expect})))
 }
 
-/// Returns the text itself, or the content of the file for `@FILE`.
+/// Returns the value of a flag: `text` itself, or the content of the file if `text` is `@FILE`.
 fn text_of(flag: &str, text: &str) -> Result<String, CliFailure> {
     let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
     let refuse = |why: String| CliFailure::Invalid(format!("{flag} {text:?} {why}"));
@@ -291,7 +292,7 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// Returns the text of a problem, with the flag in place of the key.
+/// Returns the message of a problem, in which the flag replaces the key of the definition.
 pub(super) fn told(args: &AddArgs, problem: &Problem) -> String {
     if problem.path.is_empty() {
         return problem.message.clone();

@@ -1,7 +1,7 @@
 //! The instants that `--at` means, and `--fold` for local times that the clock shows twice.
 //!
-//! Invariant: the understood instant is always printed. For a local time that comes twice the other
-//! instant is printed too.
+//! Invariant: the understood instant is always printed. If the clock shows a local time twice, the
+//! other instant is printed too.
 
 use jiff::tz::AmbiguousOffset;
 
@@ -17,7 +17,8 @@ use crate::domain::time::human_time::{Instant, parse_instant};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// Parses each `--at` at `now` in `zone`.
+/// Parses the text of each `--at` into an instant. `now` and `zone` give relative and local times
+/// their meaning.
 pub(super) fn instants_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<Vec<Instant>, CliFailure> {
     let read = |text: &String| {
         let read = parse_instant(text, now, zone).map_err(|error| CliFailure::at_time("--at", text, &error))?;
@@ -26,7 +27,7 @@ pub(super) fn instants_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Resul
     args.at.iter().map(read).collect()
 }
 
-/// The instants of `--anchor`, `--start` and `--end`.
+/// The given instants of `--anchor`, `--start` and `--end`.
 #[derive(Debug, Default)]
 pub(super) struct AddBounds {
     pub(super) anchor: Option<Instant>,
@@ -34,7 +35,7 @@ pub(super) struct AddBounds {
     pub(super) end: Option<Instant>,
 }
 
-/// Parses the bounds of the schedule at `now` in `zone`.
+/// Parses `--anchor`, `--start` and `--end` at the time `now` in `zone`.
 pub(super) fn bounds_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<AddBounds, CliFailure> {
     let read = |flag: &str, text: &Option<String>| {
         let read =
@@ -48,7 +49,7 @@ pub(super) fn bounds_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<
     })
 }
 
-/// Prints the understood instants of the bounds.
+/// Prints the understood instants of `--anchor`, `--start` and `--end`.
 pub(super) fn tell_bounds(bounds: &AddBounds, now: UnixMillis, zone: &Zone, console: &mut Console) {
     for (word, bound) in [("anchor", &bounds.anchor), ("start", &bounds.start), ("end", &bounds.end)] {
         let Some(Instant { at, note }) = bound else { continue };
@@ -59,7 +60,8 @@ pub(super) fn tell_bounds(bounds: &AddBounds, now: UnixMillis, zone: &Zone, cons
     }
 }
 
-/// Returns true if a flag is relative to now or a local time, so that a wrong host clock matters.
+/// Returns true if a time flag is relative to now or is a local time, so that a wrong host clock
+/// matters.
 pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
     let counts_from_1970 = |text: &str| text.trim_start_matches('@').bytes().all(|b| b.is_ascii_digit());
     let is_local = |text: &String| !counts_from_1970(text.trim()) && text.parse::<jiff::Timestamp>().is_err();
@@ -67,8 +69,8 @@ pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
     args.start_in.is_some() || args.at.iter().chain(bounds.into_iter().flatten()).any(is_local)
 }
 
-/// Returns the instant that `fold` selects of a local time that comes twice. An instant without a
-/// note comes once, or names its offset.
+/// Returns the instant that `fold` selects if the clock shows the local time of `read` twice. An
+/// instant without a note has a local time shown once, or an explicit offset.
 fn folded(read: Instant, fold: Option<FoldFlag>, zone: &Zone) -> Instant {
     let Some((first, second)) = both_comings(read.at, zone).filter(|_| read.note.is_some()) else { return read };
     let tell = |at: UnixMillis| rfc3339(at, zone);
@@ -84,7 +86,8 @@ fn folded(read: Instant, fold: Option<FoldFlag>, zone: &Zone) -> Instant {
     Instant { at, note: Some(note) }
 }
 
-/// Returns both instants at which the zone shows the local time of `at`, if there are two.
+/// Returns both instants at which the zone shows the local time of `at`, if the clock shows this
+/// time twice.
 fn both_comings(at: UnixMillis, zone: &Zone) -> Option<(UnixMillis, UnixMillis)> {
     let rules = zone.rules();
     let ambiguous = rules.to_ambiguous_timestamp(rules.to_datetime(at.to_timestamp()));
@@ -98,7 +101,7 @@ pub(super) fn tell_due(at: UnixMillis, now: UnixMillis, zone: &Zone, console: &m
     console.note(&format!("at {} ({}), {}", rfc3339(at, zone), zone.name(), Relative { now }.either(at)));
 }
 
-/// Refuses a past instant unless `--allow-past` is given.
+/// Refuses past instants of `--at` unless `--allow-past` is given.
 pub(super) fn refuse_past(args: &AddArgs, instants: &[Instant], now: UnixMillis, zone: &Zone) -> Result<(), CliFailure> {
     let past = args.at.iter().zip(instants).find(|(_, instant)| instant.at < now);
     let Some((text, Instant { at, .. })) = past.filter(|_| !args.allow_past) else { return Ok(()) };
@@ -109,10 +112,11 @@ pub(super) fn refuse_past(args: &AddArgs, instants: &[Instant], now: UnixMillis,
     )))
 }
 
-/// Prints which instants run and which do not. Fails if a past instant would not run, because it
-/// was meant to run at once.
+/// Prints which instants of `--at` run and which do not. Fails if a past instant would not run,
+/// because the user wants that instant to run at once.
 ///
-/// Returns the past instant that is to run. Only applying the job shows whether it has run before.
+/// Returns the past instant that is to run. Only when the job is applied, it is known if that
+/// instant ran before.
 pub(super) fn tell_instants(
     args: &AddArgs,
     instants: &[Instant],

@@ -22,8 +22,8 @@ pub(super) async fn key_taken(store: &Store, first: &JobName, wanted: &NamedJob)
     }
 }
 
-/// Describes the state of the job that holds a key, and until when it holds the key if that has a
-/// time limit.
+/// Describes the state of the job that holds `key`. If the key is held for a limited time, the text
+/// says until when.
 async fn doing(store: &Store, name: &JobName, key: &UniqueKey) -> Result<String, StoreError> {
     let local = Zone::of_host();
     let doing = match store.read_job(name).await? {

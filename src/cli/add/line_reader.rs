@@ -1,7 +1,7 @@
 //! A reader for the lines of `add --stdin`.
 //!
 //! Invariant: every line that is not blank becomes a job or a refusal with its line number,
-//! whatever its content and length. If no more input is available, the batch is sent at once, so
+//! whatever its content and length. If no more input is available, the batch is sent at once. So
 //! the lines of a slow writer are added as they arrive.
 
 use std::io::{BufRead, BufReader, Read};
@@ -12,26 +12,26 @@ use crate::config;
 use crate::config::{MAX_JSON_BYTES, NamedJob};
 use crate::domain::time::zone::Zone;
 
-/// Jobs in a full batch.
+/// The number of jobs in a full batch.
 pub(super) const BATCH: usize = 500;
-/// Bytes after which no more lines are added to a batch.
+/// The length of input in bytes from which a batch is full.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// Lines that were read and checked.
+/// A batch of lines that were read and checked.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Jobs, each with its line number.
+    /// The jobs of accepted lines, each with its line number.
     pub(super) jobs: Vec<(usize, NamedJob)>,
-    /// Refused lines, each with its line number and the reason.
+    /// The refused lines, each with the line number and the reason.
     pub(super) refused: Vec<(usize, String)>,
-    /// Total length of the lines of the jobs, in bytes.
+    /// The total length in bytes of the lines in `jobs`.
     bytes: usize,
-    /// Bytes of input in this batch, including blank lines and line ends.
+    /// The bytes of input that this batch covers, including blank lines and line ends.
     pub(super) consumed: u64,
 }
 
 impl Batch {
-    /// Returns how many lines became a job or a refusal.
+    /// Returns how many lines of the batch became a job or a refusal.
     pub(super) fn lines(&self) -> usize {
         self.jobs.len() + self.refused.len()
     }
@@ -40,7 +40,7 @@ impl Batch {
         self.lines() >= BATCH || self.bytes >= BATCH_BYTES
     }
 
-    /// Appends the batch of the following lines.
+    /// Appends the next batch to this batch.
     pub(super) fn append(&mut self, mut next: Self) {
         self.jobs.append(&mut next.jobs);
         self.refused.append(&mut next.refused);
@@ -49,7 +49,8 @@ impl Batch {
     }
 }
 
-/// Reads and checks lines until the end of input, or until the receiver is gone.
+/// Reads lines and sends them as batches of checked jobs, until the end of input, or until the
+/// receiver is gone.
 pub(super) fn read_batches(input: impl Read, host_zone: &Zone, sender: &mpsc::Sender<Batch>) {
     let mut input = BufReader::with_capacity(MAX_JSON_BYTES, input);
     let mut batch = Batch::default();
@@ -84,7 +85,7 @@ pub(super) fn read_batches(input: impl Read, host_zone: &Zone, sender: &mpsc::Se
     }
 }
 
-/// Returns the job of a line, or `None` for a blank line.
+/// Returns the job that a line defines, or `None` for a blank line.
 fn compile(line: &[u8], host_zone: &Zone) -> Option<Result<NamedJob, String>> {
     let text = match std::str::from_utf8(line) {
         Ok(text) => text.trim(),
@@ -97,7 +98,7 @@ fn compile(line: &[u8], host_zone: &Zone) -> Option<Result<NamedJob, String>> {
     Some(config::job_from_json(text, host_zone).map_err(told))
 }
 
-/// One line of the input.
+/// The result of reading one line: its text, a line that is too long, or the end of input.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
     Text(Vec<u8>),
@@ -105,8 +106,8 @@ enum Line {
     End,
 }
 
-/// Reads a line. Returns the line without its end, and its length in bytes with the end. The text
-/// of a line that is too long is dropped.
+/// Reads the next line. Returns the line without its line end, and its length in bytes including
+/// the line end. The text of a line that is too long is dropped.
 fn read_line(input: &mut impl BufRead) -> std::io::Result<(Line, u64)> {
     let limit = MAX_JSON_BYTES + 1;
     let mut line = Vec::new();

@@ -1,7 +1,7 @@
 //! `add`: one job given by flags, or many jobs given by lines.
 //!
 //! Invariant: everything that can be checked without Redis is checked before the first request. So
-//! invalid input gets the same answer whether Redis is up or not.
+//! invalid input gets the same answer with and without Redis.
 
 mod add_flags;
 mod add_warnings;
@@ -40,11 +40,11 @@ use crate::engine::planning::planting;
 use crate::engine::planning::planting::{Applied, Request};
 use crate::store::{Existing, JobRecord, Rev, SourceKind, Store};
 
-/// Random names tried before giving up. A second one is hardly ever needed.
+/// The maximum number of random names tried for one job. A second name is hardly ever needed.
 const DRAWS: usize = 8;
 const NAME_LETTERS: usize = 10;
 
-/// Adds jobs.
+/// Adds one job given by flags, or the jobs on standard input. Returns the exit code.
 pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let host_zone = Zone::of_host();
     if args.stdin {
@@ -116,16 +116,17 @@ pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     Ok(0)
 }
 
-/// Returns the revision of the job to replace, read before anything is decided by its definition.
+/// Returns the revision of the job to replace. The revision is read first, so a later change of the
+/// job by somebody else is noticed.
 async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<Rev>, CliFailure> {
     let Some(name) = args.name.as_deref().filter(|_| args.replace).and_then(|name| name.parse().ok()) else { return Ok(None) };
     Ok(store.read_job(&name).await?.filter(JobRecord::is_live).map(|job| job.rev))
 }
 
-/// The name of a job, the result for it, and its next due time.
+/// The result for one added job: its name, a word for the result, and its next due time.
 type Added = (JobName, &'static str, Option<UnixMillis>);
 
-/// Applies one job given by flags.
+/// Writes one job, given by flags, to Redis.
 async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, seen: Option<Rev>, host_zone: &Zone) -> Result<Added, CliFailure> {
     for _ in 0..DRAWS {
         let is_drawn = job.name.is_none();
@@ -154,18 +155,18 @@ async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, seen: Option<Rev>,
     Err(CliFailure::Conflict("no free name was found; give one by --name".to_owned()))
 }
 
-/// Returns since when an existing job that was changed is paused.
+/// Returns since when the job is paused, if the add changed an existing job.
 async fn paused_since(store: &Store, (name, result, _): &Added) -> Result<Option<UnixMillis>, CliFailure> {
     Ok(if *result == "updated" { store.read_job(name).await?.and_then(|job| job.paused_at) } else { None })
 }
 
-/// Returns an existing job with the due time of its planned run.
+/// Returns the result for an existing job, with the due time of its planned run.
 async fn pending(store: &Store, name: JobName, result: &'static str) -> Result<Added, CliFailure> {
     let next = store.read_job(&name).await?.and_then(|job| job.pending).map(|run| run.due());
     Ok((name, result, next))
 }
 
-/// Returns true if the add is dropped without an error while another job holds its unique key.
+/// Returns true if the add is dropped without an error while another job holds the unique key.
 fn is_dropped(job: &NamedJob) -> bool {
     job.spec.unique.as_ref().is_some_and(|unique| matches!(unique.second, Second::Dropped { .. }))
 }
@@ -180,7 +181,7 @@ fn draw_name() -> Result<JobName, IdError> {
     format!("job-{letters}").parse()
 }
 
-/// Returns the JSON of one added job of several.
+/// Returns the JSON for one added job of `add --stdin`.
 fn line_json(line: usize, added: &Added, next_due: Option<&str>) -> Value {
     json!({"line": line, "name": added.0.as_str(), "next_due": next_due, "result": added.1})
 }

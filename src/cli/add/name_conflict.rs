@@ -1,4 +1,5 @@
-//! The failure for a name that is taken: which job has it, and how that job differs.
+//! The failure for a job name that is taken: which job has the name, and how that job differs from
+//! the wanted job.
 
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::target::{declared_in, no_such_job};
@@ -10,10 +11,10 @@ use crate::domain::time::duration::format_duration;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{JobRecord, Rev, SourceKind, Store};
 
-/// Keys shown of a difference.
+/// The maximum number of differing keys that are shown.
 const SHOWN_KEYS: usize = 3;
 
-/// Returns the failure for a name that another job has.
+/// Returns the failure for a job name that another job already has.
 pub(super) async fn name_taken(store: &Store, name: &JobName, wanted: &NamedJob) -> CliFailure {
     match store.read_job(name).await {
         Err(error) => error.into(),
@@ -24,15 +25,15 @@ pub(super) async fn name_taken(store: &Store, name: &JobName, wanted: &NamedJob)
     }
 }
 
-/// Returns the failure for a name that a file declares.
+/// Returns the failure for a job name that a jobs file declares.
 fn held_by_file(job: &JobRecord) -> CliFailure {
     let name = &job.name;
     let place = declared_in(job);
     CliFailure::Conflict(format!("job {name} is declared in {place}: edit [jobs.{name}] there, or take another name"))
 }
 
-/// Returns the message for an existing job of schedctl: how it differs, and which flag decides what
-/// to do.
+/// Returns the message for a name that a job added by schedctl already has. The message says how
+/// that job differs, and which flags resolve the conflict.
 pub(super) fn taken_line(job: &JobRecord, wanted: &NamedJob) -> String {
     let name = &job.name;
     let difference = difference(&job.definition, wanted);
@@ -42,7 +43,8 @@ pub(super) fn taken_line(job: &JobRecord, wanted: &NamedJob) -> String {
     format!("job {name} exists already and differs ({}); --replace changes it, --if-absent leaves it", difference.join(", "))
 }
 
-/// Returns `key: old -> new` for the first keys that differ.
+/// Returns `key: old -> new` for the first keys in which the wanted job differs from the old
+/// definition.
 fn difference(old: &str, wanted: &NamedJob) -> Vec<String> {
     let mut changed = config::differences(old, &config::to_surface(&wanted.spec));
     if let Some(delay) = wanted.start_in {
@@ -56,7 +58,7 @@ fn difference(old: &str, wanted: &NamedJob) -> Vec<String> {
     told
 }
 
-/// Returns the message for a job that somebody else changed after it was read here.
+/// Returns the message for a job that somebody else changed after schedctl had read the job.
 pub(super) fn changed_meanwhile(name: &JobName, now: &Rev) -> String {
     format!(
         "job {name} was changed by somebody else meanwhile, its version is now {now}: see schedctl show {name}, then add it again"
@@ -64,7 +66,7 @@ pub(super) fn changed_meanwhile(name: &JobName, now: &Rev) -> String {
 }
 
 /// Returns the message for a one-shot of this name that already ran at this instant. The same run
-/// is not done twice.
+/// is not repeated.
 pub(super) fn done_already(name: &JobName, at: UnixMillis) -> String {
     format!("job {name}: a job of this name already ran at {at}; give another --name or time (schedctl history {name})")
 }

@@ -15,15 +15,15 @@ use signal_hook_tokio::Signals;
 
 use crate::cli::render::{Console, span};
 
-/// The duration from which the bar is shown.
+/// The duration of the adding from which the bar is shown.
 const SHOWN_AFTER: Duration = Duration::from_millis(700);
-/// Time between two updates of the bar.
+/// The time between two updates of the bar.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// The progress of the adding.
+/// The progress of `add --stdin`, shown as a bar.
 pub(super) struct AddProgress {
     began: Instant,
-    /// Total bytes of input, if they are known.
+    /// The total bytes of input, if this number is known.
     length: Option<u64>,
     bytes: u64,
     jobs: u64,
@@ -53,7 +53,8 @@ impl AddProgress {
         }
     }
 
-    /// Runs `write`, which writes to the terminal, while the bar is hidden.
+    /// Runs `write`, which writes to the terminal, while the bar is hidden. Returns the result of
+    /// `write`.
     pub(super) fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(write),
@@ -78,8 +79,8 @@ fn bar(length: Option<u64>) -> Option<ProgressBar> {
     Some(bar)
 }
 
-/// Removes the bar when a signal arrives, then lets the signal end the process. Without signal
-/// handling the signal ends the process at once.
+/// Removes the bar when a signal arrives, then lets the signal end the process. If signals cannot
+/// be handled, a signal ends the process at once.
 fn clear_when_ended(bar: &ProgressBar) {
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]) else { return };
     let bar = bar.clone();
@@ -92,7 +93,8 @@ fn clear_when_ended(bar: &ProgressBar) {
     });
 }
 
-/// Returns how many bytes of a regular file are left to read, or `None` for another input.
+/// Returns how many bytes are left to read if the input is a regular file, or `None` for other
+/// inputs.
 fn bytes_to_come(input: impl AsFd) -> Option<u64> {
     let about = rustix::fs::fstat(&input).ok()?;
     let is_file = rustix::fs::FileType::from_raw_mode(about.st_mode) == rustix::fs::FileType::RegularFile;

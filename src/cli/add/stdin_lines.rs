@@ -2,8 +2,8 @@
 //!
 //! A few batches are read ahead while Redis works, so memory is bounded for any input.
 //!
-//! Invariant: each line is reported once, as added or as refused. A job that was added stays added,
-//! also if the reader of the answers is gone.
+//! Invariant: each line is reported once, as added or as refused. An added job stays added, also if
+//! nobody reads the output any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,13 +27,13 @@ use crate::engine::planning::planting;
 use crate::engine::planning::planting::{Applied, PlantingError, Request};
 use crate::store::{Existing, Store};
 
-/// Batches applied at the same time. A batch takes four round trips, during which a distant Redis
-/// would otherwise be idle.
+/// The number of batches applied at the same time. A batch takes four round trips, during which a
+/// distant Redis would otherwise be idle.
 const AT_ONCE: usize = 3;
-/// Partial batches read ahead.
+/// The number of partial batches read ahead.
 const AHEAD: usize = 8;
 
-/// Adds the jobs on standard input.
+/// Adds the jobs on standard input. Returns the exit code.
 pub(super) async fn add_lines(global: &Global, args: &AddArgs, host_zone: Zone, console: &mut Console) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
     let pools = Pools::read(&store).await?;
@@ -82,7 +82,7 @@ pub(super) async fn add_lines(global: &Global, args: &AddArgs, host_zone: Zone, 
     Ok(u8::from(sheet.refused > 0))
 }
 
-/// Merges the available batches into full ones.
+/// Merges the first batch and the batches that are already available into full batches.
 fn gather(first: Batch, batches: &mut mpsc::Receiver<Batch>) -> Vec<Batch> {
     let mut gathered = vec![first];
     while let Ok(next) = batches.try_recv() {
@@ -97,10 +97,10 @@ fn gather(first: Batch, batches: &mut mpsc::Receiver<Batch>) -> Vec<Batch> {
     gathered
 }
 
-/// The result for each line number, with its job.
+/// The results by line number: an added job with its definition, or the reason for a refusal.
 type AddedLines = BTreeMap<usize, Result<(Added, NamedJob), String>>;
 
-/// The state of an `add --stdin`.
+/// The state of an `add --stdin`: its results so far.
 struct Sheet<'a> {
     store: &'a Store,
     args: &'a AddArgs,
@@ -111,7 +111,7 @@ struct Sheet<'a> {
     doubts: LineDoubts,
     refused: usize,
     added: usize,
-    /// Lines whose name or unique key already belonged to another job.
+    /// The number of lines whose name or unique key already belonged to another job.
     there: usize,
 }
 
@@ -144,7 +144,7 @@ impl Sheet<'_> {
         outcome
     }
 
-    /// Adds one batch.
+    /// Adds one batch and returns the result for each of its lines.
     async fn settle(&self, batch: Batch) -> Result<AddedLines, CliFailure> {
         let Batch { jobs, refused, .. } = batch;
         let mut told: AddedLines = refused.into_iter().map(|(line, why)| (line, Err(why))).collect();
@@ -212,7 +212,7 @@ impl Sheet<'_> {
         })
     }
 
-    /// Returns the result for one line.
+    /// Returns the result for one line from the answer of Redis.
     async fn answered(
         &self,
         name: JobName,

@@ -1,4 +1,4 @@
-//! The queues and groups that a job may name, because a file declares them.
+//! The queues and groups that a job may name because a file declares them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::domain::name::names::{GroupName, JobName, QueueName};
 use crate::domain::queue::group_rules::GroupSettings;
 use crate::store::Store;
 
-/// The declared queues and groups.
+/// The declared queues and groups, as read from Redis.
 pub(super) struct Pools {
     queues: BTreeSet<QueueName>,
     groups: BTreeMap<GroupName, GroupSettings>,
@@ -20,8 +20,8 @@ impl Pools {
         Ok(Self { queues, groups: store.read_groups().await? })
     }
 
-    /// Returns why a job's queue or group cannot be used: it is not declared, or its turns do not
-    /// include the job.
+    /// Returns why the job's queue or group cannot be used. The queue or group is not declared, or
+    /// the turns of the group do not include the job.
     pub(super) fn unknown_to(&self, job: &NamedJob) -> Option<String> {
         let queue = &job.spec.queue;
         if !self.queues.contains(queue) {

@@ -10,7 +10,8 @@ use crate::engine::planning::file_change::{
 };
 use crate::store::Section;
 
-/// Prints the differences: a line for each job, and one for each further key.
+/// Prints the differences between file and live jobs: a line for each job, and a line for each
+/// further key.
 pub(super) fn comparison(comparison: &Comparison, said: &LastChange<'_>, prune: Prune, console: &mut Console) {
     for SectionStanding { section, standing } in &comparison.sections {
         let name = match section {
@@ -68,7 +69,7 @@ fn tell(name: &str, standing: &ApplyState, others: &[SourceName], prune: Prune, 
     }
 }
 
-/// Prints what could not be done as compared.
+/// Prints the planned changes that `apply` could not make.
 pub(super) fn deeds(done: &[AppliedChange], console: &mut Console) {
     for AppliedChange { name, deed } in done {
         match deed {
@@ -84,7 +85,7 @@ pub(super) fn deeds(done: &[AppliedChange], console: &mut Console) {
     }
 }
 
-/// Returns the summary line: how many jobs were, or would be, changed.
+/// Returns the summary line of `diff` or `apply`: how many jobs were, or would be, changed.
 pub(super) fn summary(comparison: &Comparison, said: &LastChange<'_>, prune: Prune, is_dry: bool) -> String {
     let count = |counts: fn(&JobStanding) -> bool| comparison.jobs.iter().filter(|job| counts(job)).count();
     let added = count(|job| job.standing == ApplyState::New);
@@ -97,7 +98,7 @@ pub(super) fn summary(comparison: &Comparison, said: &LastChange<'_>, prune: Pru
     format!("{}: {added} added, {changed} changed, {removed} removed, {same} as before{kept}{dry}", said.source)
 }
 
-/// Returns the comparison as one JSON document.
+/// Returns the comparison of file and live jobs as one JSON document.
 pub(super) fn document(file: &str, said: &LastChange<'_>, comparison: &Comparison, done: &[AppliedChange]) -> Value {
     let job = |job: &JobStanding| {
         let deed = done.iter().find(|done| done.name == job.name);

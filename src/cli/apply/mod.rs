@@ -1,7 +1,7 @@
-//! `diff` and `apply`: comparing a jobs file with the live jobs, and applying it.
+//! `diff` and `apply`: comparing a jobs file with the live jobs, and applying the file.
 //!
-//! Invariant: a file with a problem changes nothing. Only jobs, queues and groups of the file are
-//! read. Its other sections concern the node that reads the file.
+//! Invariant: a file with a problem changes nothing. Only the jobs, queues and groups of the file
+//! are read. The file's other sections concern the node that reads the file.
 
 mod change_report;
 
@@ -76,7 +76,7 @@ pub(crate) struct ApplyArgs {
     prune: bool,
 }
 
-/// Compares a file with the live jobs.
+/// Compares a jobs file with the live jobs and prints the differences. Returns the exit code.
 pub(crate) async fn diff(global: &Global, args: &DiffArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let source = match &args.node {
         Some(node) => {
@@ -104,7 +104,7 @@ pub(crate) async fn diff(global: &Global, args: &DiffArgs, console: &mut Console
     Ok(u8::from(differs))
 }
 
-/// Refuses a node that was never seen and whose file declared nothing.
+/// Refuses the source of a node that was never seen and whose file declared nothing.
 async fn known(store: &Store, source: &SourceName) -> Result<(), CliFailure> {
     let (_, nodes) = store.list_nodes().await?;
     if nodes.iter().any(|node| node.name == source.as_str()) || !store.list_source(source).await?.is_empty() {
@@ -114,7 +114,7 @@ async fn known(store: &Store, source: &SourceName) -> Result<(), CliFailure> {
     Err(CliFailure::NotFound(format!("no node {source} is known in namespace {namespace}: schedctl nodes lists them")))
 }
 
-/// Applies a file.
+/// Applies a jobs file and prints the changes. Returns the exit code.
 pub(crate) async fn apply(global: &Global, args: &ApplyArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let source = source_of(args.source.as_deref(), &args.file)?;
     let read = Read::of(&args.file, console)?;
@@ -145,7 +145,7 @@ async fn carry_out(
     Ok(file_change::apply(store, &Zone::of_host(), said, comparison, prune).await?)
 }
 
-/// Returns the worst exit code of all jobs.
+/// Returns the highest exit code of all jobs of the file.
 fn worst(comparison: &Comparison, done: &[AppliedChange]) -> u8 {
     if done.iter().any(|done| matches!(done.deed, PlannedChange::Failed(_))) {
         return 1;
@@ -154,14 +154,15 @@ fn worst(comparison: &Comparison, done: &[AppliedChange]) -> u8 {
     if is_held || done.iter().any(|done| matches!(done.deed, PlannedChange::Held)) { 4 } else { 0 }
 }
 
-/// Returns the source name for the jobs of a file.
+/// Returns the source name for the jobs of a file: the name `named`, or else the file's name
+/// without its ending.
 fn source_of(named: Option<&str>, file: &Path) -> Result<SourceName, CliFailure> {
     let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let name = named.map_or_else(|| NodeName::from_host_name(&stem()).to_string(), str::to_owned);
     SourceName::applied(&name).map_err(|error| CliFailure::Invalid(format!("--source: {error}")))
 }
 
-/// A file without problems.
+/// The content of a jobs file without problems.
 struct Read {
     file: String,
     config: Config,

@@ -2,7 +2,7 @@
 //! and `purge`.
 //!
 //! Invariant: nothing happens unless a run or `--dead` is given. All selected runs are read before
-//! the first is changed, so changes do not affect the selection.
+//! the first run is changed, so changes do not affect the selection.
 
 mod purge_verb;
 mod retry_verb;
@@ -32,21 +32,21 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// Parses the ids of the named runs.
+    /// Returns the ids of the runs named on the command line.
     fn named(&self) -> Result<Vec<RunId>, CliFailure> {
         let parsed = self.runs.iter().map(|word| word.parse().map_err(|error: IdError| CliFailure::Invalid(error.to_string())));
         parsed.collect()
     }
 }
 
-/// Returns the failure for a run that is no dead letter.
+/// Returns the failure for a run that is not a dead letter.
 fn not_dead(run: &RunId, state: &str, at: Option<UnixMillis>, advice: &str) -> CliFailure {
     let at = at.map_or_else(String::new, |at| format!(" at {}", super::render::shown(at, &Zone::of_host())));
     let state = state.replace('_', " ");
     CliFailure::Conflict(format!("run {run} is no dead letter: found {state}{at}, wanted failed, timed_out or lost; {advice}"))
 }
 
-/// Fails unless the run exists and is a dead letter.
+/// Fails unless `run` exists and is a dead letter.
 async fn demand_dead(store: &Store, run: &RunId, advice: &str) -> Result<(), CliFailure> {
     match store.read_run(run).await? {
         Some(record) if record.state.is_dead() => Ok(()),

@@ -1,4 +1,4 @@
-//! `purge`: deletes dead letters for good, either named ones or those that filters select.
+//! `purge`: deletes dead letters for good. The dead letters are named, or selected by filters.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -50,14 +50,14 @@ pub(crate) struct PurgeArgs {
 }
 
 impl PurgeArgs {
-    /// Returns true if every dead letter is selected without `--yes`.
+    /// Returns true if the command selects every dead letter and `--yes` is missing.
     fn is_unsure(&self) -> bool {
         let is_narrowed = self.chosen.job.is_some() || !self.state.is_empty() || self.older_than.is_some() || self.keep > 0;
         self.chosen.dead && !is_narrowed && !self.yes && !self.dry_run
     }
 }
 
-/// Deletes dead letters.
+/// Deletes the named or selected dead letters. Returns the exit code.
 pub(crate) async fn purge(global: &Global, args: &PurgeArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let named = args.chosen.named()?;
     let which = RunFilter { state: args.state.clone(), ..RunFilter::default() };

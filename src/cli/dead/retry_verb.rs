@@ -1,5 +1,5 @@
-//! `retry`: retries dead letters, either named ones or those that filters select. Each is tried,
-//! and the worst exit code is returned.
+//! `retry`: retries dead letters, which are named or selected by filters. A failure for one run
+//! does not stop the command, and the worst exit code is returned.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -43,7 +43,7 @@ pub(crate) struct RetryArgs {
     dry_run: bool,
 }
 
-/// Retries dead letters.
+/// Retries the named or selected dead letters. Returns the worst exit code.
 pub(crate) async fn retry(global: &Global, args: &RetryArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let named = args.chosen.named()?;
     if !args.chosen.dead && (args.which.has_bounds() || !args.which.state.is_empty()) {

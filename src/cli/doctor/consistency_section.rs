@@ -1,4 +1,5 @@
-//! The consistency check in the report: how much was checked, the findings, and the repairs.
+//! The section of the report about the consistency check: how much was checked, the findings, and
+//! the repairs.
 
 use std::time::Duration;
 
@@ -15,11 +16,11 @@ use crate::engine::maintenance::background_check::EVERY;
 use crate::engine::maintenance::full_check::{Examination, Mended};
 use crate::store::{AuditNote, CheckLevel, NodeRecord, ServerCheck, Store};
 
-/// The time without a check by any node that counts as a problem. A node checks a slice of the data
-/// each minute.
+/// The time without a consistency check by any node that counts as a problem. A node checks a slice
+/// of the data each minute.
 const OVERDUE: Duration = EVERY.saturating_mul(10);
 
-/// Returns how much was checked now, and the result of the background check by the nodes.
+/// Returns lines about how much data was checked now, and about the background check by the nodes.
 pub(super) async fn summary(store: &Store, exam: &Examination, nodes: &[NodeRecord], now: UnixMillis) -> Vec<ServerCheck> {
     let looked_at = format!("{} keys, {} jobs, {} runs looked at", exam.keys, exam.jobs, exam.runs);
     let mut checks = vec![match (exam.findings.len(), &exam.partial) {
@@ -56,7 +57,7 @@ fn slow_check(audit: Option<&AuditNote>, nodes: &[NodeRecord], now: UnixMillis) 
     ServerCheck::new("slow check", CheckLevel::Ok, text)
 }
 
-/// Prints the repairs, then the findings that are left.
+/// Prints the repairs, then the findings that were not repaired.
 pub(super) fn text(mended: &[Mended], exam: &Examination, console: &mut Console) {
     for Mended { finding, done } in mended {
         let word = console.paint("done", Colour::Green);

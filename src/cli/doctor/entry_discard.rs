@@ -1,4 +1,5 @@
-//! Deletion from the quarantine: one entry, or all entries, after a person has looked at them.
+//! Deletion of one entry or all entries of the quarantine, after an operator has looked at the
+//! entries.
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,8 @@ use crate::cli::failure::CliFailure;
 use crate::cli::render::{Console, one_line};
 use crate::store::{CheckLevel, Discarded, QuarantineEntry, ServerCheck, Store};
 
-/// The word for every entry. An entry with this name is written `\x61ll`.
+/// The word on the command line for every entry. An entry that is itself named `all` is written
+/// `\x61ll`.
 const ALL: &str = "all";
 
 /// Deletes the quarantine entry `name`, or every entry if `name` is `all`. Prints what was deleted
@@ -40,7 +42,7 @@ pub(super) async fn discard(store: &Store, name: &str, is_sure: bool, console: &
     Ok(0)
 }
 
-/// Deletes the entries and returns those that were deleted.
+/// Deletes the given quarantine entries and returns those that were deleted.
 async fn gone(store: &Store, entries: Vec<QuarantineEntry>, dropped: Option<u64>) -> Result<Vec<QuarantineEntry>, CliFailure> {
     let done = store.discard(&entries, dropped).await?;
     Ok(entries.into_iter().zip(done).filter_map(|(entry, is_done)| is_done.then_some(entry)).collect())
@@ -72,7 +74,8 @@ fn tell(gone: &[QuarantineEntry], dropped: u64, console: &mut Console) {
     }
 }
 
-/// Returns a note about the last deletion: what was deleted, when and by whom.
+/// Returns a note about the last deletion from the quarantine: the entries deleted, when and by
+/// whom.
 pub(super) fn last(discarded: &[Discarded]) -> Option<ServerCheck> {
     let last = discarded.first()?;
     let at = last.at.map_or_else(|| "?".to_owned(), |at| at.to_string());

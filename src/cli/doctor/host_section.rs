@@ -1,4 +1,4 @@
-//! The check of the nodes' hosts: limits that a host does not enforce, users that it does not
+//! The check of the nodes' hosts: limits that a host does not enforce, users that a host does not
 //! allow, and the jobs concerned.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,8 @@ use crate::domain::name::names::JobName;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{CheckLevel, NodeRecord, ServerCheck, Store, StoreError};
 
-/// Returns what each present node enforces and allows, and which jobs ask for more.
+/// Returns lines about the limits that each present node enforces and the users it allows, with
+/// warnings about jobs that ask for more.
 pub(super) async fn host(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Vec<ServerCheck> {
     let present: Vec<&NodeRecord> = nodes.iter().filter(|node| is_present(node, now)).collect();
     let mut checks: Vec<ServerCheck> = present.iter().filter_map(|node| node_check(node)).collect();
@@ -37,7 +38,8 @@ pub(super) async fn host(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -
     checks
 }
 
-/// Returns the limits that a node does not enforce; empty if the node does not report them.
+/// Returns the kinds of limits that a node does not enforce, or nothing if the node does not report
+/// them.
 fn lacking(node: &NodeRecord) -> BTreeSet<LimitKind> {
     let Some(limits) = &node.limits else { return BTreeSet::new() };
     LimitKind::ALL.into_iter().filter(|kind| !limits.contains(kind)).collect()
@@ -57,7 +59,8 @@ fn node_check(node: &NodeRecord) -> Option<ServerCheck> {
     Some(ServerCheck::new(&node.name, CheckLevel::Note, text))
 }
 
-/// Returns which users jobs may name on a node, or `None` if the node does not report them.
+/// Returns a line about the users that jobs may name on a node, or `None` if the node does not
+/// report them.
 fn user_check(node: &NodeRecord) -> Option<ServerCheck> {
     let text = match (node.users.as_str(), node.users_why.as_str()) {
         ("", "") => return None,
@@ -68,7 +71,7 @@ fn user_check(node: &NodeRecord) -> Option<ServerCheck> {
     Some(ServerCheck::new(&node.name, CheckLevel::Note, text))
 }
 
-/// Returns a warning if some present nodes refuse a user that jobs ask for.
+/// Returns a warning if some present nodes do not allow a user that jobs ask for.
 fn unallowed(user: &str, jobs: &[JobName], present: &[&NodeRecord]) -> Option<ServerCheck> {
     let is_refused = |node: &&&NodeRecord| is_refused(user, &node.own_user, &node.users, &node.users_why);
     let nodes: Vec<&str> = present.iter().filter(is_refused).map(|node| node.name.as_str()).collect();
@@ -77,8 +80,8 @@ fn unallowed(user: &str, jobs: &[JobName], present: &[&NodeRecord]) -> Option<Se
     (!nodes.is_empty()).then(|| ServerCheck::new(format!("user {user}"), CheckLevel::Warn, text))
 }
 
-/// Returns true if a node that runs as `own` refuses `user`, written `USER` or `USER:GROUP`.
-/// `named` has the allowed users; `why_nobody` says why there are none.
+/// Returns true if a node that runs as user `own` refuses `user`, written `USER` or `USER:GROUP`.
+/// `named` contains the allowed users; `why_nobody` says why no user is allowed.
 fn is_refused(user: &str, own: &str, named: &str, why_nobody: &str) -> bool {
     let name = user.split_once(':').map_or(user, |(name, _)| name);
     match named {
@@ -90,7 +93,7 @@ fn is_refused(user: &str, own: &str, named: &str, why_nobody: &str) -> bool {
     }
 }
 
-/// Returns the first names of a list of jobs, and how many more there are.
+/// Returns the first job names of a list as text, and how many more there are.
 fn first_of(jobs: &[JobName]) -> String {
     let first = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
     let more = if jobs.len() > SHOWN { format!(" and {} more", jobs.len() - SHOWN) } else { String::new() };
@@ -116,7 +119,7 @@ fn too_many_files(node: &NodeRecord, asked: &BTreeMap<JobName, u64>) -> Option<S
     (!jobs.is_empty()).then(|| ServerCheck::new("limits.files", CheckLevel::Warn, text))
 }
 
-/// The jobs that ask for what not every host can do.
+/// The jobs that ask for limits or users that some host may not offer.
 #[derive(Default)]
 struct Asking {
     limits: BTreeMap<LimitKind, Vec<JobName>>,

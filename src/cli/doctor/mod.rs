@@ -66,13 +66,14 @@ pub(crate) struct DoctorArgs {
 }
 
 impl DoctorArgs {
-    /// Returns true if the command only checks, or checks and repairs.
+    /// Returns true if the command only checks, or checks and repairs, but does not act on one
+    /// quarantine entry.
     fn only_looks(&self) -> bool {
         self.restore.is_none() && self.set_aside.is_none() && self.discard.is_none()
     }
 }
 
-/// Runs all checks, or one action on the quarantine. Returns the exit code.
+/// Runs all checks, or the requested action on the quarantine. Returns the exit code.
 pub(crate) async fn doctor(global: &Global, args: &DoctorArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let meant = meant(global, console)?;
     let is_private = meant.is_private;

@@ -16,20 +16,21 @@ use crate::domain::run::node_event::{NodeEventKind, step_text};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{CheckLevel, JobRecord, NodeEvents, NodeRecord, Section, ServerCheck, Store, StoreError};
 
-/// The difference of clocks that is tolerated, in ms.
+/// The maximum difference between two clocks that is no problem, in ms.
 const TOLERATED_MS: u64 = 1_000;
-/// The age up to which a data loss is a warning. An older one is a note.
+/// The age up to which a data loss is a warning. An older data loss is a note.
 pub(super) const RECENT: Duration = Duration::from_secs(7 * 86_400);
 /// The age up to which a step of Redis' clock is reported.
 const STEPPED_LATELY: Duration = Duration::from_secs(86_400);
-/// Jobs read in one call.
+/// The number of jobs read in one call.
 const PAGE: usize = 500;
-/// Maximum gates reported at which runs wait that no node takes.
+/// The maximum number of reported gates with waiting runs that no node takes.
 const GATES: usize = 20;
-/// Jobs named for one problem.
+/// The maximum number of jobs named for one problem.
 pub(super) const SHOWN: usize = 5;
 
-/// Warns of namespaces whose names differ from this one only in upper and lower case.
+/// Returns a warning for each namespace whose name differs from this namespace only in upper and
+/// lower case.
 pub(super) async fn spellings(store: &Store) -> Result<Vec<ServerCheck>, StoreError> {
     let others: Vec<String> = store.namespaces_like_this().await?.into_iter().collect();
     if others.is_empty() {
@@ -43,7 +44,7 @@ pub(super) async fn spellings(store: &Store) -> Result<Vec<ServerCheck>, StoreEr
 }
 
 /// Replaces the error for a key of the wrong type by a line that refers to the consistency check,
-/// which reports the key. Passes other errors on.
+/// which reports the key. Returns other errors unchanged.
 pub(super) fn spoilt(error: StoreError) -> Result<Vec<ServerCheck>, StoreError> {
     match error {
         StoreError::WrongType { key, .. } => Ok(vec![ServerCheck::new(
@@ -55,7 +56,8 @@ pub(super) fn spoilt(error: StoreError) -> Result<Vec<ServerCheck>, StoreError> 
     }
 }
 
-/// Reports the last data loss. It is a warning as long as somebody may not have seen it.
+/// Reports the last data loss of Redis. The line is a warning as long as an operator may not have
+/// seen the loss.
 pub(super) async fn losses(store: &Store) -> ServerCheck {
     let losses = match store.read_losses().await {
         Ok(losses) => losses,
@@ -84,7 +86,7 @@ fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Reports the nodes, their clock offsets and different versions.
+/// Reports the nodes, the offsets of their clocks, and differences between their versions.
 pub(super) fn nodes(nodes: &[NodeRecord], now: UnixMillis) -> Vec<ServerCheck> {
     if !nodes.iter().any(|node| is_present(node, now)) {
         return vec![ServerCheck::new(
@@ -102,7 +104,7 @@ pub(super) fn nodes(nodes: &[NodeRecord], now: UnixMillis) -> Vec<ServerCheck> {
     checks
 }
 
-/// Reports the steps of Redis' clock within a day, as noted by the node that saw most of them.
+/// Reports the steps of Redis' clock within a day, as recorded by the node that noticed most steps.
 pub(super) async fn clock_steps(store: &Store, now: UnixMillis) -> Result<Vec<ServerCheck>, StoreError> {
     let is_of_late = |at: UnixMillis| now.since(at) < STEPPED_LATELY && at.since(now) < STEPPED_LATELY;
     let steps = |node: &NodeEvents| {
@@ -125,7 +127,7 @@ pub(super) async fn clock_steps(store: &Store, now: UnixMillis) -> Result<Vec<Se
     Ok(vec![ServerCheck::new("redis clock", CheckLevel::Warn, text)])
 }
 
-/// Reports due runs while no node is present to start them.
+/// Reports due runs if no node is present to start the runs.
 pub(super) async fn overdue(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Result<Vec<ServerCheck>, StoreError> {
     if nodes.iter().any(|node| is_present(node, now)) {
         return Ok(Vec::new());
@@ -139,7 +141,7 @@ pub(super) async fn overdue(store: &Store, nodes: &[NodeRecord], now: UnixMillis
     Ok(vec![ServerCheck::new("overdue", CheckLevel::Fail, text)])
 }
 
-/// Reports lanes with runs that no present node takes.
+/// Reports lanes that contain runs which no present node takes.
 pub(super) async fn unserved(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Result<Vec<ServerCheck>, StoreError> {
     let running = serving(nodes, now);
     let lanes: Vec<Lane> = store.list_lanes().await?.into_iter().collect();
@@ -152,7 +154,7 @@ pub(super) async fn unserved(store: &Store, nodes: &[NodeRecord], now: UnixMilli
     Ok(told.collect())
 }
 
-/// Reports gates at which runs wait that no present node takes.
+/// Reports gates with waiting runs that no present node takes.
 pub(super) async fn unserved_at_gates(
     store: &Store,
     nodes: &[NodeRecord],
@@ -208,7 +210,8 @@ fn node_check(node: &NodeRecord, now: UnixMillis) -> ServerCheck {
     }
 }
 
-/// Returns the jobs and sections that files define differently, each with the names of these files.
+/// Returns the jobs and sections that several files define differently, each with the names of
+/// these files.
 async fn differing(store: &Store, nodes: &[NodeRecord]) -> Result<BTreeMap<String, BTreeSet<String>>, CliFailure> {
     let mut sources = sources_of(nodes);
     sources.extend(store.list_applied().await?);
@@ -230,7 +233,7 @@ async fn differing(store: &Store, nodes: &[NodeRecord]) -> Result<BTreeMap<Strin
     Ok(found)
 }
 
-/// Reports problems in files, differences between files, and names that no file declares.
+/// Reports problems in jobs files, differences between files, and names that no file declares.
 pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCheck> {
     let mut checks = Vec::new();
     for node in nodes {
@@ -308,7 +311,7 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
     checks
 }
 
-/// Reports groups that jobs name and no file declares any more.
+/// Reports groups that jobs name although no file declares these groups any more.
 async fn undeclared_groups(store: &Store) -> Result<Vec<ServerCheck>, StoreError> {
     let undeclared = groups::undeclared(store, &store.read_groups().await?).await?;
     let told = undeclared.into_iter().map(|(group, jobs)| {
@@ -326,7 +329,7 @@ fn not_read(failure: &CliFailure) -> ServerCheck {
     ServerCheck::new("files", CheckLevel::Warn, format!("not all could be read: {}", failure.lines().join("; ")))
 }
 
-/// Returns the queues with unreadable settings, each with the names of these settings.
+/// Returns the queues that have unreadable settings, each with the names of these settings.
 async fn spoilt_settings(store: &Store) -> Result<Vec<(QueueName, Vec<String>)>, StoreError> {
     let names: Vec<QueueName> = store.read_queues().await?.into_keys().collect();
     let records = store.read_queue_settings(&names).await?;
@@ -334,14 +337,15 @@ async fn spoilt_settings(store: &Store) -> Result<Vec<(QueueName, Vec<String>)>,
     Ok(spoilt.filter(|(_, fields)| !fields.is_empty()).collect())
 }
 
-/// Names and definitions that no file contains.
+/// The names and definitions in Redis that no file contains.
 #[derive(Default)]
 struct Astray {
-    /// Queues that no file declares, with their jobs.
+    /// The queues that no file declares, each with the jobs that name the queue.
     undeclared: BTreeMap<QueueName, Vec<JobName>>,
-    /// Jobs whose live definition is in none of the files that list them, with these files.
+    /// The jobs whose live definition is in none of the files that list the job, each with these
+    /// files.
     unsaid: Vec<(JobName, Vec<String>)>,
-    /// Names in `not_while` that no job has, with the jobs that name them.
+    /// The names in `not_while` that no job has, each with the jobs that use the name.
     shunned: BTreeMap<JobName, Vec<JobName>>,
 }
 
@@ -377,7 +381,7 @@ async fn astray(store: &Store) -> Result<Astray, StoreError> {
     Ok(found)
 }
 
-/// Calls `see` with each job whose record can be read.
+/// Calls `see` with the record of each job. Unreadable records are left out.
 pub(super) async fn each_job(store: &Store, mut see: impl FnMut(JobRecord)) -> Result<(), StoreError> {
     let mut at = 0;
     loop {

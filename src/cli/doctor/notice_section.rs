@@ -1,4 +1,4 @@
-//! The check of notices: those that failed for good, and those that will be retried.
+//! The check of notices: notices that failed for good, and notices that will be retried.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{CheckLevel, FailedNotice, RunRecord, ServerCheck, Store, StoreError};
 
 /// Returns a line for each of the first jobs with undelivered notices. A line is a warning as long
-/// as somebody may not have seen it.
+/// as an operator may not have seen the failure.
 pub(super) async fn notices(store: &Store, now: UnixMillis) -> Result<Vec<ServerCheck>, StoreError> {
     let mut failed_notices = store.list_failed_notices().await?;
     failed_notices.sort_by_key(|failed_notices| std::cmp::Reverse(failed_notices.last.1));

@@ -1,4 +1,4 @@
-//! The quarantine in the report, and moving data there and back.
+//! The quarantine in the report of `doctor`, and the moving of data to the quarantine and back.
 
 use serde_json::{Value, json};
 
@@ -10,10 +10,11 @@ use crate::cli::render::Console;
 use crate::engine::Definition;
 use crate::store::{CheckLevel, Discarded, EntryKind, PutBackReply, QuarantineEntry, ServerCheck, SetAside, Store, StoreError};
 
-/// Maximum entries shown.
+/// The maximum number of quarantine entries shown.
 pub(super) const SHOWN: usize = 1_000;
 
-/// Returns how many entries there are, how many did not fit, and the last deletion.
+/// Returns lines about the quarantine: the number of entries, the number of entries that did not
+/// fit, and the last deletion.
 pub(super) fn summary(count: u64, dropped: u64, discarded: &[Discarded]) -> Vec<ServerCheck> {
     let mut checks = vec![match count {
         0 => ServerCheck::new("entries", CheckLevel::Ok, "none"),
@@ -34,7 +35,7 @@ pub(super) fn summary(count: u64, dropped: u64, discarded: &[Discarded]) -> Vec<
     checks
 }
 
-/// Prints the entries, oldest first.
+/// Prints the quarantine entries, oldest first.
 pub(super) fn text(count: u64, entries: &[QuarantineEntry], console: &mut Console) {
     for entry in entries {
         let at = entry.at.map_or_else(|| "?".to_owned(), |at| at.to_string());
@@ -46,7 +47,7 @@ pub(super) fn text(count: u64, entries: &[QuarantineEntry], console: &mut Consol
     }
 }
 
-/// Returns the place from which an entry was taken.
+/// Describes the place in Redis from which a quarantine entry was taken.
 pub(super) fn from(entry: &QuarantineEntry) -> String {
     match &entry.kind {
         EntryKind::Member { score } => format!("out of {} at {score}", entry.key),
@@ -54,7 +55,7 @@ pub(super) fn from(entry: &QuarantineEntry) -> String {
     }
 }
 
-/// Returns the failure for an entry that does not exist.
+/// Returns the failure for a quarantine entry that does not exist.
 pub(super) fn no_entry(name: &str) -> CliFailure {
     CliFailure::NotFound(format!("quarantine has no entry {name:?}; schedctl doctor lists the entries"))
 }
@@ -75,7 +76,7 @@ pub(super) fn entry_json(entry: &QuarantineEntry) -> Value {
     })
 }
 
-/// Restores an entry if it can be used now.
+/// Moves a quarantine entry back to its place if the entry can be used now. Returns the exit code.
 pub(super) async fn restore(store: &Store, name: &str, console: &mut Console) -> Result<u8, CliFailure> {
     let entry = store.read_quarantined(name).await?.ok_or_else(|| no_entry(name))?;
     // A definition that still cannot be read would only be moved to quarantine again.
@@ -106,6 +107,7 @@ pub(super) async fn restore(store: &Store, name: &str, console: &mut Console) ->
 }
 
 /// Moves the definition of a job, or the record of a run, to quarantine if it cannot be read.
+/// Returns the exit code.
 pub(super) async fn set_aside(store: &Store, target: &str, console: &mut Console) -> Result<u8, CliFailure> {
     let fine = |what: String| CliFailure::Conflict(format!("{what} can be read, so it is not moved aside"));
     let gone = |what: String| CliFailure::NotFound(format!("{what} is not there"));

@@ -1,14 +1,15 @@
-//! The report, in groups of lines. Each line has a level, the name of the check and its result.
+//! The report of `doctor`, in groups of lines. Each line has a level, the name of the check and the
+//! result.
 
 use serde_json::{Map, Value, json};
 
 use crate::cli::render::{Colour, Console, one_line};
 use crate::store::{CheckLevel, ServerCheck};
 
-/// Width of the name column.
+/// The width in characters of the column with the check's name.
 const WIDTH: usize = 14;
 
-/// The results of all checks, by group.
+/// The results of all checks of `doctor`, by group.
 #[derive(Debug, Default)]
 pub(super) struct DoctorReport {
     groups: Vec<(&'static str, Vec<ServerCheck>)>,
@@ -23,7 +24,8 @@ impl DoctorReport {
         self.groups.iter().flat_map(|(_, checks)| checks).any(|check| check.level == CheckLevel::Fail)
     }
 
-    /// Returns an object with a field for each group, an array of its lines.
+    /// Returns a JSON object with a field for each group; the field contains an array of the
+    /// group's lines.
     pub(super) fn json(&self) -> Value {
         let groups = self.groups.iter();
         let fields: Map<String, Value> =
@@ -31,7 +33,7 @@ impl DoctorReport {
         Value::Object(fields)
     }
 
-    /// Prints the lines. `more` prints details below a group.
+    /// Prints the lines of all groups. `more` prints details below a group.
     pub(super) fn text(&self, console: &mut Console, more: impl Fn(&str, &mut Console)) {
         for (group, checks) in &self.groups {
             let title = console.paint(group, Colour::Bold);
@@ -48,7 +50,7 @@ pub(super) fn check_json(check: &ServerCheck) -> Value {
     json!({"name": check.name, "level": check.level.as_str(), "text": check.text})
 }
 
-/// Prints one line.
+/// Prints one line of the report.
 pub(super) fn line(level: CheckLevel, name: &str, text: &str, console: &mut Console) {
     let colour = match level {
         CheckLevel::Ok => Colour::Green,

@@ -41,7 +41,8 @@ pub(crate) struct ExplainArgs {
     last: bool,
 }
 
-/// Explains a job, its last occurrence, the one at an instant, or a run.
+/// Prints why a run did or did not start. The run is named, or is the last or a given occurrence of
+/// a job.
 pub(crate) async fn explain(global: &Global, args: &ExplainArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let target = Target::parse(&args.target)?;
     if let (Target::Run(run), true) = (&target, args.last || args.at.is_some()) {

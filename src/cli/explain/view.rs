@@ -1,4 +1,4 @@
-//! An explanation as lines for people and as a document for programs.
+//! The output of `explain`: lines for people, or a JSON document for programs.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::cli::render::{Console, one_line, rfc3339, shown};
 use crate::domain::explain::{AttemptFacts, Facts, Finding, Loss, NodeFacts, Part, RunFacts, Source, Subject};
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The word before the sentences of a part.
+/// Returns the label before the sentences of one part of an explanation.
 fn word(part: Part) -> &'static str {
     match part {
         Part::Planned => "planned",
@@ -18,7 +18,8 @@ fn word(part: Part) -> &'static str {
     }
 }
 
-/// Writes the sentences, those of a part under each other.
+/// Prints the sentences of an explanation. Sentences of one part are printed below each other under
+/// one label.
 pub(super) fn text(facts: &Facts, findings: &[Finding], console: &mut Console) {
     let what = match (facts.at(), facts.run()) {
         (Some(at), Some(run)) if run.run.is_manual() => format!("{}, asked for {}", run.run, shown(at, &facts.zone)),
@@ -39,7 +40,7 @@ fn line(label: &str, text: &str, console: &mut Console) {
     console.line(&format!("{label:<9} {}", one_line(text)));
 }
 
-/// The same as one document, every field always there.
+/// Returns the explanation as one JSON document in which every field is always present.
 pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
     let tell = |at: UnixMillis| rfc3339(at, &facts.zone);
     let job = facts.job.as_ref();

@@ -18,7 +18,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::secrets;
 
-/// The exit code for a file that cannot be used.
+/// The exit code for a jobs file that cannot be used.
 const BAD_FILE: u8 = 78;
 
 /// Checks a jobs file and prints its problems and warnings. Returns the exit code.
@@ -83,8 +83,8 @@ fn without_a_time_to_come(config: &Config, now: UnixMillis) -> Vec<String> {
     config.jobs.iter().filter_map(told).collect()
 }
 
-/// Returns a warning for each job in `not_while` that this file lacks: it may be mistyped, or
-/// declared elsewhere.
+/// Returns a warning for each job in `not_while` that this file does not define. The name may be
+/// mistyped, or another file may declare the job.
 fn strangers(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
     let others = spec.not_while.iter().filter(|other| !config.jobs.contains_key(other));
     let told = others.map(|other| {
@@ -95,7 +95,7 @@ fn strangers(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
     told.collect()
 }
 
-/// Returns the problems that would keep each run of a job from starting on a node on this host.
+/// Returns the problems that would prevent the runs of a job from starting on a node on this host.
 fn cannot_start(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
     let user = spec.process.user.as_ref().map(RunAs::user);
     let faults = spec.env_files.iter().filter_map(|file| secrets::fault_of(file, user));

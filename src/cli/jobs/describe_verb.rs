@@ -45,7 +45,7 @@ pub(crate) struct DescribeArgs {
     name: Option<String>,
 }
 
-/// Describes an expression, or when a job runs.
+/// Prints in words when a job runs or what an expression means. Returns the exit code.
 pub(crate) async fn describe(global: &Global, args: &DescribeArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let asked = args.tz.as_deref().map(zone_of).transpose()?;
     let (job, schedule, shape, zone) = match args.what.parse::<JobName>() {

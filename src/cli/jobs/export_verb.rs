@@ -1,6 +1,6 @@
 //! `export`: prints jobs, with their queues and groups, as a jobs file.
 //!
-//! Invariant: `check` accepts the printed file, and it defines the same jobs on every host.
+//! Invariant: `check` accepts the printed file, and the file defines the same jobs on every host.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -36,7 +36,7 @@ zone that is stored with it. A one-shot whose time is past is written as a comme
 key, which a jobs file cannot have. Everything else is written as it is, also values of env,
 headers, bodies and webhook_secret, which show hides: keep the file to yourself if they are secret.";
 
-/// Jobs read in one call.
+/// The number of jobs read in one call.
 const PAGE: usize = 500;
 
 /// Prints the jobs added by schedctl as a jobs file.
@@ -51,7 +51,7 @@ pub(crate) struct ExportArgs {
     all: bool,
 }
 
-/// A job to export.
+/// A job to export: its name, its definition and its zone.
 struct Exported {
     name: JobName,
     spec: JobSpec,
@@ -59,7 +59,7 @@ struct Exported {
     form: TableForm,
 }
 
-/// Prints jobs as a jobs file.
+/// Prints the chosen jobs as a jobs file. Returns the exit code.
 pub(crate) async fn export(global: &Global, args: &ExportArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let names: Vec<JobName> = args.names.iter().map(|name| job_name(name)).collect::<Result<_, _>>()?;
     let store = connect(global, console).await?;
@@ -147,8 +147,8 @@ fn exported(record: JobRecord, now: UnixMillis) -> Result<Exported, CliFailure> 
     Ok(Exported { name, spec, kept_zone, form: if is_over { TableForm::Comment } else { TableForm::Table } })
 }
 
-/// Returns the settings of the queues that the jobs use. The `default` queue is left out if it has
-/// default settings.
+/// Returns the settings of the queues that the jobs use. The queue `default` is left out if its
+/// settings are the default settings.
 async fn queues_of(store: &Store, names: BTreeSet<QueueName>) -> Result<Vec<(QueueName, QueueSettings)>, CliFailure> {
     let names: Vec<QueueName> = names.into_iter().collect();
     let settings = store.read_queue_settings(&names).await?;

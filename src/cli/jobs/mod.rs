@@ -1,4 +1,4 @@
-//! The verbs about jobs.
+//! The verbs about jobs: show, check, describe, export, pause and resume.
 
 pub(crate) mod check;
 pub(crate) mod describe_verb;

@@ -1,5 +1,5 @@
 //! The notices that `show` prints: the notices of a run, undelivered notices, and the current
-//! action of a hidden job.
+//! action of a hidden job (the job that delivers notices).
 
 use serde_json::{Map, Value, json};
 
@@ -11,11 +11,11 @@ use crate::domain::time::zone::Zone;
 use crate::engine::said_now;
 use crate::store::{FailedNotice, RunRecord, Store};
 
-/// The notices of a job that were not delivered.
+/// The notices of one job that were not delivered.
 pub(crate) struct OfJob {
-    /// Notices that failed for good, with the reason of the last one of each kind.
+    /// The notices that failed for good. For each kind, the reason of the last failure is included.
     failed: Vec<(FailedNotice, Option<String>)>,
-    /// Notices that failed and will be retried, the next attempt first.
+    /// The notices that failed and will be retried. The notice with the earliest retry comes first.
     retried: Vec<RunRecord>,
 }
 
@@ -30,7 +30,8 @@ pub(crate) async fn failed_notices(store: &Store, name: &JobName) -> Result<OfJo
 }
 
 impl OfJob {
-    /// Returns a line for the next retry, and a line for each kind that failed for good.
+    /// Returns a line for the next retry of a notice, and a line for each kind of notice that
+    /// failed for good.
     pub(crate) fn lines(&self, when: Relative) -> Vec<String> {
         let mut lines: Vec<String> =
             self.retried.first().map(|next| retried_words(next, self.retried.len(), when)).into_iter().collect();
@@ -42,7 +43,7 @@ impl OfJob {
         lines
     }
 
-    /// Returns the fields for `show JOB --json`.
+    /// Returns the fields about undelivered notices for `show JOB --json`.
     pub(crate) fn json(&self) -> Map<String, Value> {
         let failed = self.failed.iter().map(failed_notice_json).collect();
         let retried = self.retried.iter().map(retried_json).collect();
@@ -55,7 +56,8 @@ fn failed_notice_json((notice, why): &(FailedNotice, Option<String>)) -> Value {
     json!({"job": notice.job.as_str(), "count": notice.count, "last": run.to_string(), "at": at.to_string(), "reason": why})
 }
 
-/// Describes the next of `count` notices to be retried: its time, and why the last attempt failed.
+/// Describes the first of `count` notices to be retried: the time of its retry, and why the last
+/// attempt failed.
 fn retried_words(next: &RunRecord, count: usize, when: Relative) -> String {
     let at = next.ready.map(|at| format!(" {} ({})", shown(at, &Zone::of_host()), when.either(at))).unwrap_or_default();
     let why = facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
@@ -68,8 +70,8 @@ fn retried_json(notice: &RunRecord) -> Value {
     json!({"run_id": notice.run.to_string(), "attempt": notice.attempt, "retry_at": ready, "reason": facts_in_words(notice)})
 }
 
-/// Replaces the definition of a hidden job by what its main job says now. Redis gets it only with
-/// the next notice.
+/// Replaces the definition of a hidden job by the notification that its main job defines now. Redis
+/// gets this definition only with the next notice.
 pub(crate) async fn do_as_said_now(store: &Store, job: &mut JobView) -> Result<(), CliFailure> {
     let (Some((told, kind)), Ok(definition)) = (job.record.name.told_of(), &mut job.definition) else { return Ok(()) };
     // If the main job cannot be read, its notices keep the stored definition.
@@ -80,7 +82,7 @@ pub(crate) async fn do_as_said_now(store: &Store, job: &mut JobView) -> Result<(
     Ok(())
 }
 
-/// Returns the notices of a run: those of its last attempt and of its deadlines.
+/// Returns the notices about a run: notices about its last attempt and about its deadlines.
 pub(crate) async fn notices_of(store: &Store, record: &RunRecord) -> Result<Vec<RunRecord>, CliFailure> {
     if record.run.job().is_hidden() {
         return Ok(Vec::new());
@@ -94,12 +96,12 @@ pub(crate) async fn notices_of(store: &Store, record: &RunRecord) -> Result<Vec<
     Ok(store.read_runs(&ids).await?.into_iter().filter_map(|notice| notice.ok().flatten()).collect())
 }
 
-/// Returns the kind of a notice, such as `on_failure`.
+/// Returns the kind of the notice as text, such as `on_failure`.
 pub(crate) fn kind_of(notice: &RunRecord) -> &'static str {
     notice.run.job().told_of().map_or("", |(_, kind)| kind.as_str())
 }
 
-/// Returns a notice as part of the JSON of its run.
+/// Returns the JSON of a notice, which is part of the JSON of its run.
 pub(crate) fn notice_json(notice: &RunRecord) -> Value {
     json!({"kind": kind_of(notice), "run_id": notice.run.to_string(), "state": notice.state.as_str()})
 }

@@ -1,4 +1,5 @@
-//! `pause` and `resume`: each named job is tried, and the worst exit code is returned.
+//! `pause` and `resume`. A failure for one job does not stop the command, and the worst exit code
+//! is returned.
 
 use serde_json::json;
 
@@ -12,21 +13,21 @@ use crate::domain::time::zone::Zone;
 use crate::engine::planning::job_operations;
 use crate::store::{PauseReply, ResumeReply, Store};
 
-/// The state to switch to.
+/// The state to which a job is switched: paused or resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum To {
     Paused,
     Resumed,
 }
 
-/// The outcome for one job.
+/// The outcome of the switch for one job.
 struct Done {
     result: &'static str,
     sentence: String,
     next_due: Option<String>,
 }
 
-/// Pauses or resumes jobs.
+/// Pauses or resumes the named jobs. Returns the worst exit code.
 pub(crate) async fn switch(global: &Global, args: &Jobs, to: To, console: &mut Console) -> Result<u8, CliFailure> {
     let names: Vec<JobName> = args.names.iter().map(|text| job_name(text)).collect::<Result<_, _>>()?;
     let store = connect(global, console).await?;

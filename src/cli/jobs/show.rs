@@ -26,16 +26,16 @@ use crate::engine::Definition;
 use crate::engine::explanation::shut;
 use crate::store::{RunRecord, Store};
 
-/// Future times shown for a job.
+/// The number of future times shown for a job.
 const UPCOMING: usize = 3;
-/// Backfill runs counted for a job: the maximum that may wait.
+/// The maximum number of backfill runs counted for a job, which is also the maximum that may wait.
 const BACKFILL: usize = 10_000;
-/// Ended runs shown for a job.
+/// The number of ended runs shown for a job.
 const RUNS: usize = 5;
-/// The delay from which the late recording of an end in Redis is mentioned.
+/// The delay between a run's end and its recording in Redis from which `show` mentions the delay.
 const RECORDED_LATE: Duration = Duration::from_secs(1);
 
-/// Shows a job or a run.
+/// Shows the job or run named on the command line. Returns the exit code.
 pub(crate) async fn show(global: &Global, args: &Show, console: &mut Console) -> Result<u8, CliFailure> {
     if begun(&args.target).is_none() {
         Target::parse(&args.target)?;
@@ -45,7 +45,7 @@ pub(crate) async fn show(global: &Global, args: &Show, console: &mut Console) ->
     show_target(&store, &target, console).await
 }
 
-/// Shows the target. Returns the exit code.
+/// Prints everything known about a job or a run. Returns the exit code.
 pub(crate) async fn show_target(store: &Store, target: &Target, console: &mut Console) -> Result<u8, CliFailure> {
     match target {
         Target::Job(name) => show_job(store, name, console).await,
@@ -95,7 +95,8 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
     Ok(0)
 }
 
-/// Returns the next times of a job that is neither over nor paused, the planned run first.
+/// Returns the next times of a job, the planned run first. A job that is over or paused has no next
+/// times.
 fn upcoming(job: &JobView, now: UnixMillis) -> Vec<UnixMillis> {
     let (Some(first), Ok(definition)) = (job.next_due(), &job.definition) else { return job.next_due().into_iter().collect() };
     let after = |at: &UnixMillis| definition.next_after((*at).max(now));
@@ -125,8 +126,8 @@ fn job_json(job: &JobView, upcoming: &[UnixMillis], backfill: usize, runs: &[Run
     fields
 }
 
-/// Returns how the job ended. A hidden job is always stored as over, so it counts as over only
-/// while no notice is open.
+/// Returns how the job ended. A hidden job, which delivers notices, is always stored as over. So it
+/// counts as over only while none of its notices is open.
 fn ended(job: &JobView) -> Option<&str> {
     let is_open = job.record.name.told_of().is_some() && (job.is_running || job.open > 0);
     job.record.ended.as_deref().filter(|_| !is_open)
@@ -183,7 +184,7 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
     }
 }
 
-/// Describes the source of a job.
+/// Describes where the job was defined: in files, or by schedctl.
 fn source_words(job: &JobView) -> String {
     let record = &job.record;
     if let Some((told, _)) = record.name.told_of() {
@@ -216,7 +217,8 @@ fn field(word: &str, text: &str, console: &mut Console) {
     field_raw(word, &one_line(text), console);
 }
 
-/// Prints a line whose text contains no control characters but colours.
+/// Prints a line with a label. The text must contain no control characters except those for
+/// colours.
 fn field_raw(word: &str, text: &str, console: &mut Console) {
     console.line(&format!("{word:<11} {text}"));
 }
@@ -258,7 +260,8 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
     Ok(0)
 }
 
-/// Describes until when a group stays shut, if the run waits for it and only time can open it.
+/// Describes how long a group stays shut, if the run waits for the group and only time can open the
+/// group.
 async fn opens(store: &Store, record: &RunRecord, now: UnixMillis) -> Result<Option<String>, CliFailure> {
     let gate = record.waiting_for.as_ref().and_then(|what| Gate::from_name(&what.replacen(' ', ":", 1)));
     let Some(group) = gate.and_then(|gate| gate.group()) else { return Ok(None) };

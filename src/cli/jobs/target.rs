@@ -1,7 +1,7 @@
-//! The job or run that an argument names, and failures with the nearest names if there is none.
+//! The job or run that an argument names. The failure for an unknown name lists the nearest names.
 //!
-//! Invariant: the beginning of an id stands for a run only where a run is read, and only if no
-//! other id begins so.
+//! Invariant: the beginning of an id names a run only where a run is read, and only if no other id
+//! begins with the same text.
 
 use anyhow::Context as _;
 
@@ -14,14 +14,14 @@ use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
 use crate::store::{JobRecord, RunRecord, Store};
 
-/// Names compared to find the nearest ones.
+/// The maximum number of names compared to find the nearest names.
 const NAMES_COMPARED: usize = 2_000;
 const NEAREST_SHOWN: usize = 3;
-/// Runs of a job compared to find ids with the same beginning.
+/// The maximum number of runs of a job compared to find ids with the same beginning.
 const RUNS_COMPARED: usize = 1_000;
 const ALIKE_SHOWN: usize = 5;
 
-/// A job or a run.
+/// The target of a verb: a job or a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     Job(JobName),
@@ -29,15 +29,15 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// Parses a job name or a run id. A run id contains an `@`.
+    /// Parses the text of an argument as a job name or a run id. A run id contains an `@`.
     pub(crate) fn parse(text: &str) -> Result<Self, CliFailure> {
         let parsed = if text.contains('@') { text.parse().map(Self::Run) } else { text.parse().map(Self::Job) };
         parsed.map_err(|error| CliFailure::Invalid(error.to_string()))
     }
 }
 
-/// Returns the target to read. `JOB@`, the beginning of all run ids of a job, stands for its run if
-/// it has only one.
+/// Returns the job or run to read. The text `JOB@`, with which all run ids of a job begin, names
+/// the job's run if there is only one.
 pub(crate) async fn looked_at(store: &Store, text: &str) -> Result<Target, CliFailure> {
     let Some(job) = begun(text) else { return Target::parse(text) };
     match runs_beginning(store, &job, text, RUNS_COMPARED).await?.as_slice() {
@@ -50,7 +50,7 @@ pub(crate) async fn looked_at(store: &Store, text: &str) -> Result<Target, CliFa
     }
 }
 
-/// Returns the job of a text `JOB@`.
+/// Returns the job `JOB` of a text `JOB@`, or `None` for any other text.
 pub(crate) fn begun(text: &str) -> Option<JobName> {
     text.strip_suffix('@')?.parse().ok()
 }
@@ -74,7 +74,7 @@ pub(crate) fn definition_of(record: JobRecord) -> Result<Definition, CliFailure>
     Ok(Definition::of(record).with_context(|| format!("job {name}: stored definition cannot be used"))?)
 }
 
-/// Names the files that declare a job.
+/// Returns the files that declare a job, in words.
 pub(crate) fn declared_in(job: &JobRecord) -> String {
     let files: Vec<String> = job
         .listed_by
@@ -84,13 +84,13 @@ pub(crate) fn declared_in(job: &JobRecord) -> String {
     if files.is_empty() { "a jobs file".to_owned() } else { files.join(" and ") }
 }
 
-/// Returns true if only applied files declare the job. No node reads such files again.
+/// Returns true if only applied files declare the job. No node reads an applied file again.
 pub(crate) fn is_applied(job: &JobRecord) -> bool {
     let is_applied = |name: &String| name.parse().is_ok_and(|source: SourceName| source.is_applied());
     !job.listed_by.is_empty() && job.listed_by.keys().all(is_applied)
 }
 
-/// Returns the failure for a job that does not exist, with the nearest names.
+/// Returns the failure for a job that does not exist. The message lists the nearest names.
 pub(crate) async fn no_such_job(store: &Store, name: &JobName) -> CliFailure {
     let namespace = store.namespace();
     if let Some(at) = lost_with(store, name).await {
@@ -116,13 +116,14 @@ pub(crate) async fn no_such_job(store: &Store, name: &JobName) -> CliFailure {
     CliFailure::NotFound(format!("no job {name} in namespace {namespace}; the nearest names are {}", near.join(", ")))
 }
 
-/// Returns when the nodes last noticed that Redis lost this job.
+/// Returns the time at which the nodes last noticed that Redis had lost this job.
 async fn lost_with(store: &Store, name: &JobName) -> Option<UnixMillis> {
     let losses = store.read_losses().await.unwrap_or_default();
     losses.iter().find(|record| record.jobs_gone().iter().any(|(gone, _)| gone == name)).and_then(|record| record.at)
 }
 
-/// Finds the record of a run by its id, or by the beginning of its id if no other id begins so.
+/// Finds the record of a run by its whole id, or by the beginning of the id if no other id begins
+/// so.
 pub(crate) async fn find_run(store: &Store, run: &RunId) -> Result<RunRecord, CliFailure> {
     if let Some(record) = known_run(store, run).await? {
         return Ok(record);
@@ -138,7 +139,8 @@ pub(crate) async fn find_run(store: &Store, run: &RunId) -> Result<RunRecord, Cl
     }
 }
 
-/// Returns the record of a run that has a record or is the next run of its job.
+/// Returns the record of a run. The run has a stored record or is the planned run of its job;
+/// otherwise the result is `None`.
 pub(crate) async fn known_run(store: &Store, run: &RunId) -> Result<Option<RunRecord>, CliFailure> {
     if let Some(record) = store.read_run(run).await? {
         return Ok(Some(record));
@@ -147,13 +149,13 @@ pub(crate) async fn known_run(store: &Store, run: &RunId) -> Result<Option<RunRe
     Ok(job.filter(|job| job.pending.as_ref() == Some(run)).map(|job| RunRecord::planted(run.clone(), job.lane)))
 }
 
-/// Returns the runs whose ids begin like `run`, newest first.
+/// Returns the runs whose ids begin with the text of `run`, newest first.
 async fn runs_like(store: &Store, run: &RunId) -> Result<Vec<RunId>, CliFailure> {
     runs_beginning(store, run.job(), &run.to_string(), RUNS_COMPARED).await
 }
 
-/// Returns the runs of a job whose ids begin with `begin`, newest first. Only the `newest` ended
-/// runs are compared.
+/// Returns the runs of a job whose ids begin with `begin`, newest first. Of the ended runs only the
+/// last `newest` are compared.
 pub(crate) async fn runs_beginning(store: &Store, job: &JobName, begin: &str, newest: usize) -> Result<Vec<RunId>, CliFailure> {
     let mut ids: Vec<RunId> = store.read_job(job).await?.and_then(|job| job.pending).into_iter().collect();
     ids.extend(open_runs(store, job).await?.into_iter().map(|run| run.run));
@@ -170,7 +172,8 @@ fn listed(runs: &[RunId]) -> String {
     if more == 0 { shown.join(" or ") } else { format!("{} or one of {more} more", shown.join(", ")) }
 }
 
-/// Returns the failure for a run that does not exist.
+/// Returns the failure for a run that does not exist. The message lists similar runs, if there are
+/// any.
 pub(crate) async fn no_such_run(store: &Store, run: &RunId) -> CliFailure {
     let job = run.job();
     match store.read_job(job).await {
@@ -196,7 +199,7 @@ async fn no_run_of(store: &Store, run: &RunId) -> CliFailure {
     CliFailure::NotFound(format!("no run {run}: schedctl history {job} lists the stored runs, schedctl show {job} the next one"))
 }
 
-/// Returns the names nearest to `text`, best first.
+/// Returns the names that are most similar to `text`, best first.
 fn nearest<'n>(text: &str, names: &'n [JobName]) -> Vec<&'n str> {
     const ALIKE: f64 = 0.6;
     let mut scored: Vec<(f64, &str)> = names

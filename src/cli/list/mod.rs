@@ -1,5 +1,5 @@
-//! `list`: jobs by the time of their next run, read and printed page by page, so that a million
-//! jobs need little memory.
+//! `list`: jobs by the time of their next run. Jobs are read and printed page by page, so that a
+//! million jobs need little memory.
 //!
 //! The order is that of Redis' index when each page is read. A job whose next time changes
 //! meanwhile may appear twice or not at all.
@@ -21,7 +21,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::store::{JobRecord, SourceKind, Store};
 
-/// Jobs read in one call.
+/// The number of jobs read in one call.
 const PAGE: usize = 500;
 
 /// The state of a job.
@@ -36,7 +36,7 @@ pub(crate) enum JobState {
 }
 
 impl JobState {
-    /// Returns the word for the state.
+    /// Returns the name of the state, as in the output of `list`.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
@@ -100,7 +100,7 @@ pub(crate) struct ListArgs {
     pub(crate) watch: Option<String>,
 }
 
-/// Lists jobs.
+/// Lists jobs once, or repeatedly with `--watch`. Returns the exit code.
 pub(crate) async fn list(global: &Global, args: &ListArgs, console: &mut Console) -> Result<u8, CliFailure> {
     if let Some(text) = &args.watch {
         return watch::watch(global, args, watch::interval(text)?, console).await;
@@ -112,13 +112,13 @@ pub(crate) async fn list(global: &Global, args: &ListArgs, console: &mut Console
 
 /// The result of printing a list.
 struct Printed {
-    /// The time of Redis before the list was read.
+    /// The time of Redis before the jobs were read.
     now: UnixMillis,
     /// The exit code: 1 if a job in the list cannot be read.
     code: u8,
 }
 
-/// Prints the selected jobs, at most `most`.
+/// Prints the selected jobs, but at most `most` jobs.
 async fn print(
     store: &Store,
     args: &ListArgs,
@@ -143,7 +143,7 @@ async fn print(
     Ok(printed)
 }
 
-/// The filters for jobs.
+/// The filters that select the listed jobs.
 struct Wanted {
     state: Option<JobState>,
     queue: Option<QueueName>,
@@ -178,7 +178,7 @@ impl Wanted {
     }
 }
 
-/// The two indexes of jobs, read one after the other.
+/// The two indexes of jobs in Redis, which are read one after the other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Index {
     Defined,
@@ -204,7 +204,8 @@ impl<'s> Pager<'s> {
         Ok(Self { store, running, index: Index::Defined, position: 0, last_index, to_skip: args.offset, left })
     }
 
-    /// Returns the next page, or `None` after the last. Reports jobs that cannot be read.
+    /// Returns the next page of jobs, or `None` after the last page. Reports jobs that cannot be
+    /// read.
     async fn next(&mut self, console: &mut Console, code: &mut u8) -> Result<Option<Vec<JobView>>, CliFailure> {
         while self.left > 0 {
             let names = match self.index {
@@ -234,8 +235,8 @@ impl<'s> Pager<'s> {
         Ok(None)
     }
 
-    /// Returns true if the job belongs in the list. Among jobs that are over only one-shots do: a
-    /// removed recurring job is no job any more.
+    /// Returns true if the job belongs in the list. Among the jobs that are over only one-shots
+    /// belong, because a removed recurring job is no longer a job.
     fn belongs(&self, record: &JobRecord) -> bool {
         match self.index {
             Index::Defined => record.is_live(),
@@ -243,7 +244,7 @@ impl<'s> Pager<'s> {
         }
     }
 
-    /// Returns the jobs within `--offset` and `--limit`.
+    /// Returns the jobs of this page that are within `--offset` and `--limit`.
     fn cut(&mut self, mut views: Vec<JobView>) -> Vec<JobView> {
         let skipped = self.to_skip.min(views.len());
         self.to_skip -= skipped;
@@ -254,7 +255,7 @@ impl<'s> Pager<'s> {
     }
 }
 
-/// The output of a list.
+/// The output of a list of jobs, as a table or JSON.
 struct Sheet {
     when: Relative,
     local: Zone,
@@ -295,7 +296,7 @@ impl Sheet {
         ]
     }
 
-    /// Prints the end of the list. `which` says which part was listed, if not all.
+    /// Prints the end of the list. `which` names the listed part, if not all jobs were listed.
     fn end(self, which: &str, console: &mut Console) {
         if console.is_json() {
             self.array.end(console);

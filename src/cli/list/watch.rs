@@ -1,8 +1,9 @@
-//! `list --watch`: the same table repeatedly, in place on a terminal, otherwise one below the
-//! other.
+//! `list --watch`: the same table repeatedly. On a terminal each table replaces the previous table,
+//! otherwise the tables follow each other.
 //!
 //! Invariant: the terminal is restored after any end or stop that a program can notice, also while
-//! Redis is slow. A screen is written over the previous one in one piece, so it does not flicker.
+//! Redis is slow. A screen is written over the previous screen in one piece, so the terminal does
+//! not flicker.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -24,16 +25,16 @@ use crate::domain::time::duration::parse_duration;
 use crate::domain::time::zone::Zone;
 use crate::store::Store;
 
-/// The shortest interval between two tables.
+/// The shortest allowed interval between two tables.
 const SHORTEST: Duration = Duration::from_millis(500);
-/// Lines assumed for a terminal that does not report its size.
+/// The number of lines assumed for a terminal that does not report its size.
 const LINES: u16 = 24;
-/// Lines around the jobs: the time, an empty line, the headers, the count.
+/// The number of screen lines that show no job: the time, an empty line, the headers, the count.
 const AROUND: usize = 4;
-/// The context of a system error about signals.
+/// The context of a system error while listening for signals.
 const UNHEARD: &str = "cannot listen for signals";
 
-/// Parses the interval between two tables.
+/// Parses the interval between two tables. Refuses an interval that is too short.
 pub(super) fn interval(text: &str) -> Result<Duration, CliFailure> {
     let interval = parse_duration(text).map_err(|error| CliFailure::Invalid(format!("--watch: {error}")))?;
     if interval < SHORTEST {
@@ -42,7 +43,7 @@ pub(super) fn interval(text: &str) -> Result<Duration, CliFailure> {
     Ok(interval)
 }
 
-/// Lists jobs at each `interval` until the user ends it. Returns the exit code.
+/// Lists jobs at each `interval` until the user ends the listing. Returns the exit code.
 pub(super) async fn watch(global: &Global, args: &ListArgs, interval: Duration, console: &mut Console) -> Result<u8, CliFailure> {
     let wanted = Wanted::of(args)?;
     // Before the screen is opened, signals have their default effect.
@@ -88,7 +89,7 @@ pub(super) async fn watch(global: &Global, args: &ListArgs, interval: Duration, 
     }
 }
 
-/// Prints a table below the previous ones.
+/// Prints a table below the previous tables.
 async fn append(
     store: &Store,
     args: &ListArgs,
@@ -116,9 +117,9 @@ async fn append(
     }
 }
 
-/// A terminal with the alternate screen in use.
+/// The alternate screen of the terminal, which shows the table.
 struct Screen {
-    /// The last drawn table, which stays while Redis is out of reach.
+    /// The last drawn table. This table stays on the screen while Redis is out of reach.
     table: String,
     is_open: bool,
 }
@@ -163,7 +164,8 @@ impl Screen {
     }
 }
 
-/// Switches back to the main screen, shows the cursor and turns line wrapping on.
+/// The control sequences that switch back to the main screen, show the cursor and turn line
+/// wrapping on.
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
 impl Drop for Screen {
@@ -176,8 +178,8 @@ impl Drop for Screen {
     }
 }
 
-/// Returns the text that draws a line and a table over the old screen. `columns` is 0 if the width
-/// is unknown.
+/// Returns the text that draws the line `first` and a table over the old screen. `columns` is 0 if
+/// the width of the terminal is unknown.
 fn screenful(first: &str, table: &str, lines: usize, columns: usize) -> String {
     let mut text = "\x1b[H".to_owned();
     let all = [first, ""].into_iter().chain(table.lines()).take(lines);
@@ -189,7 +191,8 @@ fn screenful(first: &str, table: &str, lines: usize, columns: usize) -> String {
     text
 }
 
-/// Cuts a line to `columns` columns and marks the cut with `>`. Colour sequences take no columns.
+/// Cuts a line to `columns` columns and marks the cut with `>`. Colour sequences do not count as
+/// columns.
 fn fitted(line: &str, columns: usize) -> Cow<'_, str> {
     let (mut at, mut is_escape, mut cut) = (0, false, None);
     for (offset, letter) in line.char_indices() {

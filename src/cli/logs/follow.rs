@@ -1,8 +1,8 @@
 //! `logs -f`: the output of a run while it is written, through all its attempts, until the run
 //! ends.
 //!
-//! During a run, Redis is asked for its record and its new output once in each [`PAUSE`]. The next
-//! run of a job is looked for as often if it is near, else once in each [`LONG_PAUSE`].
+//! While a run is open, its record and its new output are read from Redis every [`PAUSE`]. The next
+//! run of a job is looked for every [`PAUSE`] if the run is near, else every [`LONG_PAUSE`].
 
 use std::time::Duration;
 
@@ -26,13 +26,14 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::store::{JobRecord, RunRecord, Store};
 
-/// Time between two reads.
+/// The time between two reads from Redis.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Time between two reads if nothing is due for longer than that. A manual run may start meanwhile,
+/// The time between two reads if no run is due within this time. A manual run may start meanwhile,
 /// but none of its output is missed.
 const LONG_PAUSE: Duration = Duration::from_secs(2);
 
-/// Follows a run, or the next run of a job. Returns the exit code.
+/// Prints the output of a run, or of the next run of a job, until the run ends. Returns the exit
+/// code.
 pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, console: &mut Console) -> Result<u8, CliFailure> {
     let mut clock = Clock::new()?;
     let run = match target {
@@ -60,7 +61,7 @@ pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, c
     }
 }
 
-/// The reason why following stops.
+/// The reason why following a run stops.
 enum Stop {
     /// The user pressed Ctrl-C.
     Interrupted,
@@ -80,7 +81,7 @@ impl Stop {
     }
 }
 
-/// A timer between reads that also listens for interrupts.
+/// A timer for the pauses between reads. The timer also listens for interrupts by the user.
 struct Clock {
     interrupts: Signals,
 }
@@ -102,8 +103,8 @@ impl Clock {
     }
 }
 
-/// Returns the running run of a job, else one that has started, else waits for the next run to
-/// start.
+/// Returns a run of the job to follow: a running run, else a started run. If there is none, waits
+/// for the next run to start.
 async fn next_of(
     store: &Store,
     job: &JobName,
@@ -150,17 +151,18 @@ async fn next_of(
     }
 }
 
-/// Returns the time to the next read for a job without an open run, whose next run is due at `due`.
+/// Returns the time until the next read, for a job without an open run. The job's next run is due
+/// at `due`.
 fn pause_before(due: Option<UnixMillis>, now: UnixMillis) -> Duration {
     if due.is_some_and(|due| due <= now.saturating_add(LONG_PAUSE)) { PAUSE } else { LONG_PAUSE }
 }
 
-/// The result of a look at a job.
+/// The result of a read of a job.
 enum Seen {
     /// A run of the job has started.
     Run(RunId),
-    /// No run has started. Contains a sentence about the job, unless the job is not defined, and
-    /// the time to the next read.
+    /// No run has started. The text is a sentence about the job, unless the job is not defined. The
+    /// duration is the time until the next read.
     None(Option<String>, Duration),
 }
 
@@ -173,17 +175,17 @@ fn waiting(job: &JobRecord) -> String {
     }
 }
 
-/// The part of a run that has been shown.
+/// The progress in showing a run: the part that was already printed.
 struct Scene<'a> {
     store: &'a Store,
     run: &'a RunId,
     escaping: Escaping,
     shown: Option<Shown>,
-    /// The last sentence that was printed about the state.
+    /// The last sentence about the run's state that was printed.
     said: Option<String>,
 }
 
-/// The part of an attempt that has been shown.
+/// The progress in showing one attempt: the part of its output that was already printed.
 struct Shown {
     attempt: u32,
     fence: Option<Fence>,
@@ -192,8 +194,8 @@ struct Shown {
 }
 
 impl Scene<'_> {
-    /// Shows new output and returns true if the run has ended. The record is read before the
-    /// output, so an ended run is shown completely.
+    /// Prints new output and returns true if the run has ended. The record is read before the
+    /// output, so the output of an ended run is shown completely.
     async fn show(&mut self, record: RunRecord, console: &mut Console) -> Result<bool, CliFailure> {
         let attempt = last_with_output(&record);
         if self.shown.as_ref().is_some_and(|shown| shown.attempt < attempt) {
@@ -227,7 +229,7 @@ impl Scene<'_> {
         Ok(false)
     }
 
-    /// Prints what the attempt has written since the last read.
+    /// Prints the output that the attempt has written since the last read.
     async fn pour_new(&mut self, console: &mut Console) -> Result<(), CliFailure> {
         let Some(Shown { attempt, growth, pour, .. }) = &mut self.shown else { return Ok(()) };
         let Some(output) = self.store.read_output_since(self.run, *attempt, growth.mark()).await? else { return Ok(()) };
@@ -264,7 +266,7 @@ fn begun(record: &RunRecord, attempt: u32) -> String {
     format!("attempt {attempt} of {} has begun{node}", record.run)
 }
 
-/// Returns a sentence about a run that is not running now.
+/// Returns a sentence about a run that is not running now, or `None` for any other run.
 fn standing(record: &RunRecord) -> Option<String> {
     if record.state != RunState::Scheduled {
         return None;

@@ -1,7 +1,7 @@
 //! `logs`: the output of an attempt, each stream to the stream of the same name.
 //!
 //! Invariant: no control sequence reaches a terminal unless `--raw` is given. A pipe or a file gets
-//! the bytes as they were stored.
+//! the stored bytes unchanged.
 
 mod follow;
 mod output_diff;
@@ -22,10 +22,10 @@ use crate::domain::run::run_state::RunState;
 use crate::store::{KeptOutput, RunRecord, Store};
 use output_writer::Escaping;
 
-/// Newest runs of a job among which one with output is looked for.
+/// The number of a job's newest runs in which the latest run with output is looked for.
 const RUNS_LOOKED_AT: usize = 200;
 
-/// Prints the output of an attempt.
+/// Prints the output of an attempt. Returns the exit code.
 pub(crate) async fn logs(global: &Global, args: &Logs, console: &mut Console) -> Result<u8, CliFailure> {
     let target = Target::parse(&args.target)?;
     let store = connect(global, console).await?;
@@ -65,16 +65,16 @@ pub(crate) async fn logs(global: &Global, args: &Logs, console: &mut Console) ->
     Ok(0)
 }
 
-/// An attempt of a run. Number 0 means that the run has not started, or never did.
+/// An attempt whose output is printed. Attempt 0 means that the run has not started, or never did.
 struct Found {
     run: RunId,
     attempt: u32,
-    /// The state of the run, if this is its last attempt.
+    /// The state of the run, if `attempt` is the run's last attempt.
     state: Option<RunState>,
     output: Option<KeptOutput>,
 }
 
-/// Returns why there is no output to print.
+/// Returns the message that says why an attempt has no output to print.
 fn nothing(run: &RunId, attempt: u32, state: Option<RunState>) -> String {
     match (attempt, state) {
         (0, Some(state)) if state.is_final() => format!("{run} ended {state} before it began, so it wrote nothing"),
@@ -98,22 +98,22 @@ async fn of_run(store: &Store, run: &RunId, attempt: Option<u32>) -> Result<Foun
     Ok(Found { run: run.clone(), attempt, state, output })
 }
 
-/// Returns the number of the last attempt that may have output.
+/// Returns the number of the last attempt of a run that may have output.
 ///
-/// This is the attempt to be repeated because it was cut short, or because its `done_check` gave no
-/// clear answer. The output of that check is stored as output of the attempt.
+/// If an attempt is to be repeated, its number is returned: it was cut short, or its `done_check`
+/// gave no clear answer. The output of that `done_check` is stored as output of the attempt.
 fn last_with_output(record: &RunRecord) -> u32 {
     let is_held_back = record.state == RunState::Scheduled && record.unclear > 0 || record.is_cut_short();
     record.attempt.saturating_add(u32::from(is_held_back))
 }
 
-/// Returns the stored output of an attempt, or `None` if it is empty.
+/// Returns the stored output of an attempt, or `None` if there is no output.
 async fn read_output(store: &Store, run: &RunId, attempt: u32) -> Result<Option<KeptOutput>, CliFailure> {
     let output = store.read_output(run, attempt).await?;
     Ok(output.filter(|kept| !kept.stdout.is_empty() || !kept.stderr.is_empty() || kept.dropped_bytes > 0))
 }
 
-/// Returns the newest run of a job that has output.
+/// Returns the newest run of a job that has output, with that output.
 async fn of_job(store: &Store, job: &JobName, attempt: Option<u32>) -> Result<Option<Found>, CliFailure> {
     let mut runs: Vec<RunRecord> = open_runs(store, job).await?;
     runs.extend(store.read_history(Some(job), 0, RUNS_LOOKED_AT).await?.runs);

@@ -1,22 +1,24 @@
-//! The new part of a growing output. Redis keeps only its beginning and its end, so a part may be
-//! gone before it is read.
+//! The new part of a growing output. Redis keeps only the beginning and the end of an output, so a
+//! part may be gone before it is read.
 //!
-//! Invariant: each byte is returned once or counted as missed, in the order of writing.
+//! Invariant: each byte of the output is returned once or counted as missed, in the order of
+//! writing.
 
 use crate::store::{OutputMark, OutputSoFar, OutputStream};
 
-/// The part of an output that was already read.
+/// The progress in reading an output: the position up to which the output was read.
 #[derive(Debug, Default)]
 pub(super) struct Growth {
     last: OutputSoFar,
 }
 
-/// A piece of new output.
+/// A piece of output that is new since the last read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LogPiece {
-    /// The shown output belonged to an earlier use of this attempt number. New output begins here.
+    /// New output begins here. The output shown before belonged to an earlier use of this attempt
+    /// number.
     Anew,
-    /// Bytes of one stream.
+    /// The new bytes of one stream.
     Bytes(OutputStream, Vec<u8>),
     /// The number of bytes that were dropped before they were read.
     Missed(u64),
@@ -28,7 +30,7 @@ impl Growth {
         self.last.mark
     }
 
-    /// Returns what is new in `now`.
+    /// Returns the pieces of the output `now` that were not returned before.
     pub(super) fn take(&mut self, now: OutputSoFar) -> Vec<LogPiece> {
         let mut pieces = Vec::new();
         let is_longer = length(&now.head) >= length(&self.last.head) && total(&now) >= total(&self.last);
@@ -70,7 +72,7 @@ fn push_missed(pieces: &mut Vec<LogPiece>, count: u64) {
     }
 }
 
-/// Appends the bytes behind the first `skipped` bytes of `part`.
+/// Appends the bytes of `part` to `pieces`, except the first `skipped` bytes.
 fn push_from(pieces: &mut Vec<LogPiece>, part: &[(OutputStream, Vec<u8>)], mut skipped: u64) {
     for (stream, bytes) in part {
         let from = usize::try_from(skipped).unwrap_or(usize::MAX).min(bytes.len());
@@ -101,7 +103,7 @@ mod tests {
         OutputSoFar { head: part(head), tail: part(tail), dropped_bytes, ..OutputSoFar::default() }
     }
 
-    /// Returns the pieces shown for successive states of an output.
+    /// Returns the pieces that are shown for successive states of an output, as text.
     fn shown(seen: &[(&str, u64, &str)]) -> String {
         let mut growth = Growth::default();
         let pieces = seen.iter().flat_map(|(head, dropped, tail)| growth.take(output(head, *dropped, tail))).collect::<Vec<_>>();

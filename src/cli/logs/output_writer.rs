@@ -1,7 +1,8 @@
-//! A writer for the output of a run while it arrives: each stream to its own, or as JSON lines.
+//! A writer for the output of a run while the output arrives. Each stream is written to the stream
+//! of the same name, or as JSON lines.
 //!
 //! Invariant: no control sequence reaches a terminal unless `--raw` is given. A character that
-//! arrives in two pieces is printed as one.
+//! arrives in two pieces is printed as one character.
 
 use std::io::IsTerminal;
 
@@ -12,16 +13,16 @@ use crate::domain::name::names::RunId;
 use crate::domain::run::run_state::RunState;
 use crate::store::OutputStream;
 
-/// The choice of escaping control characters on terminals.
+/// The rule by which control characters in the output are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Escaping {
-    /// Escape them on terminals.
+    /// Control characters are escaped on terminals.
     OnTerminals,
-    /// Never escape them, as with `--raw`.
+    /// Control characters are never escaped, as with `--raw`.
     Never,
 }
 
-/// The two output streams of one attempt.
+/// A writer for the two output streams of one attempt.
 pub(super) struct Pour {
     run: RunId,
     attempt: u32,
@@ -30,12 +31,13 @@ pub(super) struct Pour {
 }
 
 impl Pour {
-    /// Creates a writer for an attempt.
+    /// Creates a writer for the output of an attempt.
     pub(super) fn new(run: &RunId, attempt: u32, escaping: Escaping) -> Self {
         Self { run: run.clone(), attempt, escaping, held: Default::default() }
     }
 
-    /// Writes bytes of a stream.
+    /// Writes bytes of a stream. An unfinished character at the end is held back until its rest
+    /// arrives.
     pub(super) fn write(&mut self, stream: OutputStream, bytes: &[u8], console: &mut Console) {
         if !console.is_json() && !self.is_escaped(stream, console) {
             return match stream {
@@ -50,7 +52,7 @@ impl Pour {
         self.text(stream, &whole, console);
     }
 
-    /// Writes the held-back bytes at the end of the attempt.
+    /// Writes the held-back bytes of both streams at the end of the attempt.
     pub(super) fn end(&mut self, console: &mut Console) {
         for (stream, at) in [(OutputStream::Stdout, 0), (OutputStream::Stderr, 1)] {
             let rest = std::mem::take(&mut self.held[at]);
@@ -58,7 +60,7 @@ impl Pour {
         }
     }
 
-    /// Reports bytes that were dropped before they were read.
+    /// Reports the number of bytes that Redis dropped before they were read.
     pub(super) fn missed(&self, count: u64, console: &mut Console) {
         if console.is_json() {
             self.json("", "", count, None, console);
@@ -104,7 +106,8 @@ impl Pour {
     }
 }
 
-/// Returns how many bytes at the end may be the start of a character or of a two-byte line end.
+/// Returns how many bytes at the end of `bytes` may be the start of a character or of a two-byte
+/// line end.
 fn unfinished(bytes: &[u8]) -> usize {
     if bytes.last() == Some(&b'\r') {
         return 1;
@@ -116,7 +119,7 @@ fn unfinished(bytes: &[u8]) -> usize {
     }
 }
 
-/// Returns true if `bytes` are the start of one character and nothing else.
+/// Returns true if `bytes` are the incomplete start of one character and nothing else.
 fn is_begun(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
 }

@@ -1,4 +1,4 @@
-//! `next`: the next times of a job, of the jobs of a file, or of a cron expression.
+//! `next`: the next times of a job, of all jobs of a file, or of a cron expression.
 
 mod next_flags;
 mod next_rows;
@@ -22,30 +22,30 @@ use crate::domain::time::zone::{Zone, ZoneName};
 pub(crate) use next_flags::NextArgs;
 use next_rows::{Coming, Style, comings, tell};
 
-/// Times shown of one job or expression, unless `-n` is given. `COUNT_EACH` applies to each job of
-/// a file.
+/// The number of times shown of one job or expression, unless `-n` is given. For the jobs of a
+/// file, `COUNT_EACH` is the number for each job.
 const COUNT: u32 = 5;
 const COUNT_EACH: u32 = 1;
 
-/// A timetable with the job it belongs to.
+/// A timetable whose next times are printed, with the job to which the timetable belongs.
 struct Planned {
     job: Option<JobName>,
     timetable: Timetable,
-    /// A remark printed at each time.
+    /// A remark that is printed at each time, unless the time is in `but_of`.
     remark: Option<&'static str>,
-    /// Times that do not get the remark.
+    /// A timetable of the times at which `remark` is not printed.
     but_of: Option<Timetable>,
 }
 
-/// The timetables asked about, and the current time.
+/// The timetables whose times are to be printed, and the current time.
 struct Found {
     planned: Vec<Planned>,
     now: UnixMillis,
-    /// Remarks printed below the times.
+    /// The remarks that are printed below the times.
     rules: Vec<String>,
 }
 
-/// Prints the next times.
+/// Prints the next times of a job, of a file's jobs or of an expression. Returns the exit code.
 pub(crate) async fn next(global: &Global, args: &NextArgs, console: &mut Console) -> Result<u8, CliFailure> {
     if args.long && !console.is_json() {
         return Err(CliFailure::Invalid("--long requires --json (the table already shows everything)".to_owned()));
@@ -102,18 +102,19 @@ pub(crate) async fn next(global: &Global, args: &NextArgs, console: &mut Console
     Ok(0)
 }
 
-/// Loads the zone `name` given by `--tz`.
+/// Returns the time zone with the name given by `--tz`.
 pub(crate) fn zone_of(name: &str) -> Result<Zone, CliFailure> {
     let loaded = name.parse::<ZoneName>().and_then(|name| Zone::load(&name));
     loaded.map_err(|error| CliFailure::Invalid(format!("--tz: {error}")))
 }
 
-/// Parses the name of a job, which need not exist.
+/// Parses the name of a job. No job of this name needs to exist.
 pub(crate) fn job_named(text: &str) -> Result<JobName, CliFailure> {
     text.parse().map_err(|error| CliFailure::Invalid(format!("--name: {error}")))
 }
 
-/// Returns the schedule of an expression. With `dtstart` it is an iCalendar rule that starts there.
+/// Returns the schedule that an expression means. With `dtstart` the expression is an iCalendar
+/// rule that starts at that local time.
 pub(crate) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule, CliFailure> {
     if let Some(dtstart) = dtstart {
         let from = start_of_rule(dtstart).ok_or_else(|| {
@@ -149,19 +150,19 @@ pub(crate) fn is_calendar(text: &str) -> bool {
     text.parse::<CalendarExpr>().is_ok()
 }
 
-/// Returns true for fewer fields than cron has and signs that only an `OnCalendar` date or time
-/// has.
+/// Returns true if the text has fewer fields than a cron expression and signs that only an
+/// `OnCalendar` date or time has.
 fn looks_like_a_calendar(text: &str) -> bool {
     let has_signs = [":", "..", "*-", "*~"].iter().any(|sign| text.contains(sign));
     has_signs && !text.starts_with('@') && text.split_ascii_whitespace().count() < 5
 }
 
-/// Returns the failure for a schedule that is only `@reboot`.
+/// Returns the failure for a schedule that is only `@reboot` and so has no future times.
 fn only_at_boot(what: &str) -> CliFailure {
     CliFailure::Invalid(format!("{what} has no times of a clock: it runs once on each host after each boot"))
 }
 
-/// Returns the time by this host's clock, for verbs that do not need Redis.
+/// Returns the time by this host's clock, which is used by verbs that do not need Redis.
 fn own_now() -> Result<UnixMillis, CliFailure> {
     UnixMillis::from_timestamp(jiff::Timestamp::now())
         .ok_or_else(|| CliFailure::Failed("the clock of this host is before 1970 or after 2099".to_owned()))
@@ -222,7 +223,7 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
     Ok(Found { planned: vec![planned], now, rules })
 }
 
-/// Returns the jobs of a file as if it were applied now.
+/// Returns the timetables of a file's jobs as if the file were applied now.
 fn of_file(file: &Path) -> Result<Found, CliFailure> {
     let now = own_now()?;
     let host_zone = Zone::of_host();

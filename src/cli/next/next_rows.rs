@@ -12,15 +12,15 @@ use crate::domain::schedule::schedule_form::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// Rows written at a time.
+/// The number of rows that are read and then written together.
 const PAGE: usize = 500;
 
-/// One future time of a timetable.
+/// One future time of a timetable, as a row of the output.
 pub(super) struct Coming<'p> {
     pub(super) at: UnixMillis,
     pub(super) job: Option<&'p JobName>,
     planned: &'p Planned,
-    /// The time of the timetable before this one, or the start of the search.
+    /// The previous time of the timetable, or the start of the search.
     after: UnixMillis,
     /// The zone in which the time is shown.
     zone: &'p Zone,
@@ -33,7 +33,8 @@ pub(super) enum Style {
     OfJobs,
 }
 
-/// Returns the times of `planned` after `from`, in `zone` or else in the zone of the timetable.
+/// Returns the times of `planned` after `from`. The times are shown in `zone`, or else in the zone
+/// of the timetable.
 pub(super) fn comings<'p>(planned: &'p Planned, zone: Option<&'p Zone>, from: UnixMillis) -> impl Iterator<Item = Coming<'p>> {
     let table = &planned.timetable;
     let zone = zone.unwrap_or_else(|| table.zone());
@@ -78,7 +79,7 @@ impl Coming<'_> {
     }
 }
 
-/// Prints the times. `is_long` adds all fields to the JSON.
+/// Prints the times as a table or as JSON. `is_long` adds all fields to the JSON.
 pub(super) fn tell(times: &[Coming<'_>], now: UnixMillis, style: Style, is_long: bool, console: &mut Console) {
     if console.is_json() {
         let mut array = JsonArray::default();

@@ -1,4 +1,4 @@
-//! `queue`: settings of a queue, changed, paused and resumed by hand. `queues` lists the queues.
+//! `queue`: changes, pauses and resumes queues by hand. `queues`: lists the queues.
 
 mod overview;
 
@@ -62,7 +62,7 @@ pub(crate) enum QueueVerb {
     },
 }
 
-/// Changes, pauses or resumes queues.
+/// Changes, pauses or resumes queues. Returns the exit code.
 pub(crate) async fn queue(global: &Global, verb: &QueueVerb, console: &mut Console) -> Result<u8, CliFailure> {
     match verb {
         QueueVerb::Set { queue, changes } => set(global, queue, changes, console).await,
@@ -133,7 +133,7 @@ fn queue_name(text: &str) -> Result<QueueName, CliFailure> {
     text.parse().map_err(|error: crate::domain::name::names::IdError| CliFailure::Invalid(error.to_string()))
 }
 
-/// Returns the failure for a queue that no file declares, with the nearest name.
+/// Returns the failure for a queue that no file declares. The message includes the nearest name.
 async fn no_such_queue(store: &Store, queue: &QueueName) -> CliFailure {
     let known = match store.read_queues().await {
         Ok(known) => known,

@@ -17,33 +17,35 @@ use crate::domain::queue::queue_rules::Share;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueDepth, QueueRecord, RunTimes, Store};
 
-/// Runs whose times are read: the last ended runs of all queues.
+/// The number of last ended runs, of all queues together, from which waiting and run times are
+/// calculated.
 const SAMPLED: usize = 1_000;
 
-/// The state of one queue.
+/// The state of one queue, as `queues` and `top` show it.
 pub(crate) struct QueueOverview {
     /// The name of the queue.
     pub(crate) name: QueueName,
     /// The settings of the queue.
     pub(crate) record: QueueRecord,
-    /// The number of runs in each state.
+    /// The numbers of the queue's runs in each state.
     pub(crate) depth: QueueDepth,
-    /// The word for the state, such as `open` or `paused`.
+    /// The word for the state of the queue, such as `open` or `paused`.
     pub(crate) state: &'static str,
     /// The number of present nodes that serve the queue.
     pub(crate) nodes: u64,
-    /// Ready runs that no node takes, by reason.
+    /// The numbers of ready runs that no node takes, by the reason for that.
     pub(crate) untaken: Vec<(Unserved, u64)>,
-    /// The nodes that serve the queue with the reason why they claim nothing, if all of them claim
-    /// nothing.
+    /// The nodes that serve the queue, each with the reason why it claims nothing. The list is
+    /// empty if a node claims runs.
     pub(crate) held: Vec<(String, String)>,
-    /// The time since which a run has been ready, among runs whose labels some node carries.
+    /// The time since which the longest-waiting run has been ready. Only runs with labels that some
+    /// node carries count.
     pub(crate) oldest_wanted: Option<UnixMillis>,
 }
 
 impl QueueOverview {
-    /// Returns remarks that the state does not express: runs that no node takes, and nodes that
-    /// claim nothing.
+    /// Returns remarks about the queue that the word for its state does not express: runs that no
+    /// node takes, and nodes that claim nothing.
     pub(crate) fn remark(&self) -> Option<String> {
         let told = self.untaken.iter().map(|(why, runs)| {
             let runs = if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
@@ -62,13 +64,13 @@ impl QueueOverview {
     }
 }
 
-/// A queue with the times of its runs.
+/// The state of a queue, with the waiting and run times of its runs.
 struct View {
     standing: QueueOverview,
     times: Times,
 }
 
-/// The times of a queue's runs among the last ended runs.
+/// The waiting and run times of a queue's runs among the last ended runs.
 #[derive(Default)]
 struct Times {
     wait_ms: Vec<u64>,
@@ -111,7 +113,7 @@ async fn view_all(store: &Store) -> Result<(UnixMillis, Vec<View>), CliFailure> 
     Ok((now, standings.into_iter().map(view).collect()))
 }
 
-/// Reads the state of every queue, and the time of Redis.
+/// Returns the time of Redis and the state of every queue.
 pub(crate) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<QueueOverview>), CliFailure> {
     let mut names: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
     names.insert(QueueName::default_queue());
@@ -163,16 +165,16 @@ pub(crate) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<QueueOve
     Ok((now, standings.collect()))
 }
 
-/// Returns the present nodes that serve a queue and why they claim nothing, or nothing if one of
-/// them claims.
+/// Returns the present nodes that serve a queue, each with the reason why it claims nothing.
+/// Returns nothing if one of these nodes claims runs.
 fn held_of(queue: &QueueName, nodes: &[NodeRecord], now: UnixMillis) -> Vec<(String, String)> {
     let serving = nodes.iter().filter(|node| is_present(node, now) && node.serving.takes_queue(queue));
     let held = serving.map(|node| Some((node.name.clone(), node.held.as_ref()?.0.clone())));
     held.collect::<Option<Vec<_>>>().unwrap_or_default()
 }
 
-/// Adds up the depths of two lanes of one queue. `running` is counted per queue, so it is not
-/// added.
+/// Adds up the depths of two lanes of one queue. The field `running` counts the whole queue, so it
+/// is not added.
 fn together(one: QueueDepth, other: QueueDepth) -> QueueDepth {
     QueueDepth {
         ready: one.ready + other.ready,
@@ -182,7 +184,7 @@ fn together(one: QueueDepth, other: QueueDepth) -> QueueDepth {
     }
 }
 
-/// Returns the word for the state of a queue, given a poll of each of its lanes.
+/// Returns the word for the state of a queue. `polls` has a poll of each lane of the queue.
 fn state<'p>(record: &QueueRecord, depth: QueueDepth, mut polls: impl Iterator<Item = &'p LanePoll> + Clone) -> &'static str {
     if polls.clone().any(|poll| matches!(poll, LanePoll::WrongType(_))) {
         "spoilt"
@@ -219,12 +221,13 @@ fn sorted_by_queue(all: Vec<RunTimes>) -> BTreeMap<QueueName, Times> {
     times
 }
 
-/// Returns the value below which `percent` percent of the sorted values lie.
+/// Returns the value below which `percent` percent of the sorted values lie, or `None` without
+/// values.
 fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
     sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1))).copied()
 }
 
-/// Returns the median and the 95th percentile as text.
+/// Returns the median and the 95th percentile of sorted times as text.
 fn spread(sorted: &[u64]) -> String {
     let text = |percent| percentile(sorted, percent).map(|ms| span(Duration::from_millis(ms)));
     text(50).zip(text(95)).map_or_else(String::new, |(median, most)| format!("{median} / {most}"))
@@ -235,8 +238,8 @@ fn spread_json(sorted: &[u64]) -> Value {
 }
 
 impl View {
-    /// Returns how many runs may run at once: at most the limit, and at most what all present nodes
-    /// allow.
+    /// Returns how many runs of the queue may run at once. Neither the limit of the queue nor the
+    /// sum that all present nodes allow is exceeded.
     fn capacity(&self) -> u64 {
         let settings = &self.standing.record.settings;
         let of_nodes = u64::from(settings.concurrency).saturating_mul(self.standing.nodes);

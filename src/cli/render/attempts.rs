@@ -1,5 +1,5 @@
-//! The attempts of a run: earlier ones as the engine recorded them, and the last one from the run's
-//! record.
+//! The attempts of a run. Earlier attempts are read as the engine recorded them, the last attempt
+//! from the run's record.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::store::{PastAttempt, RunRecord};
 
-/// Returns when the first attempt started.
+/// Returns when the first attempt of the run started, or `None` if no attempt started.
 pub(super) fn first_start(run: &RunRecord) -> Option<UnixMillis> {
     let first = run.past.first().filter(|past| past.number == 1).and_then(|past| start_of(&record_of(past)));
     run.first_start.or(first).or(run.started_at)
@@ -31,7 +31,7 @@ fn end_of(record: &Value) -> Option<UnixMillis> {
     record["finished_at_ms"].as_i64().and_then(UnixMillis::new)
 }
 
-/// Returns every attempt, oldest first.
+/// Returns the attempts of a run as JSON, oldest first.
 pub(crate) fn attempts_json(run: &RunRecord) -> Value {
     let past = run.past.iter().map(|past| {
         let record = record_of(past);
@@ -68,7 +68,7 @@ pub(crate) fn attempts_json(run: &RunRecord) -> Value {
     Value::Array(past.chain(current).collect())
 }
 
-/// Prints every attempt as a row, with times in the zone `local`.
+/// Prints the attempts of a run as the rows of a table, with times in the zone `local`.
 pub(crate) fn attempts_table(run: &RunRecord, local: &Zone, console: &mut Console) {
     let state_cell = |word: &str| Cell::new(word).coloured(word.parse::<RunState>().map_or(Colour::Plain, Colour::from));
     let number = |value: &Value| value.as_i64().and_then(|number| i32::try_from(number).ok());

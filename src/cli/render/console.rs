@@ -1,7 +1,8 @@
 //! Standard output and standard error of a verb.
 //!
-//! Invariant: a reader that closes the output does no harm. Further output is dropped, and verbs
-//! that only print may stop ([`Console::is_closed`]). Any other write error makes the exit code 1.
+//! Invariant: if a reader closes the output, no error is reported. Further output is dropped, and
+//! verbs that only print may stop ([`Console::is_closed`]). Any other write error makes the exit
+//! code 1.
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
@@ -13,7 +14,7 @@ use super::time_words::Detail;
 use crate::cli::args::Global;
 use crate::cli::failure::CliFailure;
 
-/// Terminal columns from which on tables show instants in full.
+/// The width of a terminal, in columns, from which on tables show instants in full.
 const WIDE: u16 = 110;
 
 /// The colour of a text on a terminal.
@@ -27,15 +28,15 @@ pub(crate) enum Colour {
     Dim,
 }
 
-/// The destination of lines.
+/// The destination of printed lines.
 #[derive(Debug)]
 enum Sink {
     Stdout(BufWriter<Stdout>),
-    /// A buffer from which a screen is drawn.
+    /// A buffer whose lines are drawn on a screen.
     Page(Vec<u8>),
 }
 
-/// The output of a verb.
+/// The output of a verb, and the flags that decide its form.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each asked for by its own name")]
 pub(crate) struct Console {
@@ -51,7 +52,7 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// Creates the console that the flags ask for.
+    /// Creates the console with the form of output that the flags request.
     pub(crate) fn new(global: &Global) -> Self {
         let is_terminal = io::stdout().is_terminal();
         let unwanted = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -68,18 +69,19 @@ impl Console {
         }
     }
 
-    /// Returns a console like this one that collects its lines, see [`Console::take_page`]. For a
-    /// terminal it collects standard error too.
+    /// Returns a console with the settings of this console that collects lines, see
+    /// [`Console::take_page`]. If standard output is a terminal, the page collects standard error
+    /// too.
     pub(crate) fn page(&self) -> Self {
         Self { out: Sink::Page(Vec::new()), trouble: None, ..*self }
     }
 
-    /// Returns a page like [`Console::page`] without colours.
+    /// Returns a console that collects lines like [`Console::page`], but without colours.
     pub(crate) fn plain_page(&self) -> Self {
         Self { has_colour: false, ..self.page() }
     }
 
-    /// Returns the lines collected since the last call.
+    /// Returns the collected lines since the last call.
     pub(crate) fn take_page(&mut self) -> String {
         match &mut self.out {
             Sink::Page(bytes) => String::from_utf8_lossy(&std::mem::take(bytes)).into_owned(),
@@ -87,12 +89,12 @@ impl Console {
         }
     }
 
-    /// Returns true if text is coloured.
+    /// Returns true if the output may contain colours.
     pub(crate) fn has_colour(&self) -> bool {
         self.has_colour
     }
 
-    /// Returns true if text can be placed anywhere on a screen.
+    /// Returns true if standard output is a screen on which text can be placed anywhere.
     pub(crate) fn can_be_drawn_on(&self) -> bool {
         self.is_terminal && !self.is_json && !is_dumb()
     }
@@ -117,17 +119,18 @@ impl Console {
         self.is_terminal
     }
 
-    /// Returns how instants are written in tables.
+    /// Returns the length of instants in tables.
     pub(crate) fn detail(&self) -> Detail {
         self.detail
     }
 
-    /// Returns true if a write failed, so that nobody reads standard output any more.
+    /// Returns true if a write to standard output failed, so that nobody reads the output any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Returns true if nobody reads standard output any more, found without writing to it.
+    /// Returns true if nobody reads standard output any more. The check writes nothing to standard
+    /// output.
     pub(crate) fn is_deserted(&mut self) -> bool {
         let stdout = io::stdout();
         let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
@@ -137,36 +140,36 @@ impl Console {
         self.is_closed
     }
 
-    /// Writes a line.
+    /// Writes a line to standard output.
     pub(crate) fn line(&mut self, line: &str) {
         self.bytes(line.as_bytes());
         self.bytes(b"\n");
     }
 
-    /// Writes bytes unchanged.
+    /// Writes bytes to standard output unchanged.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.attempt(|out| out.write_all(bytes));
     }
 
-    /// Flushes what was written so far.
+    /// Flushes standard output.
     pub(crate) fn flush(&mut self) {
         self.attempt(|out| out.flush());
     }
 
-    /// Writes a JSON document on its own line.
+    /// Writes a JSON document as one line to standard output.
     pub(crate) fn json(&mut self, document: &Value) {
         self.json_text(document);
         self.bytes(b"\n");
     }
 
-    /// Writes a JSON value, on a terminal without control characters.
+    /// Writes a JSON value to standard output. On a terminal control characters are escaped.
     fn json_text(&mut self, value: &Value) {
         let text = value.to_string();
         let text = if self.is_terminal { safe_json(&text) } else { text.into() };
         self.bytes(text.as_bytes());
     }
 
-    /// Returns the text in a colour, if text is coloured.
+    /// Returns `text` in a colour, or unchanged if the output has no colours.
     pub(crate) fn paint(&self, text: &str, colour: Colour) -> String {
         let code = match colour {
             _ if !self.has_colour => return text.to_owned(),
@@ -192,7 +195,7 @@ impl Console {
         self.aside(&format!("schedctl: warning: {}", one_line(line)));
     }
 
-    /// Writes an error about one of several objects to standard error.
+    /// Writes an error about one of several objects of a command to standard error.
     pub(crate) fn error(&mut self, line: &str) {
         self.aside(&format!("schedctl: {}", one_line(line)));
     }
@@ -228,7 +231,7 @@ impl Console {
         let _ = io::stderr().write_all(bytes);
     }
 
-    /// Flushes the rest. Returns the exit code of the process.
+    /// Flushes the remaining output. Returns the exit code of the process.
     pub(crate) fn close(mut self, code: u8) -> u8 {
         self.flush();
         match self.trouble.take() {
@@ -261,7 +264,7 @@ impl Console {
     }
 }
 
-/// Returns true if the terminal cannot move its cursor.
+/// Returns true if the terminal cannot move its cursor (`TERM`).
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
 }
@@ -272,14 +275,14 @@ fn has_few_columns() -> bool {
     rustix::termios::tcgetwinsize(io::stdout()).is_ok_and(|size| (1..WIDE).contains(&size.ws_col))
 }
 
-/// A JSON array that is written item by item, so that a long one needs no memory.
+/// A JSON array that is written item by item, so that a long array needs no memory.
 #[derive(Debug, Default)]
 pub(crate) struct JsonArray {
     has_begun: bool,
 }
 
 impl JsonArray {
-    /// Writes the next item.
+    /// Writes the next item of the array.
     pub(crate) fn push(&mut self, console: &mut Console, item: &Value) {
         console.bytes(if self.has_begun { b",\n" } else { b"[" });
         self.has_begun = true;

@@ -1,4 +1,4 @@
-//! A job's definition with every rule that applies, also default ones.
+//! A job's definition with all rules that apply, including default rules.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::domain::time::duration::format_duration;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// Returns the lines for concurrency keys and `not_while`.
+/// Returns the lines of `show` for concurrency keys and `not_while`.
 fn gate_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(key) = &spec.key {
@@ -39,8 +39,8 @@ fn gate_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Returns a remark for each cron expression that restricts both day fields. Either field is then
-/// enough, which surprises many.
+/// Returns a remark for each cron expression that restricts both day fields. In such an expression
+/// a match of one day field is enough, which surprises many users.
 pub(crate) fn day_rules(schedule: &Schedule) -> Vec<String> {
     let expressions = match schedule {
         Schedule::Cron(expressions) => expressions,
@@ -55,7 +55,7 @@ pub(crate) fn day_rules(schedule: &Schedule) -> Vec<String> {
     expressions.iter().filter_map(rule).collect()
 }
 
-/// Returns the lines for the modifiers of the schedule that are set.
+/// Returns the lines of `show` for the given modifiers of the schedule.
 fn shape_lines(shape: &Shape) -> Vec<(&'static str, String)> {
     const SHOWN: usize = 6;
     let instant = |word, at: Option<UnixMillis>| at.map(|at| (word, at.to_string()));
@@ -80,7 +80,8 @@ fn shape_lines(shape: &Shape) -> Vec<(&'static str, String)> {
     lines.into_iter().flatten().collect()
 }
 
-/// Returns the definition with the keys of `[jobs.X]`. Missing keys have the values that apply.
+/// Returns the definition as JSON with the keys of `[jobs.X]`. A key that is not given has the
+/// value that applies.
 pub(crate) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
     let Ok(Value::Object(mut keys)) = serde_json::from_str(&config::to_surface(spec)) else { return Value::Null };
     let retry = &spec.retry;
@@ -134,7 +135,7 @@ pub(crate) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
     Value::Object(keys)
 }
 
-/// Returns the action on one line.
+/// Returns the job's action as text on one line.
 pub(crate) fn action_line(action: &Action, rules: &ProcessRules) -> String {
     match action {
         Action::Command(words) => words.iter().map(|word| quoted_word(word)).collect::<Vec<_>>().join(" "),
@@ -143,7 +144,7 @@ pub(crate) fn action_line(action: &Action, rules: &ProcessRules) -> String {
     }
 }
 
-/// Returns a line for every rule: a word and its value.
+/// Returns the lines of `show` for every rule of the job: a label and the value.
 pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     let retry = &spec.retry;
     let retries = if retry.limit == 0 {
@@ -225,7 +226,7 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Returns the line for the limits of processes.
+/// Returns the line of `show` for the limits of processes, if there are limits.
 fn limit_words(limits: Limits) -> Option<(&'static str, String)> {
     let processors = |thousandths: u32| f64::from(thousandths) / 1_000.0;
     let words = [
@@ -239,7 +240,7 @@ fn limit_words(limits: Limits) -> Option<(&'static str, String)> {
     (!words.is_empty()).then(|| ("limits", words.join(", ")))
 }
 
-/// Returns the lines for the process settings that are given.
+/// Returns the lines of `show` for the given process settings.
 fn process_lines(rules: &ProcessRules) -> Vec<(&'static str, String)> {
     let lines = [
         rules.user.as_ref().map(|user| ("user", user.to_string())),
@@ -250,7 +251,7 @@ fn process_lines(rules: &ProcessRules) -> Vec<(&'static str, String)> {
     lines.into_iter().flatten().collect()
 }
 
-/// Returns the beginning of a text on one line, and its length.
+/// Returns the beginning of a text on one line, and the length of the whole text.
 fn shown_text(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {
@@ -259,7 +260,7 @@ fn shown_text(text: &str) -> String {
     }
 }
 
-/// Describes the given rules for clock changes.
+/// Describes in words the given rules for changes of the clock.
 fn clock_changes(rule: ClockChanges) -> String {
     let gap = rule.gap.map(|gap| match gap {
         Gap::RunAfter => "times that the clock leaves out run once right after the gap",
@@ -273,7 +274,7 @@ fn clock_changes(rule: ClockChanges) -> String {
     gap.into_iter().chain(fold).collect::<Vec<_>>().join(", ")
 }
 
-/// Quotes a word for a shell where needed.
+/// Quotes a word for a shell, if the word needs quotes.
 fn quoted_word(word: &str) -> String {
     let is_plain = !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(&b));
     if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
@@ -295,7 +296,7 @@ fn catch_up_mode(mode: CatchUpMode) -> &'static str {
     }
 }
 
-/// Returns the word for the setting, and its meaning.
+/// Returns the value of the key `on` of `done_check`, and the meaning of the value.
 fn asked_on(on: AskedOn) -> (&'static str, &'static str) {
     match on {
         AskedOn::Retry => ("retry", "before each attempt but the first"),
@@ -303,7 +304,7 @@ fn asked_on(on: AskedOn) -> (&'static str, &'static str) {
     }
 }
 
-/// Returns the codes of a list, or null if it is empty.
+/// Returns the JSON of a set of codes, or null if the set is empty.
 fn codes(codes: &BTreeSet<u16>) -> Value {
     if codes.is_empty() { Value::Null } else { json!(codes) }
 }
@@ -316,7 +317,7 @@ fn code_words(retry: &RetryRule) -> String {
     words("only", &retry.on) + &words("never", &retry.never_on)
 }
 
-/// Returns the check as defined, with the values that apply in place of missing keys.
+/// Returns the JSON of `done_check` as defined. A key that is not given has the value that applies.
 fn done_check(check: &DoneCheck, given: Option<&Value>) -> Value {
     let Some(Value::Object(mut keys)) = given.cloned() else { return Value::Null };
     keys.insert("on".to_owned(), json!(asked_on(check.on).0));

@@ -1,24 +1,25 @@
-//! Escaping of characters that control a terminal: control characters, and those that change the
-//! direction of writing.
+//! Escaping of characters that control a terminal: control characters, and characters that change
+//! the direction of writing.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::domain::time::wording::steers;
 
-/// Returns the text on one line, with every control and direction character escaped, also line
-/// breaks.
+/// Returns the text on one line. Every control and direction character, also a line break, is
+/// escaped.
 pub(crate) fn one_line(text: &str) -> String {
     escaped(text, |_| false)
 }
 
-/// Returns text for a terminal, escaped like [`one_line`] but with its line breaks and tabs.
+/// Returns bytes as text for a terminal. Characters are escaped as by [`one_line`], but line breaks
+/// and tabs stay.
 pub(crate) fn safe_text(bytes: &[u8]) -> String {
     escaped(&String::from_utf8_lossy(bytes).replace("\r\n", "\n"), |c| matches!(c, '\n' | '\t'))
 }
 
-/// Returns a JSON text for a terminal: the same document, with all control and direction characters
-/// as `\u` escapes.
+/// Returns a JSON text for a terminal. The document stays the same, but control and direction
+/// characters become `\u` escapes.
 pub(crate) fn safe_json(json: &str) -> Cow<'_, str> {
     if !json.contains(steers) {
         return Cow::Borrowed(json);

@@ -1,4 +1,5 @@
-//! A job as `list` and `show` print it: its record, its definition if readable, and its last run.
+//! A job as `list` and `show` print it: the job's record, its definition if readable, and its last
+//! run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,35 +17,36 @@ use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
 use crate::store::{JobRecord, JobSummary, QueueRecord, RecordedRetry, RunRecord, Store};
 
-/// Leases read to find running jobs. No namespace runs more at once.
+/// The maximum number of leases read to find running jobs. No namespace runs more at once.
 const LEASES_READ: usize = 100_000;
 
-/// A job with all the data to show.
+/// A job with all the data that `list` and `show` print.
 #[derive(Debug, Clone)]
 pub(crate) struct JobView {
-    /// The stored record.
+    /// The stored record of the job.
     pub(crate) record: JobRecord,
-    /// The definition, or why it cannot be read.
+    /// The definition of the job, or the reason why the definition cannot be read.
     pub(crate) definition: Result<Definition, String>,
-    /// The number of open regular runs.
+    /// The number of the job's open regular runs.
     pub(crate) open: u64,
-    /// True if a run is running, also a manual one.
+    /// True if a run of the job is running, regular or manual.
     pub(crate) is_running: bool,
-    /// The next retry of a scheduled or recent manual run, if a run waits for one.
+    /// The next retry of a scheduled or recent manual run of the job, if such a run waits for a
+    /// retry.
     pub(crate) retry: Option<RecordedRetry>,
-    /// The run that ended last.
+    /// The run of the job that ended last.
     pub(crate) last: Option<RunRecord>,
-    /// The queue of the job, if it is paused.
+    /// The record of the job's queue, if the queue is paused.
     pub(crate) paused_queue: Option<QueueRecord>,
 }
 
-/// Returns the jobs with a running run.
+/// Returns the jobs that have a running run.
 pub(crate) async fn running_jobs(store: &Store) -> Result<BTreeSet<JobName>, CliFailure> {
     let leases = store.list_leases(LEASES_READ).await?;
     Ok(leases.into_iter().flatten().map(|lease| lease.run.job().clone()).collect())
 }
 
-/// Returns views of jobs. `running` is the result of [`running_jobs`].
+/// Returns views of the named jobs. `running` is the result of [`running_jobs`].
 pub(crate) async fn view_jobs(
     store: &Store,
     jobs: Vec<JobRecord>,
@@ -72,7 +74,7 @@ pub(crate) async fn view_jobs(
     Ok(views)
 }
 
-/// Returns the zone of a job, or UTC if it is not known.
+/// Returns the zone of a job, or UTC if the zone is not known.
 pub(crate) async fn zone_of_job(store: &Store, name: &JobName) -> Zone {
     let record = store.read_job(name).await.ok().flatten();
     let definition = record.and_then(|record| Definition::of(record).ok());
@@ -80,7 +82,7 @@ pub(crate) async fn zone_of_job(store: &Store, name: &JobName) -> Zone {
 }
 
 impl JobView {
-    /// Returns the state of the job.
+    /// Returns the state of the job, as `list` shows it.
     pub(crate) fn state(&self) -> JobState {
         let record = &self.record;
         let schedule = self.definition.as_ref().map(|definition| &definition.spec.schedule);
@@ -103,18 +105,18 @@ impl JobView {
         }
     }
 
-    /// Returns the due time of the planned run.
+    /// Returns the due time of the job's planned run.
     pub(crate) fn next_due(&self) -> Option<UnixMillis> {
         self.record.pending.as_ref().map(RunId::due)
     }
 
-    /// Returns the next start and its run: the planned run or a retry.
+    /// Returns the job's next start and the run that will start: the planned run or a retry.
     pub(crate) fn next_start(&self) -> Option<(UnixMillis, &RunId)> {
         let retry = self.retry.iter().map(|retry| (retry.at, &retry.run));
         retry.chain(self.record.pending.iter().map(|run| (run.due(), run))).min_by_key(|(at, _)| *at)
     }
 
-    /// Returns the word for the state in a list, and its colour.
+    /// Returns the word for the job's state in a list, and the colour of that word.
     pub(crate) fn state_word(&self) -> (&'static str, Colour) {
         match self.state() {
             // No run of the job starts while the queue is paused, whatever its next time is.
@@ -123,22 +125,23 @@ impl JobView {
         }
     }
 
-    /// Returns the zone of the job, or UTC if it is not known.
+    /// Returns the zone of the job, or UTC if the zone is not known.
     pub(crate) fn zone(&self) -> Zone {
         self.definition.as_ref().map_or_else(|_| Zone::utc(), |definition| definition.timetable.zone().clone())
     }
 
-    /// Returns the schedule as text.
+    /// Returns the job's schedule as text, if the definition can be read.
     pub(crate) fn schedule(&self) -> Option<String> {
         self.definition.as_ref().ok().map(|it| it.spec.schedule.text(it.timetable.zone()))
     }
 
-    /// Returns the source of the job's file; `None` for a job that schedctl added.
+    /// Returns the source name of the file that declares the job, or `None` for a job that schedctl
+    /// added.
     pub(crate) fn source_name(&self) -> Option<&str> {
         Some(self.record.source.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Returns the fields for `list`.
+    /// Returns the fields of the job for `list --json`.
     pub(crate) fn json(&self) -> Value {
         let zone = self.zone();
         let utc = |at: Option<UnixMillis>| at.map(|at| at.to_string());
@@ -170,7 +173,7 @@ impl JobView {
     }
 }
 
-/// Returns a phrase saying that a queue is paused, since when and by whom.
+/// Returns a phrase that says that a queue is paused, since when and by whom.
 pub(crate) fn paused_queue_words(queue: &QueueName, record: &QueueRecord, local: &Zone) -> String {
     let since = record.paused.as_ref().map_or_else(String::new, |(at, by)| {
         let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
@@ -179,7 +182,7 @@ pub(crate) fn paused_queue_words(queue: &QueueName, record: &QueueRecord, local:
     format!("its queue {queue} is paused{since} (schedctl queue resume {queue})")
 }
 
-/// The colour of a job's state.
+/// Converts a job's state to the colour in which the state is shown.
 impl From<JobState> for Colour {
     fn from(state: JobState) -> Self {
         match state {

@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use crate::config::KeyChange;
 
-/// Characters shown of a value.
+/// The maximum number of characters shown of a value.
 const SHOWN_CHARS: usize = 60;
 
-/// Returns a key with its old and its new value.
+/// Returns the text `key: old -> new` for a changed key.
 pub(crate) fn key_change(change: &KeyChange) -> String {
     format!("{}: {} -> {}", change.key, shown(change.old.as_ref()), shown(change.new.as_ref()))
 }

@@ -1,4 +1,4 @@
-//! Lanes, in words and as JSON.
+//! The names of lanes, as text and as JSON.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -8,13 +8,13 @@ use serde_json::Value;
 use crate::domain::name::names::Label;
 use crate::domain::queue::lane::{Lane, Priority};
 
-/// Returns labels as JSON.
+/// Returns the labels as a JSON array.
 pub(crate) fn labels_json(labels: &BTreeSet<Label>) -> Value {
     labels.iter().map(Label::as_str).collect()
 }
 
-/// Returns the queue of a lane, with its priority and labels if it has any: `default, priority 5,
-/// requires eu, gpu`.
+/// Returns the queue of a lane as text. Priority and labels follow if the lane has any: `default,
+/// priority 5, requires eu, gpu`.
 pub(crate) fn queue_words(lane: &Lane) -> String {
     let mut words = lane.queue().to_string();
     if lane.priority() != Priority::default() {

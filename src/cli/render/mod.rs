@@ -1,7 +1,7 @@
-//! Output: text for people, JSON for programs.
+//! The output of verbs: text for people, JSON for programs.
 //!
-//! Invariant: each line stays one line, and no name or text of a job can control a terminal.
-//! Control characters are escaped.
+//! Invariant: each printed line stays one line, and no name or text of a job can control a
+//! terminal. Control characters are escaped.
 
 mod attempts;
 mod console;

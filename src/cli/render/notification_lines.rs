@@ -1,4 +1,4 @@
-//! The notifications of a job for `show`. Secrets are not shown.
+//! The notification settings of a job, as `show` prints them. Secrets are not shown.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::webhook::SigningSecret;
 use crate::domain::time::duration::format_duration;
 
-/// Returns a line for each notification setting that is given.
+/// Returns the lines of `show` for the given notification settings: a label and the value.
 pub(super) fn telling_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     let mut lines: Vec<(&'static str, String)> =
         spec.notices.iter().map(|(kind, action)| (word_of(*kind), action_line(action, &spec.process))).collect();
@@ -37,8 +37,8 @@ fn shown(spec: &JobSpec) -> Vec<&str> {
     spec.webhook_secrets.iter().map(SigningSecret::shown).collect()
 }
 
-/// Returns the same settings by the keys of `[jobs.X]`, null if not given. Notices that are given
-/// stay as defined.
+/// Returns the notification settings as JSON by the keys of `[jobs.X]`, null if not given. Notices
+/// that are given have the form of the definition.
 pub(super) fn telling_json(spec: &JobSpec) -> Vec<(&'static str, Value)> {
     let within = |within: Option<Duration>| json!(within.map(format_duration));
     let nobody = NoticeKind::ASKED.into_iter().filter(|kind| !spec.notices.contains_key(kind));

@@ -1,12 +1,13 @@
-//! The outcomes for several objects of one command. A failure for one object does not stop the
-//! others.
+//! The outcomes for the several objects of one command. A failure for one object does not stop the
+//! work on the other objects.
 
 use serde_json::Value;
 
 use super::Console;
 use crate::cli::failure::CliFailure;
 
-/// Prints each outcome at once as a sentence, or all outcomes as one JSON array at the end.
+/// A printer of outcomes: each outcome at once as a sentence, or all outcomes as one JSON array at
+/// the end.
 pub(crate) struct Outcomes<'a> {
     console: &'a mut Console,
     worst: u8,
@@ -18,7 +19,7 @@ impl<'a> Outcomes<'a> {
         Self { console, worst: 0, document: Vec::new() }
     }
 
-    /// Records an outcome: JSON and a sentence for what was done, or a failure.
+    /// Adds the outcome for one object: JSON and a sentence for a success, or a failure.
     pub(crate) fn tell(&mut self, done: Result<(Value, String), CliFailure>) {
         match done {
             Ok((entry, _)) if self.console.is_json() => self.document.push(entry),
@@ -28,7 +29,8 @@ impl<'a> Outcomes<'a> {
         }
     }
 
-    /// Prints the JSON array. Returns the exit code: the highest of the failures.
+    /// Prints the JSON array of all outcomes, if JSON was requested. Returns the highest exit code
+    /// of the failures.
     pub(crate) fn end(self) -> u8 {
         if self.console.is_json() {
             self.console.json(&Value::Array(self.document));

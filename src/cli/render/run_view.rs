@@ -20,14 +20,14 @@ use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
 use crate::store::{LetIn, RunRecord, Store};
 
-/// The zones of jobs, each read once.
+/// A cache for the zones of jobs. Each zone is read once.
 #[derive(Debug, Default)]
 pub(crate) struct Zones {
     known: BTreeMap<JobName, Option<Zone>>,
 }
 
 impl Zones {
-    /// Reads the zones of the runs' jobs that are not known yet.
+    /// Reads the zones of those runs' jobs that are not in the cache yet.
     async fn read_for(&mut self, store: &Store, runs: &[RunRecord]) -> Result<(), CliFailure> {
         let mut names: Vec<JobName> = runs.iter().map(|run| run.run.job().clone()).collect();
         names.sort_unstable();
@@ -42,18 +42,18 @@ impl Zones {
     }
 }
 
-/// A run and the zone of its job; UTC if the zone is not known.
+/// A run and the zone of its job, or UTC if the zone is not known.
 #[derive(Debug)]
 pub(crate) struct RunView {
-    /// The stored record.
+    /// The stored record of the run.
     pub(crate) record: RunRecord,
-    /// The zone of the job.
+    /// The zone of the run's job.
     pub(crate) zone: Zone,
-    /// A phrase about a run that was let in at a gate and has not started.
+    /// A phrase about how the run was let in at a gate, if the run has not started since.
     pub(crate) let_in: Option<String>,
 }
 
-/// Returns views of runs.
+/// Returns views of the given runs.
 pub(crate) async fn view_runs(store: &Store, zones: &mut Zones, mut runs: Vec<RunRecord>) -> Result<Vec<RunView>, CliFailure> {
     zones.read_for(store, &runs).await?;
     let let_in = forget_gates_passed(store, &mut runs).await?;
@@ -62,8 +62,8 @@ pub(crate) async fn view_runs(store: &Store, zones: &mut Zones, mut runs: Vec<Ru
     Ok(runs.into_iter().zip(let_in).map(view).collect())
 }
 
-/// Removes the gate from each run that was let in, because it now waits for its queue. Returns for
-/// each run how it was let in.
+/// Removes the gate from each run that a gate has let in, because the run now waits for its queue.
+/// Returns a phrase for each run about how it was let in.
 async fn forget_gates_passed(store: &Store, runs: &mut [RunRecord]) -> Result<Vec<Option<String>>, CliFailure> {
     let is_at_gate =
         |run: &&mut RunRecord| run.state == RunState::Scheduled && run.waiting_for.as_ref().is_some_and(|what| what != "overlap");
@@ -82,8 +82,8 @@ async fn forget_gates_passed(store: &Store, runs: &mut [RunRecord]) -> Result<Ve
     Ok(found)
 }
 
-/// Returns a phrase for a run that was let in at a gate, or gave up its place; `None` for any other
-/// run.
+/// Returns a phrase for a run that was let in at a gate, or that gave up its place. Returns `None`
+/// for any other run.
 fn let_in_words(gates: &[Gate], places: &[Option<LetIn>]) -> Option<String> {
     let gate_of = |wanted: fn(&LetIn) -> bool| {
         gates.iter().zip(places).find(|(_, place)| place.as_ref().is_some_and(wanted)).map(|(gate, _)| gate.words())
@@ -95,12 +95,13 @@ fn let_in_words(gates: &[Gate], places: &[Option<LetIn>]) -> Option<String> {
 }
 
 impl RunView {
-    /// Returns true if the last attempt is running, so that its end is not known.
+    /// Returns true if the last attempt of the run is running, so that the end of the attempt is
+    /// not known.
     fn is_running(&self) -> bool {
         self.record.state == RunState::Running
     }
 
-    /// Returns how long after its due time the first attempt started.
+    /// Returns the time between the run's due time and the start of its first attempt.
     fn late(&self) -> Option<Duration> {
         let kind = self.record.run.kind();
         // Reruns and backfill runs are not late: they belong to an earlier time.
@@ -118,7 +119,7 @@ impl RunView {
         }
     }
 
-    /// Returns the reason for the state in words.
+    /// Returns the reason for the run's state, in words.
     pub(crate) fn reason(&self) -> Option<String> {
         let record = &self.record;
         let waits_for_retry = record.state == RunState::Scheduled && record.attempt > 0;
@@ -130,7 +131,7 @@ impl RunView {
         }
     }
 
-    /// Returns the fields for `history`.
+    /// Returns the fields of the run for `history --json`.
     pub(crate) fn json(&self) -> Map<String, Value> {
         let record = &self.record;
         let ended = !self.is_running();
@@ -167,7 +168,7 @@ impl RunView {
         fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
-    /// Returns the cells for [`RunTable`], with times in the zone `local`.
+    /// Returns the cells of the run's row in [`RunTable`], with times in the zone `local`.
     fn cells(&self, local: &Zone, detail: Detail) -> [Cell; 8] {
         let record = &self.record;
         let attempt = Some(record.attempt.to_string()).filter(|_| record.attempt > 0);
@@ -195,7 +196,7 @@ impl RunView {
     }
 }
 
-/// Describes the facts of a failed attempt.
+/// Describes the facts of a failed attempt, such as its exit code.
 pub(crate) fn facts_in_words(record: &RunRecord) -> Option<String> {
     in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status)
 }
@@ -214,14 +215,14 @@ impl RunTable {
         Self { table: Table::new(headers), local: Zone::of_host() }
     }
 
-    /// Prints some runs.
+    /// Prints the given runs as rows.
     pub(crate) fn page(&mut self, runs: &[RunView], console: &mut Console) {
         let rows: Vec<[Cell; 8]> = runs.iter().map(|run| run.cells(&self.local, console.detail())).collect();
         self.table.page(&rows, console);
     }
 }
 
-/// The colour of a run's state.
+/// Converts a run's state to the colour in which the state is shown.
 impl From<RunState> for Colour {
     fn from(state: RunState) -> Self {
         match state {

@@ -1,4 +1,4 @@
-//! Tables padded with spaces, printed page by page.
+//! Tables whose columns are aligned with spaces, printed page by page.
 //!
 //! Invariant: no cell is cut. A column is as wide as its widest cell so far. The last column is not
 //! padded.
@@ -6,7 +6,7 @@
 use super::console::{Colour, Console};
 use super::escape::one_line;
 
-/// A cell of a table.
+/// A cell of a table, with its colour.
 #[derive(Debug, Clone)]
 pub(crate) struct Cell {
     text: String,
@@ -14,18 +14,18 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Creates a cell. An empty text is shown as a dash.
+    /// Creates a cell with a text. An empty text is shown as a dash.
     pub(crate) fn new(text: impl AsRef<str>) -> Self {
         let text = one_line(text.as_ref());
         Self { text: if text.is_empty() { "-".to_owned() } else { text }, colour: Colour::Plain }
     }
 
-    /// Creates a cell like [`Cell::new`], or a dash for `None`.
+    /// Creates a cell like [`Cell::new`]. `None` is shown as a dash.
     pub(crate) fn maybe(text: Option<impl AsRef<str>>) -> Self {
         text.map_or_else(|| Self::new(""), Self::new)
     }
 
-    /// Returns the cell in a colour.
+    /// Returns the cell with its text in a colour.
     #[must_use]
     pub(crate) fn coloured(self, colour: Colour) -> Self {
         Self { colour, ..self }
@@ -50,7 +50,7 @@ impl<const N: usize> Table<N> {
         Self { headers, widths: headers.map(str::len), is_begun: false }
     }
 
-    /// Prints some rows. The first call prints the headers above them.
+    /// Prints the rows. The first call also prints the headers above the rows.
     pub(crate) fn page(&mut self, rows: &[[Cell; N]], console: &mut Console) {
         for row in rows {
             for (width, cell) in self.widths.iter_mut().zip(row) {

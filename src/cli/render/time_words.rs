@@ -5,16 +5,17 @@ pub(crate) use crate::domain::time::wording::{in_words, rfc3339, shown, span};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// The length of an instant's text.
+/// The length of the text of an instant in tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// The form of [`shown`].
+    /// The full form, as returned by [`shown`].
     Full,
-    /// `11-23 02:30:00`, or `2027-11-23` in another year. The column beside it shows the distance.
+    /// The brief form `11-23 02:30:00`, or `2027-11-23` in another year. Another column shows the
+    /// distance from now.
     Brief,
 }
 
-/// Formats an instant for a table.
+/// Returns an instant as text for a table, in the given length.
 pub(crate) fn shown_in(detail: Detail, at: UnixMillis, zone: &Zone, now: UnixMillis) -> String {
     let local = |at: UnixMillis| at.to_timestamp().to_zoned(zone.rules().clone());
     match detail {
@@ -24,25 +25,25 @@ pub(crate) fn shown_in(detail: Detail, at: UnixMillis, zone: &Zone, now: UnixMil
     }
 }
 
-/// A formatter of instants relative to now.
+/// A formatter of the distance between an instant and now.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Relative {
-    /// The time of Redis.
+    /// The time of Redis, which counts as now.
     pub(crate) now: UnixMillis,
 }
 
 impl Relative {
-    /// Returns the time until `at`: `5m 10s`, or `3s late`.
+    /// Returns the time left until `at`, such as `5m 10s`, or `3s late`.
     pub(crate) fn left(self, at: UnixMillis) -> String {
         if at >= self.now { span(at.since(self.now)) } else { format!("{} late", span(self.now.since(at))) }
     }
 
-    /// Returns the time since `at`: `3h 4m ago`.
+    /// Returns the time passed since `at`, such as `3h 4m ago`.
     pub(crate) fn passed(self, at: UnixMillis) -> String {
         format!("{} ago", span(self.now.since(at)))
     }
 
-    /// Returns `in 5m 10s` or `3h 4m ago`.
+    /// Returns the time until or since `at`, such as `in 5m 10s` or `3h 4m ago`.
     pub(crate) fn either(self, at: UnixMillis) -> String {
         if at >= self.now { format!("in {}", span(at.since(self.now))) } else { self.passed(at) }
     }

@@ -1,7 +1,8 @@
-//! `backfill`: runs for past occurrences of a job, one after the other.
+//! `backfill`: adds runs for past occurrences of a job, which run one after the other.
 //!
-//! Invariant: each selected occurrence is planted once, however often the command is repeated. The
-//! window, the limit and the history select them. The job's schedule is not touched.
+//! Invariant: each selected occurrence gets one backfill run, however often the command is
+//! repeated. The window, the limit and the history select the occurrences. The job's schedule does
+//! not change.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -59,7 +60,7 @@ pub(crate) struct BackfillArgs {
     dry_run: bool,
 }
 
-/// Plants backfill runs, or prints their times for `--dry-run`.
+/// Adds backfill runs, or prints their times for `--dry-run`. Returns the exit code.
 pub(crate) async fn backfill(global: &Global, args: &BackfillArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let name = job_name(&args.job)?;
     let store = connect(global, console).await?;
@@ -121,7 +122,8 @@ fn window(args: &BackfillArgs, now: UnixMillis, zone: &Zone) -> Result<BackfillW
     Ok(BackfillWindow { from, to })
 }
 
-/// Queues the runs and plants the first. Returns how many were queued.
+/// Adds the runs to the job's backfill queue and the first run to the due set. Returns how many
+/// runs were queued.
 async fn plant(store: &Store, name: &JobName, runs: &[RunId]) -> Result<u64, CliFailure> {
     let reply = store.queue_backfill(name, runs).await?;
     if reply != BackfillReply::Unknown {

@@ -1,5 +1,5 @@
-//! `cancel`: stops runs and removes jobs. Every named target is tried, and the worst exit code is
-//! returned.
+//! `cancel`: stops runs and removes jobs. A failure for one target does not stop the command, and
+//! the worst exit code is returned.
 
 use std::fmt::Write as _;
 
@@ -23,13 +23,13 @@ const NO_RETRY: &str = "; a job added under this name with another definition en
 /// The reason that history shows for a cancelled run.
 const REASON: &str = "cancelled";
 
-/// The outcome for one target.
+/// The outcome of the command for one target.
 struct Done {
     result: &'static str,
     sentence: String,
 }
 
-/// Cancels jobs and runs. Returns the worst exit code of all targets.
+/// Cancels the named jobs and runs. Returns the worst exit code of all targets.
 pub(crate) async fn cancel(global: &Global, args: &Cancel, console: &mut Console) -> Result<u8, CliFailure> {
     let targets: Vec<Target> = args.targets.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
     let running = if args.stop { StopRunning::Yes } else { StopRunning::No };
@@ -46,7 +46,7 @@ pub(crate) async fn cancel(global: &Global, args: &Cancel, console: &mut Console
     Ok(outcomes.end())
 }
 
-/// Cancels one run. Returns a sentence with the outcome.
+/// Cancels one run. Returns a sentence that describes the outcome.
 pub(crate) async fn cancel_run(store: &Store, run: &RunId) -> Result<String, CliFailure> {
     stop_run(store, run).await.map(|done| done.sentence)
 }
@@ -90,7 +90,7 @@ async fn cancel_job(store: &Store, name: &JobName, running: StopRunning) -> Resu
     }
 }
 
-/// Cancels the waiting backfill runs of a job, and stops its backfill run that is planted or
+/// Cancels the waiting backfill runs of a job, and stops the job's backfill run that is planned or
 /// running.
 async fn cancel_backfill(store: &Store, name: &JobName) -> Result<Done, CliFailure> {
     if store.read_job(name).await?.is_none() {
@@ -110,7 +110,7 @@ async fn cancel_backfill(store: &Store, name: &JobName) -> Result<Done, CliFailu
     })
 }
 
-/// Stops all open runs of a removed job. Returns how many were stopped.
+/// Stops all open runs of a removed job. Returns how many runs were stopped.
 async fn stop_open(store: &Store, name: &JobName) -> Result<usize, CliFailure> {
     let mut stopped = 0;
     for run in open_runs(store, name).await? {
@@ -120,8 +120,8 @@ async fn stop_open(store: &Store, name: &JobName) -> Result<usize, CliFailure> {
     Ok(stopped)
 }
 
-/// Returns a sentence about runs of a removed job that go on, and how to stop them; empty if none
-/// do. A run that never started ends with its job.
+/// Returns a sentence about runs of a removed job that go on, and how to stop them, or an empty
+/// text without such runs. A run that never started ends with its job.
 async fn going_on(store: &Store, name: &JobName) -> Result<String, CliFailure> {
     let mut open = open_runs(store, name).await?;
     open.retain(|run| run.fence.is_some());
@@ -132,8 +132,8 @@ async fn going_on(store: &Store, name: &JobName) -> Result<String, CliFailure> {
     })
 }
 
-/// Returns a sentence about notices that are still sent for a removed job, and how to cancel them;
-/// empty if there are none.
+/// Returns a sentence about notices that are still sent for a removed job, and how to cancel these
+/// notices. The text is empty without such notices.
 async fn still_told(store: &Store, name: &JobName) -> Result<String, CliFailure> {
     let (mut count, mut cancelled_by) = (0, String::new());
     for kind in NoticeKind::ALL {
@@ -155,8 +155,8 @@ fn being_stopped(count: usize) -> String {
     if count == 1 { "its run is being stopped".to_owned() } else { format!("its {count} runs are being stopped") }
 }
 
-/// Handles a job that is over. If it was removed, its running runs can still be stopped. If it
-/// ended by itself, there is nothing to cancel, which is a conflict.
+/// Cancels what is left of a job that is over. If the job was removed, its running runs can still
+/// be stopped. If the job ended by itself, there is nothing to cancel, which is a conflict.
 async fn over(store: &Store, job: &JobRecord, running: StopRunning) -> Result<Done, CliFailure> {
     let name = &job.name;
     // A hidden job is always over, so only its open notices can be cancelled.

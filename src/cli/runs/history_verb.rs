@@ -1,4 +1,4 @@
-//! `history`: runs, newest first, read and printed page by page.
+//! `history`: lists runs, newest first. Runs are read and printed page by page.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::cli::render::{Console, JsonArray, RunTable, Zones, view_runs};
 use crate::domain::name::names::{JobName, RunId};
 use crate::store::{Letters, RunNotices, RunRecord, Store};
 
-/// Lists runs.
+/// Lists the selected runs. Returns the exit code.
 pub(crate) async fn history(global: &Global, args: &History, console: &mut Console) -> Result<u8, CliFailure> {
     let job = args.job.as_deref().map(job_name).transpose()?;
     let letters = if args.dead { Letters::Dead } else { Letters::All };
@@ -65,7 +65,7 @@ pub(crate) async fn history(global: &Global, args: &History, console: &mut Conso
     Ok(0)
 }
 
-/// Returns true if neither the job nor any of its runs is stored.
+/// Returns true if Redis has neither the job nor any of its runs.
 async fn is_stranger(store: &Store, job: &JobName) -> Result<bool, CliFailure> {
     // The hidden job of notices is created with its first notice, so the job it belongs to is
     // looked up.
@@ -73,7 +73,7 @@ async fn is_stranger(store: &Store, job: &JobName) -> Result<bool, CliFailure> {
     Ok(store.read_job(&known).await?.is_none() && store.read_history(Some(job), 0, 1).await?.entries == 0)
 }
 
-/// Returns the message for an empty result, with what was searched.
+/// Returns the message for a search that found no run. The message says what was searched.
 fn none_of(args: &History, letters: Letters) -> String {
     let what = if letters == Letters::Dead { "no dead letters" } else { "no runs" };
     let of = args.job.as_ref().map(|job| format!(" of {job}")).unwrap_or_default();
@@ -82,8 +82,8 @@ fn none_of(args: &History, letters: Letters) -> String {
     format!("{what}{of}{which}")
 }
 
-/// Returns the runs of a job that have not ended, newest due first. They are open, manual, waiting
-/// for another run, or missed and still to start.
+/// Returns the runs of a job that have not ended, the latest due time first. These runs are open,
+/// manual, waiting for another run, or missed and still to start.
 pub(crate) async fn open_runs(store: &Store, job: &JobName) -> Result<Vec<RunRecord>, CliFailure> {
     let mut ids: Vec<RunId> = store.list_open(job).await?;
     ids.extend(store.list_waiting(job).await?);
@@ -100,7 +100,8 @@ struct Sheet {
     array: JsonArray,
     zones: Zones,
     count: usize,
-    /// Runs already printed. A run that ends during the reading comes again on a later page.
+    /// The runs that were already printed. A run that ends during the reading appears again on a
+    /// later page.
     told: HashSet<RunId>,
 }
 

@@ -1,4 +1,4 @@
-//! The verbs about runs.
+//! The verbs about runs: run, rerun, backfill, cancel and history.
 
 pub(crate) mod backfill;
 pub(crate) mod cancel;

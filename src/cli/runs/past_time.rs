@@ -1,5 +1,5 @@
-//! Times that look back: a time of day, a weekday or a date without a year means the last one, not
-//! the next.
+//! The parsing of times in the past. A time of day, a weekday or a date without a year means the
+//! last such time, not the next.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
-/// Parses the instant that `text` means.
+/// Parses `text` as an instant in the past.
 pub(crate) fn parse_past(text: &str, now: UnixMillis, zone: &Zone) -> Result<Instant, InstantError> {
     let read = parse_instant(text, now, zone)?;
     let back = match says_its_day(text) {
@@ -30,7 +30,7 @@ enum Day {
     Said,
     Unsaid,
     Weekday,
-    /// A month and a day without a year.
+    /// A date without a year: a month and a day.
     Date,
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct RerunArgs {
     waiting: WaitArgs,
 }
 
-/// Repeats an ended run.
+/// Repeats an ended run as a new run. Returns the exit code.
 pub(crate) async fn rerun(global: &Global, args: &RerunArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let run: RunId =
         args.run.parse().map_err(|error: crate::domain::name::names::IdError| CliFailure::Invalid(error.to_string()))?;

@@ -1,5 +1,5 @@
-//! The filters of `history`, `retry` and `purge` for ended runs, and a reader for the runs they
-//! select.
+//! The filters of `history`, `retry` and `purge` for ended runs, and a reader for the runs that the
+//! filters select.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -13,7 +13,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::store::{Ended, Letters, RunNotices, RunRecord, Store};
 
-/// Runs read in one call.
+/// The number of runs read in one call.
 const PAGE: usize = 500;
 
 /// Filters by the state and the end time of a run.
@@ -31,7 +31,7 @@ pub(crate) struct RunFilter {
 }
 
 impl RunFilter {
-    /// Refuses states that no run of `letters` can have.
+    /// Refuses a filter for a state that no run of the kind `letters` can have.
     pub(crate) fn check(&self, letters: Letters) -> Result<(), CliFailure> {
         match self.state.iter().find(|state| letters == Letters::Dead && !state.is_dead()) {
             Some(state) => Err(CliFailure::Invalid(format!(
@@ -51,7 +51,7 @@ impl RunFilter {
         self.since.is_some() || self.until.is_some()
     }
 
-    /// Returns the query for the part of the filters that Redis can answer by its indexes.
+    /// Returns the query for the part of the filters that the indexes in Redis can answer.
     pub(crate) async fn ended(&self, store: &Store, letters: Letters, job: Option<&str>) -> Result<Ended, CliFailure> {
         let job = job.map(job_name).transpose()?;
         let (mut since, mut until) = (None, None);
@@ -79,7 +79,8 @@ impl RunFilter {
     }
 }
 
-/// Parses an instant as `explain --at` does, in this host's zone. A duration means that long ago.
+/// Parses an instant of a filter as `explain --at` does, in this host's zone. A duration means the
+/// instant that long ago.
 fn instant(flag: &str, text: &str, now: UnixMillis) -> Result<UnixMillis, CliFailure> {
     match parse_duration(text) {
         Ok(ago) => return Ok(now.saturating_sub(ago)),
@@ -93,12 +94,13 @@ fn instant(flag: &str, text: &str, now: UnixMillis) -> Result<UnixMillis, CliFai
     read.map(|read| read.at).map_err(|error| CliFailure::Invalid(format!("{flag}: {error}; or how long ago, as in 24h")))
 }
 
-/// Returns true if every indexed entry is selected, so that Redis itself can skip entries.
+/// Returns true if the filters select every entry of the index, so that Redis itself can skip
+/// entries.
 fn takes_all(ended: &Ended, which: &RunFilter) -> bool {
     which.state.is_empty() && ended.notices == RunNotices::With
 }
 
-/// Reads the runs that the filters select, newest first, page by page.
+/// A reader of the runs that the filters select, newest first, page by page.
 pub(crate) struct RunReader<'s> {
     store: &'s Store,
     ended: Ended,
@@ -116,7 +118,7 @@ impl<'s> RunReader<'s> {
         Self { store, ended, which, position, to_skip, left: limit }
     }
 
-    /// Returns the next page, or `None` after the last.
+    /// Returns the next page of runs, or `None` after the last page.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<RunRecord>>, CliFailure> {
         if self.left == 0 {
             return Ok(None);
@@ -137,7 +139,7 @@ impl<'s> RunReader<'s> {
         Ok(Some(runs))
     }
 
-    /// Reads all remaining pages.
+    /// Returns the runs of all remaining pages.
     pub(crate) async fn all(mut self) -> Result<Vec<RunRecord>, CliFailure> {
         let mut all = Vec::new();
         while let Some(runs) = self.next().await? {

@@ -1,7 +1,7 @@
-//! Repeated reads of a run, while Redis may be out of reach for a moment.
+//! Repeated reads of a run, in which Redis may be out of reach for a moment.
 //!
-//! Invariant: a short outage is no error. A long outage ends the reading with a message about what
-//! is not known.
+//! Invariant: a short outage of Redis is no error. A long outage ends the reading with a message
+//! that names the facts left unknown.
 
 use std::time::{Duration, Instant};
 
@@ -11,26 +11,27 @@ use crate::cli::render::Console;
 use crate::domain::name::names::RunId;
 use crate::store::{RunRecord, Store};
 
-/// The longest outage that is tolerated.
+/// The longest outage of Redis that is tolerated.
 const AWAY_AT_MOST: Duration = Duration::from_secs(30);
 
-/// The start of the current outage, if there is one.
+/// A tolerance for outages of Redis. It contains the start of the current outage, if Redis is out
+/// of reach.
 #[derive(Debug, Default)]
 pub(crate) struct Sight {
     away_since: Option<Instant>,
 }
 
-/// The result of one read.
+/// The result of one read of a run.
 pub(crate) enum PolledRun {
-    /// The run.
+    /// The record of the run.
     Run(Box<RunRecord>),
-    /// Redis does not answer.
+    /// No record, because Redis does not answer.
     Away,
 }
 
 impl Sight {
-    /// Reads a run. Fails if the run is no longer stored, or if Redis has been out of reach for too
-    /// long.
+    /// Reads the record of a run. Fails if the run is no longer stored, or if Redis has been out of
+    /// reach for too long.
     pub(crate) async fn look(&mut self, store: &Store, run: &RunId, console: &mut Console) -> Result<PolledRun, CliFailure> {
         match known_run(store, run).await {
             Ok(record) => {
@@ -46,9 +47,10 @@ impl Sight {
         }
     }
 
-    /// Tolerates an outage of Redis and reports it once. Fails with any other error.
+    /// Tolerates a short outage of Redis and reports it once. Fails with any other error.
     ///
-    /// A long outage fails too. Its message ends with `unknown`, which says what is not known.
+    /// A long outage is a failure too. The message then ends with `unknown`, a phrase about the
+    /// fact left unknown.
     pub(crate) fn bear(&mut self, failure: CliFailure, unknown: &str, console: &mut Console) -> Result<(), CliFailure> {
         let CliFailure::Unreachable(why) = failure else { return Err(failure) };
         let since = *self.away_since.get_or_insert_with(|| {
@@ -58,7 +60,7 @@ impl Sight {
         if since.elapsed() < AWAY_AT_MOST { Ok(()) } else { Err(CliFailure::Unreachable(format!("{why}; {unknown}"))) }
     }
 
-    /// Notes an answer of Redis, which ends an outage.
+    /// Records that Redis answered, which ends an outage.
     pub(crate) fn answered(&mut self) {
         self.away_since = None;
     }

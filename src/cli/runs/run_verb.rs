@@ -1,7 +1,7 @@
-//! `run`: a manual run, and waiting for its end.
+//! `run`: starts a manual run, and waits for its end if asked.
 //!
-//! Invariant: ending the wait does not end the run, whether by Ctrl-C, its timeout or an outage.
-//! The message then names the id of the run.
+//! Invariant: an end of the wait does not end the run: neither Ctrl-C, nor the timeout, nor an
+//! outage. The message then names the id of the run.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
@@ -65,16 +65,16 @@ pub(crate) struct WaitArgs {
     timeout: Option<String>,
 }
 
-/// A wait for the end of a run that is planted later.
+/// The wait for the end of a run. The wait is prepared before the run is added.
 pub(crate) struct WaitingForRun {
     limit: Option<Duration>,
-    /// Signals received since before the run was planted, so that an interrupt cannot lose the
+    /// The signals received since before the run was added, so that an interrupt cannot lose the
     /// run's id. `None` means no wait.
     interrupts: Option<Signals>,
 }
 
 impl WaitArgs {
-    /// Checks the flags and begins to listen for interrupts.
+    /// Checks the flags for waiting and starts to listen for interrupts.
     pub(crate) fn prepare(&self) -> Result<WaitingForRun, CliFailure> {
         let limit = self.timeout.as_deref().map(parse_duration).transpose();
         let limit = limit.map_err(|error| CliFailure::Invalid(format!("--timeout: {error}")))?;
@@ -83,7 +83,7 @@ impl WaitArgs {
     }
 }
 
-/// Runs a job by hand.
+/// Adds a manual run of a job and waits for its end if asked. Returns the exit code.
 pub(crate) async fn run(global: &Global, args: &RunArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let name = job_name(&args.job)?;
     let waiting = args.waiting.prepare()?;
@@ -93,7 +93,7 @@ pub(crate) async fn run(global: &Global, args: &RunArgs, console: &mut Console) 
     follow(&store, &run, waiting, console).await
 }
 
-/// Prints the id of a planted run and waits for its end if asked. Returns the exit code.
+/// Prints the id of a new run and waits for the run's end if asked. Returns the exit code.
 pub(crate) async fn follow(store: &Store, run: &RunId, waiting: WaitingForRun, console: &mut Console) -> Result<u8, CliFailure> {
     let Some(interrupts) = waiting.interrupts else {
         if console.is_json() {
@@ -116,7 +116,7 @@ pub(crate) async fn follow(store: &Store, run: &RunId, waiting: WaitingForRun, c
     wait(store, run, waiting.limit, interrupts, console).await
 }
 
-/// Refuses a job with an unusable definition, because its run would never start.
+/// Refuses a job whose definition cannot be used, because a run of such a job would never start.
 pub(crate) async fn refuse_damaged(store: &Store, name: &JobName) -> Result<(), CliFailure> {
     store.read_job(name).await?.map(definition_of).transpose().map(drop)
 }
@@ -153,7 +153,7 @@ async fn wait(
     }
 }
 
-/// Prints how a run ended. Returns the exit code.
+/// Prints how a run ended. Returns the exit code for this end.
 async fn told(store: &Store, record: RunRecord, console: &mut Console) -> Result<u8, CliFailure> {
     let code = code_of(&record);
     for view in view_runs(store, &mut Zones::default(), vec![record]).await? {
@@ -166,7 +166,7 @@ async fn told(store: &Store, record: RunRecord, console: &mut Console) -> Result
     Ok(code)
 }
 
-/// Returns how a run ended, and where to read the output of a failed run.
+/// Returns a sentence about how a run ended, and where to read the output of a failed run.
 fn sentence(view: &RunView) -> String {
     let has_failed = matches!(view.record.state, RunState::Failed | RunState::TimedOut);
     let has_started = !view.record.error.as_deref().is_some_and(|error| error.starts_with("cannot start"));
@@ -178,7 +178,7 @@ fn sentence(view: &RunView) -> String {
     format!("{}{more}", ending(view))
 }
 
-/// Returns how a run ended, with its duration and reason.
+/// Returns a phrase about how a run ended, with the run's duration and reason.
 pub(crate) fn ending(view: &RunView) -> String {
     let record = &view.record;
     let state = record.state.as_str().replace('_', " ");
@@ -187,7 +187,7 @@ pub(crate) fn ending(view: &RunView) -> String {
     format!("{} {state}{}{}", record.run, took.unwrap_or_default(), reason.unwrap_or_default())
 }
 
-/// Returns the exit code of this process for the end of a run.
+/// Returns the exit code of schedctl for the end of a run.
 fn code_of(record: &RunRecord) -> u8 {
     let byte = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
     match record.state {

@@ -19,11 +19,11 @@ use crate::store::Store;
 /// The environment variable by which a shell asks for completions.
 pub(crate) const ASKED_BY: &str = "SCHEDCTL_COMPLETE";
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Jobs read in one call.
+/// The number of jobs read in one call.
 const PAGE: usize = 2_000;
-/// Maximum words offered.
+/// The maximum number of words offered.
 const MOST: usize = 200;
-/// Ended runs that are looked through for ids.
+/// The number of last ended runs whose ids are offered.
 const NEWEST_RUNS: usize = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,17 +33,18 @@ enum Of {
     JobsAndRuns,
 }
 
-/// Completes the names of jobs.
+/// Returns a completer for names of jobs.
 pub(crate) fn jobs() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| offered(word, Of::Jobs))
 }
 
-/// Completes the ids of runs that ended lately; after `JOB@` the ids of all runs of that job.
+/// Returns a completer for ids of runs that ended lately. After `JOB@` the ids of all runs of that
+/// job are offered.
 pub(crate) fn runs() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| offered(word, Of::Runs))
 }
 
-/// Completes the names of jobs; after `JOB@` the ids of the runs of that job.
+/// Returns a completer for names of jobs. After `JOB@` the ids of the runs of that job are offered.
 pub(crate) fn jobs_and_runs() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| offered(word, Of::JobsAndRuns))
 }
@@ -90,7 +91,7 @@ async fn jobs_beginning(store: &Store, begin: &str) -> Result<Vec<String>, CliFa
     Ok(found)
 }
 
-/// Reads the flags that choose a Redis from an unfinished command line. The rest of the line is
+/// Reads the flags that choose a Redis from an unfinished command line. Other words of the line are
 /// ignored.
 fn global(line: impl Iterator<Item = OsString>) -> Global {
     let mut global = Global { redis: None, namespace: None, jobs: None, json: false, no_headers: false, quiet: true };

@@ -1,4 +1,4 @@
-//! `completions`: a script by which a shell asks schedctl for the words that may come next.
+//! `completions`: prints a script by which a shell asks schedctl for the words that may come next.
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 

@@ -11,7 +11,7 @@ use crate::domain::name::names::JobName;
 use crate::domain::time::zone::Zone;
 use crate::store::{LossKind, LossRecord};
 
-/// Lists the data losses, newest first.
+/// Lists the data losses of Redis, newest first. Returns the exit code.
 pub(crate) async fn losses(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
     let losses = store.read_losses().await?;
@@ -44,7 +44,8 @@ pub(crate) fn sum(record: &LossRecord, count: impl Fn(&crate::store::LossReport)
     record.reports.iter().map(count).sum()
 }
 
-/// Returns how many jobs are gone. All nodes know the same jobs, and the list of names is bounded.
+/// Returns how many jobs were lost in a data loss. All nodes know the same lost jobs, and the list
+/// of their names is bounded.
 pub(crate) fn gone(record: &LossRecord) -> u64 {
     let most = record.reports.iter().map(|report| report.jobs_gone).max().unwrap_or(0);
     most.max(record.jobs_gone().len() as u64)

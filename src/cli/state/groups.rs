@@ -1,4 +1,5 @@
-//! `groups`: whose turn it is in each group, since when, which runs run and which wait.
+//! `groups`: the member of each group whose turn it is, since when, the running runs and the
+//! waiting runs.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +17,12 @@ use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
 use crate::store::{GroupStanding, JobRecord, Store, StoreError};
 
-/// The number of running or waiting runs named for each group.
+/// The maximum number of running or waiting runs named for each group.
 const SHOWN: usize = 3;
-/// Jobs read in one call.
+/// The number of jobs read in one call.
 const PAGE: usize = 500;
 
-/// Lists the groups.
+/// Lists the groups. Returns the exit code.
 pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
     let mut settings = store.read_groups().await?;
@@ -69,8 +70,8 @@ pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
     Ok(0)
 }
 
-/// Returns the groups that jobs still name and no file declares any more, each with those jobs.
-/// Their runs still exclude each other, without turns.
+/// Returns the groups that jobs still name but no file declares any more, each with these jobs.
+/// Runs of these jobs still exclude each other, but without turns.
 pub(crate) async fn undeclared(
     store: &Store,
     declared: &BTreeMap<GroupName, GroupSettings>,
@@ -92,8 +93,8 @@ pub(crate) async fn undeclared(
     Ok(found)
 }
 
-/// Sets the turn that the next run will find in a group where no run runs or waits. Redis passes
-/// the turn of a removed or paused member on only when a run comes.
+/// Sets the turn that the next run will find in a group where no run runs or waits. In Redis, the
+/// turn of a removed or paused member passes on only when a run comes.
 async fn pass_turn(store: &Store, settings: &GroupSettings, standing: &mut GroupStanding) -> Result<(), CliFailure> {
     let (GroupSettings::Alternate(turns), Some((turn, since))) = (settings, standing.turn.clone()) else { return Ok(()) };
     if standing.waiting > 0 || !standing.held.is_empty() || !standing.let_in.is_empty() {
@@ -109,7 +110,8 @@ async fn pass_turn(store: &Store, settings: &GroupSettings, standing: &mut Group
     Ok(())
 }
 
-/// Moves the next opening of the gate behind the gap, in which no run is let in.
+/// Moves the time at which the group opens to the end of its gap, because no run is let in during
+/// the gap.
 fn mind_gap(settings: &GroupSettings, standing: &mut GroupStanding, now: UnixMillis) {
     let GroupSettings::Alternate(turns) = settings else { return };
     if standing.waiting > 0 && standing.held.is_empty() && standing.let_in.is_empty() {
@@ -117,8 +119,8 @@ fn mind_gap(settings: &GroupSettings, standing: &mut GroupStanding, now: UnixMil
     }
 }
 
-/// Returns the runs that keep others out of a group without a holder. They were let in, did not
-/// start, gave up their places, and now block their lanes.
+/// Returns the runs that block a group without a holder. These runs were let in, did not start,
+/// gave up their places, and now block their lanes.
 async fn stuck(store: &Store, group: &GroupName, standing: &GroupStanding, now: UnixMillis) -> Result<Vec<RunId>, StoreError> {
     if !standing.held.is_empty() || !standing.let_in.is_empty() {
         return Ok(Vec::new());
@@ -132,7 +134,7 @@ async fn stuck(store: &Store, group: &GroupName, standing: &GroupStanding, now: 
     Ok(found)
 }
 
-/// Returns the member whose turn it is and since when, if the group alternates.
+/// Returns the member whose turn it is and the start of the turn, if the group alternates.
 fn turn<'a>(settings: &GroupSettings, standing: &'a GroupStanding) -> Option<(&'a str, UnixMillis)> {
     let is_alternate = matches!(settings, GroupSettings::Alternate(_));
     standing.turn.as_ref().filter(|_| is_alternate).map(|(job, since)| (job.as_str(), *since))

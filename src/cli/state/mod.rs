@@ -1,4 +1,4 @@
-//! The verbs about the whole: nodes, groups, data loss, numbers.
+//! The verbs about the whole namespace: nodes, groups, data losses and counts.
 
 pub(crate) mod data_loss_verb;
 pub(crate) mod groups;

@@ -1,4 +1,5 @@
-//! `nodes`: the nodes, last seen first, with problems in their files or differences between them.
+//! `nodes`: lists the nodes, last seen first, with problems in their files or differences between
+//! these files.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +17,13 @@ use crate::domain::time::zone::Zone;
 use crate::engine::GONE_AFTER;
 use crate::store::{NodeRecord, Store};
 
-/// Jobs named for a node whose file differs from another file.
+/// The maximum number of jobs named for a node whose file differs from another file.
 const DIFFERENCES_SHOWN: usize = 3;
 
 /// The jobs that each file defines differently from other files, with the names of those files.
 pub(crate) type Differences = BTreeMap<String, BTreeMap<JobName, Vec<String>>>;
 
-/// Lists the nodes.
+/// Lists the nodes. Returns the exit code.
 pub(crate) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
     let (now, nodes) = store.list_nodes().await?;
@@ -46,7 +47,7 @@ pub(crate) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, 
     Ok(0)
 }
 
-/// Returns true if the node was seen lately.
+/// Returns true if the node was seen lately, so that it counts as running.
 pub(crate) fn is_present(node: &NodeRecord, now: UnixMillis) -> bool {
     node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER)
 }
@@ -55,7 +56,7 @@ fn state(node: &NodeRecord, now: UnixMillis) -> &str {
     if is_present(node, now) { &node.state } else { "gone" }
 }
 
-/// Returns the queues that the node serves; `None` means all.
+/// Returns the names of the queues that the node serves, or `None` if the node serves all queues.
 fn queues(node: &NodeRecord) -> Option<String> {
     let queues = node.serving.queues.as_ref()?;
     Some(queues.iter().map(QueueName::as_str).collect::<Vec<_>>().join(", "))
@@ -65,12 +66,13 @@ fn labels(node: &NodeRecord) -> String {
     node.serving.labels.iter().map(Label::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns why a present node claims nothing, and since when.
+/// Returns why a present node claims nothing, and since when, or `None` if the node claims runs or
+/// is gone.
 fn held(node: &NodeRecord, now: UnixMillis) -> Option<&(String, UnixMillis)> {
     node.held.as_ref().filter(|_| is_present(node, now))
 }
 
-/// Returns what each present node serves.
+/// Returns the queues and labels that each present node serves.
 pub(crate) fn serving(nodes: &[NodeRecord], now: UnixMillis) -> Vec<Serving> {
     nodes.iter().filter(|node| is_present(node, now)).map(|node| node.serving.clone()).collect()
 }
@@ -80,8 +82,8 @@ pub(crate) fn sources(nodes: &[NodeRecord]) -> Vec<SourceName> {
     nodes.iter().filter_map(|node| node.name.parse().ok()).collect()
 }
 
-/// Returns the jobs that files define differently. The last change of a job wins, so a difference
-/// is no error, but the owners of the files should know.
+/// Returns the jobs that several files define differently. The last change of a job wins, so a
+/// difference is no error, but the owners of the files should know.
 pub(crate) async fn differences(store: &Store, sources: &[SourceName]) -> Result<Differences, CliFailure> {
     let mut texts: BTreeMap<JobName, Vec<(&str, String)>> = BTreeMap::new();
     for source in sources {
@@ -102,7 +104,7 @@ pub(crate) async fn differences(store: &Store, sources: &[SourceName]) -> Result
     Ok(differences)
 }
 
-/// Returns the problems of a node's file in words.
+/// Describes the problems of a node's file. Returns `None` if the file has no problems.
 fn trouble(node: &NodeRecord, differences: &Differences) -> Option<String> {
     let mut told: Vec<String> = node.config_error.iter().cloned().collect();
     let jobs = differences.get(&node.name);

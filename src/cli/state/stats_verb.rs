@@ -1,4 +1,4 @@
-//! `stats`: counts of jobs, runs, nodes and stored data. Every count is always printed.
+//! `stats`: prints counts of jobs, runs, nodes and stored data. Every count is always printed.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::render::Console;
 
-/// Prints the counts.
+/// Prints the counts. Returns the exit code.
 pub(crate) async fn stats(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
     let stats = store.read_stats().await?;

@@ -1,8 +1,9 @@
 //! `top`: the current jobs, runs and queues, redrawn each second, with keys to act on them.
 //!
-//! - `lists`: the data that was read; `data`: reading it
-//! - `model`: what is shown and what the keys do; `wishes`: actions on jobs, runs and queues
-//! - `view` and `pane_view`: drawing; `screen`: the terminal
+//! - `top_lists`: the data that was read; `top_data`: the reading of that data
+//! - `top_model`: the state of the screen and the meaning of the keys
+//! - `top_actions`: actions on jobs, runs and queues
+//! - `screen_view` and `pane_view`: drawing; `screen`: the terminal
 //!
 //! Invariant: every event comes through one channel, so the model changes in one place. A slow or
 //! missing Redis delays no key.
@@ -38,9 +39,9 @@ use screen_view::Theme;
 use top_lists::{TopData, TopSubject};
 use top_model::{Model, TopAction, TopRequest};
 
-/// Time between two reads.
+/// The time between two reads of the data.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Events that may wait to be handled.
+/// The maximum number of events that may wait to be handled.
 const NEWS: usize = 64;
 
 pub(crate) const HELP: &str = "\
@@ -54,18 +55,18 @@ runs now, c cancels (asks first), / filters, s sorts (by time, name, or state wi
 read; a filter that is a complete name finds any job. Runs of notices are left out (schedctl history
 --notices lists them).";
 
-/// An event.
+/// An event that changes the model of `top`.
 enum News {
-    /// A key, or a new size of the terminal.
+    /// A pressed key, or a new size of the terminal.
     Terminal(Event),
     Read(Result<Box<TopData>, CliFailure>),
     Detail(TopSubject, Vec<String>),
     Answered(Result<String, String>),
-    /// A signal, with the exit code for it.
+    /// A signal, with the exit code for this signal.
     Signal(u8),
 }
 
-/// Shows the screen until the user quits. Returns the exit code.
+/// Shows the screen of `top` until the user quits. Returns the exit code.
 pub(crate) async fn top(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
     refuse_without_terminal(console)?;
     let store = connect(global, console).await?;
@@ -143,7 +144,7 @@ fn is_unicode() -> bool {
     })
 }
 
-/// Turns signals into events.
+/// Sends each signal to this process as an event.
 fn listen(sender: &mpsc::Sender<News>) -> Result<(), CliFailure> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot listen for signals")?;
     let sender = sender.clone();
@@ -180,8 +181,8 @@ fn carry_out(store: &Store, wish: TopAction, sender: &mpsc::Sender<News>) {
     });
 }
 
-/// Reads the requested data each [`PAUSE`], and at once if the request changes, until the receiver
-/// is gone.
+/// Reads the requested data each [`PAUSE`], and at once if the request changes. Ends when the
+/// receiver is gone.
 async fn keep_reading(
     store: Store,
     mut asked: watch::Receiver<TopRequest>,

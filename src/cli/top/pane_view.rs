@@ -14,13 +14,13 @@ use super::top_lists::{Pane, Row};
 use super::top_model::{Model, TopOrder};
 use crate::cli::render::Colour;
 
-/// Spaces between two columns.
+/// The number of spaces between two columns.
 const GAP: usize = 2;
-/// The minimum width of the last column before another column is left out.
+/// The minimum width of the last column. If less space is left, another column is left out.
 const NARROWEST: usize = 10;
 
-/// Returns the columns of a list, each with its rank. If space is short, the highest rank is left
-/// out first; the last column always stays.
+/// Returns the columns of a list, each with its rank. If space is short, the column of the highest
+/// rank is left out first. The last column always stays.
 fn columns(pane: Pane) -> &'static [(&'static str, u8)] {
     match pane {
         Pane::Due => &[("IN", 1), ("DUE", 4), ("STATE", 2), ("QUEUE", 3), ("JOB", 0)],
@@ -30,12 +30,12 @@ fn columns(pane: Pane) -> &'static [(&'static str, u8)] {
     }
 }
 
-/// Returns the column that shows the state, if there is one.
+/// Returns the index of the column that shows the state, if the list has such a column.
 pub(super) fn state_column(pane: Pane) -> Option<usize> {
     columns(pane).iter().position(|(title, _)| *title == "STATE")
 }
 
-/// Draws one list.
+/// Draws one list into an area of the screen.
 pub(super) fn draw_pane(model: &Model, pane: Pane, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     if area.height == 0 || area.width == 0 {
         return;
@@ -82,7 +82,8 @@ fn title<'a>(model: &Model, pane: Pane, shown: usize, theme: &Theme, width: usiz
     Line::styled(line, theme.style(if model.pane == pane { Colour::Bold } else { Colour::Dim }))
 }
 
-/// Joins cells of these widths into one line. A cell that is too long is cut and ends with `more`.
+/// Joins cells into one line. Each cell comes with its width; a cell that is too long is cut and
+/// ends with `more`.
 fn text<'c>(more: &str, cells: impl Iterator<Item = (&'c str, usize)>) -> String {
     let mut line = String::new();
     for (cell, width) in cells {
@@ -94,7 +95,8 @@ fn text<'c>(more: &str, cells: impl Iterator<Item = (&'c str, usize)>) -> String
     line.trim_end().to_owned()
 }
 
-/// Returns the columns that fit, each with its width. The last column gets the remaining width.
+/// Returns the indexes of the columns that fit, each with its width. The last column gets the
+/// remaining width.
 fn fit(columns: &[(&str, u8)], rows: &[&Row], width: usize) -> Vec<(usize, usize)> {
     let natural = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.cells.get(column)).map(|cell| cell.chars().count());

@@ -8,7 +8,8 @@ use ratatui::layout::Rect;
 
 use crate::cli::failure::CliFailure;
 
-/// The screen. It is restored when dropped, and by a hook after a panic.
+/// The screen of `top`. The terminal is restored when the screen is dropped, and by a hook after a
+/// panic.
 pub(super) struct TopScreen {
     terminal: DefaultTerminal,
 }
@@ -26,12 +27,12 @@ impl TopScreen {
         }
     }
 
-    /// Returns the number of lines.
+    /// Returns the number of lines of the screen.
     pub(super) fn height(&self) -> u16 {
         self.terminal.size().map_or(0, |size| size.height)
     }
 
-    /// Draws what has changed since the last call.
+    /// Draws those parts of the screen that have changed since the last call.
     pub(super) fn draw(&mut self, draw: impl FnOnce(Rect, &mut Buffer)) -> std::io::Result<()> {
         self.terminal.draw(|frame| draw(frame.area(), frame.buffer_mut())).map(drop)
     }
@@ -45,7 +46,7 @@ impl Drop for TopScreen {
     }
 }
 
-/// Returns the failure for a terminal that cannot be used.
+/// Returns the failure for a terminal on which `top` cannot be shown.
 pub(super) fn failed(error: &std::io::Error) -> CliFailure {
     CliFailure::Failed(format!("top: the terminal cannot be drawn on: {error}"))
 }
@@ -59,7 +60,7 @@ mod tests {
     /// The environment variable that is set for the process that panics.
     const PANICS: &str = "SCHEDD_TEST_PANICS";
 
-    /// Panics when started by the test below on its own terminal, and does nothing otherwise.
+    /// Panics if the test below has started this process on its own terminal, else does nothing.
     #[test]
     fn somebody_panics_while_the_screen_is_held() {
         let Ok(place) = std::env::var(PANICS) else { return };

@@ -1,4 +1,4 @@
-//! Drawing of the model of `top` into cells of any area; pure.
+//! Drawing of the model of `top` into an area of cells. The functions are pure.
 //!
 //! Invariant: nothing is drawn outside the area, however small it is. If four lists do not fit,
 //! only the list with the cursor is drawn. If the columns do not fit, the least important ones are
@@ -31,25 +31,26 @@ const KEYS: [(&str, &str); 12] = [
     ("ctrl-c", "quit, with code 130"),
 ];
 
-/// Columns and lines from which on lists are drawn side by side.
+/// The terminal size (columns, lines) from which on the lists are drawn side by side.
 const GRID: (u16, u16) = (130, 20);
-/// Lines from which on all lists are drawn, one below the other.
+/// The number of lines from which on all lists are drawn, one below the other.
 const STACK: u16 = 20;
 
-/// The properties of the terminal, and fixed texts.
+/// The properties of the terminal, and the fixed texts of the screen.
 #[derive(Debug, Clone)]
 pub(super) struct Theme {
     pub(super) has_colour: bool,
     /// True if the terminal shows more than ASCII.
     pub(super) is_unicode: bool,
-    /// The zone in which times are shown.
+    /// The zone in which the screen shows times.
     pub(super) zone: Zone,
     /// The namespace and the address of the Redis.
     pub(super) place: String,
 }
 
 impl Theme {
-    /// Returns the style for a colour. Without colours all but bold, red and dim text looks plain.
+    /// Returns the style for a colour. On a terminal without colours, all text except bold, red and
+    /// dim text looks plain.
     pub(super) fn style(&self, colour: Colour) -> Style {
         let plain = Style::new();
         match (colour, self.has_colour) {
@@ -62,7 +63,7 @@ impl Theme {
         }
     }
 
-    /// Returns the sign for the omitted rest of a line.
+    /// Returns the sign that marks the omitted rest of a line.
     pub(super) fn more(&self) -> &'static str {
         if self.is_unicode { "…" } else { ">" }
     }
@@ -84,7 +85,7 @@ impl Theme {
         Line::from(spans).style(line.style)
     }
 
-    /// Returns the character of a horizontal line.
+    /// Returns the character of which horizontal lines consist.
     pub(super) fn rule(&self) -> &'static str {
         if self.is_unicode { "─" } else { "-" }
     }
@@ -99,7 +100,7 @@ fn head_lines(height: u16) -> u16 {
     if height >= STACK { 2 } else { 1 }
 }
 
-/// Draws the whole screen.
+/// Draws the whole screen of `top`.
 pub(super) fn draw(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let [top, middle, bottom] =
         Layout::vertical([Constraint::Length(head_lines(area.height)), Constraint::Min(0), Constraint::Length(1)]).areas(area);
@@ -145,7 +146,8 @@ fn draw_head(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     Paragraph::new(lines).render(area, buffer);
 }
 
-/// Returns the counts, most important first, because a narrow terminal cuts the line.
+/// Returns the line of counts. The most important counts come first, because a narrow terminal cuts
+/// the line.
 fn numbers<'a>(model: &Model, theme: &Theme) -> Line<'a> {
     let Some(data) = &model.data else { return Line::default() };
     let head = &data.head;

@@ -1,4 +1,5 @@
-//! The actions of `top` on jobs, runs and queues. They do the same as the verbs of these names.
+//! The actions of `top` on jobs, runs and queues. Each action does the same as the verb of that
+//! name.
 
 use super::top_lists::TopSubject;
 use super::top_model::TopAction;
@@ -10,7 +11,7 @@ use crate::domain::name::names::{JobName, QueueName};
 use crate::engine::planning::job_operations;
 use crate::store::{QueueReply, QueueSwitch, Store};
 
-/// Carries out an action. Returns the outcome in one line.
+/// Carries out an action. Returns a line about the outcome.
 pub(super) async fn carry_out(store: &Store, wish: TopAction) -> Result<String, CliFailure> {
     match wish {
         TopAction::Quit(_) => Ok(String::new()),
@@ -30,7 +31,7 @@ async fn run_now(store: &Store, job: &JobName) -> Result<String, CliFailure> {
     }
 }
 
-/// Resumes a paused job and pauses any other.
+/// Resumes the job if it is paused, and pauses it otherwise. Returns a line about the outcome.
 async fn turn_job(store: &Store, job: &JobName) -> Result<String, CliFailure> {
     let is_paused = store.read_job(job).await?.is_some_and(|record| record.paused_at.is_some());
     switch_job(store, job, if is_paused { To::Resumed } else { To::Paused }).await

@@ -20,14 +20,14 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::store::{Ended, ExpiredLease, JobRecord, NodeRecord, RunNotices, RunRecord, Stats, Store};
 
-/// Rows read of each list.
+/// The number of rows read of each list.
 const PAGE: usize = 200;
-/// Pages searched for ended runs that are no notices.
+/// The maximum number of pages searched for ended runs that are no notices.
 const PAGES: usize = 5;
-/// Lines of output shown for a run.
+/// The number of output lines shown for a run.
 const OUTPUT_LINES: usize = 200;
 
-/// Reads the data of the screen.
+/// Reads the data that the screen of `top` shows.
 pub(super) async fn read(store: &Store, asked: &TopRequest, zone: &Zone) -> Result<TopData, CliFailure> {
     let stats = store.read_stats().await?;
     let (now, nodes) = store.list_nodes().await?;
@@ -45,7 +45,7 @@ pub(super) async fn read(store: &Store, asked: &TopRequest, zone: &Zone) -> Resu
     Ok(TopData { now, head: head(&stats, &nodes, &queues, now), lists })
 }
 
-/// Reads the details of one object, as lines without control characters.
+/// Reads the details of a job, run or queue, as lines without control characters.
 pub(super) async fn read_detail(store: &Store, subject: &TopSubject, console: &mut Console) -> Result<Vec<String>, CliFailure> {
     let target = match subject {
         TopSubject::Job(name) => Target::Job(name.clone()),
@@ -226,7 +226,7 @@ fn queue_lines(queue: &QueueOverview, now: UnixMillis) -> Vec<String> {
     lines.iter().map(|(word, text)| one_line(&format!("{word:<11} {text}"))).collect()
 }
 
-/// Returns each cell on one line, without control characters.
+/// Returns the cells without control characters, each on one line.
 fn safe<const N: usize>(cells: [String; N]) -> Vec<String> {
     cells.into_iter().map(|cell| one_line(&cell)).collect()
 }

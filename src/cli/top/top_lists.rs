@@ -6,7 +6,7 @@ use crate::cli::render::Colour;
 use crate::domain::name::names::{JobName, QueueName, RunId};
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// One of the four lists.
+/// One of the four lists on the screen of `top`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pane {
     Due,
@@ -29,18 +29,18 @@ impl Pane {
         }
     }
 
-    /// Returns the list that this digit names on the screen.
+    /// Returns the list with the number `digit` on the screen.
     pub(super) fn numbered(digit: char) -> Option<Self> {
         Self::ALL.into_iter().find(|pane| char::from_digit(*pane as u32 + 1, 10) == Some(digit))
     }
 
-    /// Returns the list `by` places behind this one, from the last back to the first.
+    /// Returns the list `by` places after this list. After the last list comes the first.
     pub(super) fn moved(self, by: usize) -> Self {
         Self::ALL[(self as usize + by) % Self::ALL.len()]
     }
 }
 
-/// The object that a row shows.
+/// The object that a row shows: a job, a run or a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TopSubject {
     Job(JobName),
@@ -49,7 +49,7 @@ pub(super) enum TopSubject {
 }
 
 impl TopSubject {
-    /// Returns the name or id.
+    /// Returns the name or id of the object.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Job(name) => name.as_str().to_owned(),
@@ -58,7 +58,7 @@ impl TopSubject {
         }
     }
 
-    /// Returns the job, or the job of the run.
+    /// Returns the job itself, or the job of the run; `None` for a queue.
     pub(super) fn job(&self) -> Option<&JobName> {
         match self {
             Self::Job(name) => Some(name),
@@ -68,22 +68,22 @@ impl TopSubject {
     }
 }
 
-/// A line of a list.
+/// A row of a list.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     pub(super) subject: TopSubject,
-    /// The run that can be cancelled in this row.
+    /// The run that a cancel of this row would cancel, if there is one.
     pub(super) run: Option<RunId>,
-    /// One cell a column, without control characters.
+    /// The text of each cell in the row, without control characters.
     pub(super) cells: Vec<String>,
     pub(super) colour: Colour,
 }
 
-/// The rows of a list as read from Redis.
+/// The first rows of a list, as read from Redis.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TopList {
     pub(super) rows: Vec<Row>,
-    /// The number of all entries, of which `rows` has the first.
+    /// The number of all entries in the list, of which `rows` has the first.
     pub(super) total: u64,
 }
 
@@ -97,15 +97,15 @@ pub(super) struct Head {
     pub(super) running: u64,
     pub(super) scheduled: u64,
     pub(super) waiting: u64,
-    /// Totals of ended runs for each final state.
+    /// The total number of ended runs for each final state.
     pub(super) ended: Vec<(&'static str, u64)>,
-    /// How long the longest-waiting run has been ready for a node.
+    /// The time for which the longest-waiting run has been ready for a node.
     pub(super) lag: Option<Duration>,
-    /// Bytes of memory that Redis uses.
+    /// The memory that Redis uses, in bytes.
     pub(super) memory: Option<u64>,
 }
 
-/// The data of one read.
+/// The data that one read has returned: the lists and the counts.
 #[derive(Debug, Clone)]
 pub(super) struct TopData {
     pub(super) now: UnixMillis,

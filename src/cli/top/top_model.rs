@@ -1,7 +1,9 @@
-//! The state of `top` and the meaning of its keys; pure: data and keys go in, actions come out.
+//! The state of `top` and the meaning of its keys. The model is pure: data and keys go in, actions
+//! come out.
 //!
 //! Invariant: the selection is a job, a run or a queue, not a line. So a key never acts on another
-//! object because a list moved. A run is cancelled only after the user has confirmed that very run.
+//! object because a list moved. A run is cancelled only after the user has confirmed the cancelling
+//! of this run.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -10,46 +12,48 @@ use super::top_lists::{Pane, Row, TopData, TopSubject};
 use crate::cli::render::Colour;
 use crate::domain::name::names::{JobName, RunId};
 
-/// Maximum jobs paused or resumed here that stay listed wherever they are in the order.
+/// The maximum number of jobs, paused or resumed in `top`, that stay listed wherever they are in
+/// the order.
 const KEPT: usize = 20;
-/// Lines that a page key moves.
+/// The number of lines by which a page key moves the cursor.
 const LEAP: usize = 10;
 const LONGEST_FILTER: usize = 63;
 
-/// The data to read besides the first page of each list.
+/// The data that `top` wants to read besides the first page of each list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TopRequest {
-    /// Jobs to list wherever they are in the order.
+    /// The jobs to list wherever they are in the order.
     pub(super) kept: Vec<JobName>,
-    /// The object whose details are shown.
+    /// The object whose details are shown, if details are shown.
     pub(super) detail: Option<TopSubject>,
-    /// A number that rises after an action, so that its effect is read at once.
+    /// A number that rises after an action, so that the effect of the action is read at once.
     pub(super) turn: u64,
 }
 
-/// An action that the user asks for.
+/// An action that the user requests by a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TopAction {
-    /// Quit with this exit code.
+    /// Quit `top` with this exit code.
     Quit(u8),
-    /// Pause a job or queue, or resume it.
+    /// Pause a job or queue, or resume a paused job or queue.
     Switch(TopSubject),
-    /// Run a job now.
+    /// Run this job now.
     Run(JobName),
-    /// Cancel a run.
+    /// Cancel this run.
     Cancel(RunId),
 }
 
-/// The current meaning of the keys.
+/// The mode of `top`, which determines the meaning of the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mode {
     Browse,
-    /// The user types the filter.
+    /// The user types the text of the filter.
     Filter,
-    /// The user is asked whether to cancel this run.
+    /// The user is asked to confirm the cancelling of this run.
     Confirm(RunId),
     Help,
-    /// The details of one object, shown from line `from` on. `lines` is `None` until they are read.
+    /// The details of one object are shown from line `from` on. `lines` is `None` until the details
+    /// are read.
     Detail {
         subject: TopSubject,
         lines: Option<Vec<String>>,
@@ -60,7 +64,7 @@ pub(super) enum Mode {
 /// The sort order of the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TopOrder {
-    /// The order of reading: next due, longest running and last ended first.
+    /// The order in which Redis was read: next due, longest running and last ended first.
     Time,
     Name,
     State,
@@ -76,7 +80,7 @@ impl TopOrder {
     }
 }
 
-/// The selected row of a list.
+/// The selected row of a list, by its object and position.
 #[derive(Debug, Clone, Default)]
 struct Cursor {
     chosen: Option<String>,
@@ -86,18 +90,18 @@ struct Cursor {
 /// The state of the screen.
 #[derive(Debug, Clone)]
 pub(super) struct Model {
-    /// The data of the last read.
+    /// The data of the last successful read.
     pub(super) data: Option<TopData>,
-    /// The reason why Redis does not answer, if it does not.
+    /// The reason why the last read of Redis failed, or `None` if it succeeded.
     pub(super) away: Option<String>,
     pub(super) pane: Pane,
     pub(super) mode: Mode,
     pub(super) filter: String,
     /// The sort order of the lists.
     pub(super) order: TopOrder,
-    /// The outcome of the last action: `Ok` if it succeeded.
+    /// The outcome of the last action: `Ok` after a success, `Err` after a failure.
     pub(super) message: Option<Result<String, String>>,
-    /// Lines of details that fit on the screen.
+    /// The number of lines of details that fit on the screen.
     pub(super) page: usize,
     cursors: [Cursor; 4],
     kept: Vec<JobName>,
@@ -105,7 +109,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Creates the state before anything was read.
+    /// Creates the state before any data was read.
     pub(super) fn new() -> Self {
         Self {
             data: None,
@@ -122,7 +126,7 @@ impl Model {
         }
     }
 
-    /// Returns which data to read.
+    /// Returns the data that the next read should return.
     pub(super) fn asked(&self) -> TopRequest {
         let mut kept = self.kept.clone();
         kept.extend(self.filter.parse());
@@ -133,20 +137,20 @@ impl Model {
         TopRequest { kept, detail, turn: self.turn }
     }
 
-    /// Handles data that was read.
+    /// Takes over the data of a successful read.
     pub(super) fn take_data(&mut self, data: TopData) {
         self.away = None;
         self.data = Some(data);
         self.settle_all();
     }
 
-    /// Handles a failed read.
+    /// Records the reason `why` a read failed.
     pub(super) fn take_silence(&mut self, why: String) {
         self.away = Some(why);
     }
 
-    /// Handles details that were read. If the end was shown, the new end is shown, so the output of
-    /// a run is followed.
+    /// Takes over details that were read. If the end of the details was shown, the new end is
+    /// shown. So the output of a run is followed.
     pub(super) fn take_detail(&mut self, of: &TopSubject, read: Vec<String>) {
         if let Mode::Detail { subject, lines, from } = &mut self.mode
             && subject == of
@@ -158,7 +162,7 @@ impl Model {
         }
     }
 
-    /// Handles the outcome of an action.
+    /// Takes over the outcome of an action as the message on the screen.
     pub(super) fn take_answer(&mut self, answer: Result<String, String>) {
         self.message = Some(answer);
         self.turn += 1;
@@ -191,7 +195,7 @@ impl Model {
         rows
     }
 
-    /// Returns the number of entries of a list, whatever the filter.
+    /// Returns the number of entries of a list, including entries that the filter hides.
     pub(super) fn total(&self, pane: Pane) -> u64 {
         self.data.as_ref().map_or(0, |data| data.lists[pane as usize].total)
     }
@@ -201,7 +205,7 @@ impl Model {
         self.cursors[pane as usize].at
     }
 
-    /// Handles a key. Returns the action that it asks for.
+    /// Handles a key. Returns the action that the key requests, if any.
     pub(super) fn take_key(&mut self, key: KeyEvent) -> Option<TopAction> {
         if key.kind == KeyEventKind::Release {
             return None;
@@ -259,7 +263,8 @@ impl Model {
         None
     }
 
-    /// Handles a key for the selected row.
+    /// Handles a key that acts on the selected row. Returns the action that the key requests, if
+    /// any.
     fn act(&mut self, key: KeyCode) -> Option<TopAction> {
         let rows = self.rows(self.pane);
         let Some(row) = rows.get(self.position(self.pane)).map(|row| (*row).clone()) else {
@@ -320,7 +325,7 @@ impl Model {
         }
     }
 
-    /// Keeps a job listed wherever it is in the order.
+    /// Keeps `job` in the list of due jobs, wherever the job is in the order.
     fn keep(&mut self, job: JobName) {
         if !self.kept.contains(&job) {
             self.kept.push(job);
@@ -340,8 +345,8 @@ impl Model {
         }
     }
 
-    /// Finds the selected object after the rows changed. If it is gone, the row at its position is
-    /// selected.
+    /// Finds the selected object again after the rows changed. If the object is gone, the row at
+    /// its position is selected.
     fn settle(&mut self, pane: Pane) {
         let Cursor { chosen, at } = self.cursors[pane as usize].clone();
         let rows = self.rows(pane);

@@ -85,7 +85,7 @@ fn model(jobs: &[&str]) -> Model {
     model
 }
 
-/// Presses keys: `>` is tab, `!` is enter, `~` is escape. Returns the last action.
+/// Presses keys: `>` is tab, `!` is enter, `~` is escape. Returns the action of the last key.
 fn press(model: &mut Model, keys: &str) -> Option<TopAction> {
     let mut wish = None;
     for key in keys.chars() {

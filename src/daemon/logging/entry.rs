@@ -1,4 +1,4 @@
-//! One thing to be logged, with its facts and those of the run it is about.
+//! A log entry: a message with its facts and the facts of the run that the message is about.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 
-/// The longest text of a fact or a message, in bytes: what is longer is cut.
+/// The maximum length in bytes of the text of a fact or a message. A longer text is cut.
 const LONGEST: usize = 16 * 1024;
 
-/// Facts by name, in the order they were given.
+/// The message and the facts of an event or span; the facts are by name, in the order of recording.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     message: String,
     pairs: Vec<(&'static str, Value)>,
 }
 
-/// A line to be.
+/// A log entry before it is written as a line.
 #[derive(Debug)]
 pub(super) struct LogEntry {
     pub(super) at: Timestamp,
@@ -27,25 +27,26 @@ pub(super) struct LogEntry {
 }
 
 impl LogEntry {
-    /// One of now, without facts.
+    /// Creates an entry with the current time and without facts.
     pub(super) fn new(level: Level, message: String) -> Self {
         Self { at: Timestamp::now(), level, message, facts: Vec::new() }
     }
 
-    /// The same with one more fact.
+    /// Returns this entry with one more fact.
     pub(super) fn with(mut self, name: &'static str, value: Value) -> Self {
         self.facts.push((name, value));
         self
     }
 
-    /// The fields that an event has itself.
+    /// Creates an entry with the message and fields of an event, without the fields of its spans.
     pub(super) fn of(event: &Event<'_>) -> Self {
         let mut pairs = Pairs::default();
         event.record(&mut pairs);
         Self { facts: pairs.pairs, ..Self::new(*event.metadata().level(), pairs.message) }
     }
 
-    /// Adds what a span around it says; its own words win.
+    /// Adds the facts of a span that encloses the event. A fact that the entry already has stays
+    /// unchanged.
     pub(super) fn add(&mut self, span: &Pairs) {
         for (name, value) in &span.pairs {
             if !self.facts.iter().any(|(known, _)| known == name) {
@@ -54,7 +55,7 @@ impl LogEntry {
         }
     }
 
-    /// The job it is about, if it says.
+    /// Returns the job that the entry is about, if a fact names a job.
     pub(super) fn job(&self) -> Option<&str> {
         self.facts.iter().find(|(name, _)| *name == "job").and_then(|(_, value)| value.as_str())
     }

@@ -1,6 +1,8 @@
-//! An entry as bytes: a line for people, for programs, or what the journal takes.
+//! The text of a log entry: a line for people, a line for programs, or an entry of systemd's
+//! journal.
 //!
-//! Invariant: whatever its texts hold, an entry is one line, or one entry of the journal, and drives no terminal.
+//! Invariant: whatever its texts contain, an entry is written as one line, or as one entry of the
+//! journal. No text in an entry can control a terminal.
 
 use std::fmt::{self, Write as _};
 
@@ -10,26 +12,27 @@ use tracing::Level;
 use super::entry::LogEntry;
 use crate::domain::time::wording::steers;
 
-/// The name in the journal of whoever writes.
+/// The name of this program in the journal (`SYSLOG_IDENTIFIER`).
 const IDENTIFIER: &str = "schedd";
 
-/// The form of an entry.
+/// The form in which log entries are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LogForm {
-    /// For a person on a terminal.
+    /// Lines for a person on a terminal.
     Sentences,
-    /// The same, the level in colour.
+    /// Lines for a person on a terminal, with the level in colour.
     ColouredSentences,
-    /// `ts=... level=info msg="..." job=backup`
+    /// Lines of pairs: `ts=... level=info msg="..." job=backup`
     KeyValue,
-    /// One object a line.
+    /// One JSON object a line.
     Json,
     /// The fields of an entry of systemd's journal: <https://systemd.io/JOURNAL_NATIVE_PROTOCOL/>.
     Journal,
 }
 
 impl LogForm {
-    /// The entry in this form. Structured ones name the node, once it is known.
+    /// Returns the bytes of the entry in this form. Structured forms include the node's name, once
+    /// the name is known.
     pub(super) fn written(self, entry: &LogEntry, node: Option<&str>) -> Vec<u8> {
         let mut out = String::new();
         // Writing to a String cannot fail.
@@ -119,7 +122,7 @@ fn journal(out: &mut String, entry: &LogEntry, node: Option<&str>) -> fmt::Resul
     Ok(())
 }
 
-/// The facts, and the node unless they name one.
+/// Returns the facts of the entry. The node's name is added unless a fact already names a node.
 fn with_node(entry: &LogEntry, node: Option<&str>) -> Vec<(&'static str, Value)> {
     let node = node.filter(|_| !entry.facts.iter().any(|(name, _)| *name == "node"));
     node.map(|node| ("node", Value::from(node))).into_iter().chain(entry.facts.iter().cloned()).collect()
@@ -135,7 +138,8 @@ fn level_word(level: Level) -> &'static str {
     }
 }
 
-/// A value in one word, or in quotes where a blank, a quote or a control character would break the line.
+/// A value written as one word. It is quoted if a blank, a quote or a control character in the
+/// value would break the line.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -149,7 +153,8 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// The text with what steers made visible, so that nobody's text can forge a line, drive a terminal or turn what stands behind it.
+/// Returns the text with control and direction characters escaped. So no text can forge a line,
+/// control a terminal or reverse the text behind it.
 fn escaped(text: &str) -> String {
     text.chars().flat_map(|c| if steers(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
 }

@@ -1,6 +1,7 @@
-//! The socket of systemd's journal, and whether it is what reads this process' standard error.
+//! The socket of systemd's journal, and the check that the journal reads this process' standard
+//! error.
 //!
-//! Looked up at each entry: a journal that was restarted is found again.
+//! The socket is looked up for each entry, so a journal that was restarted is found again.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixDatagram;
@@ -19,11 +20,11 @@ fn is_stream(said: &str, device: u64, inode: u64) -> bool {
     said.split_once(':').is_some_and(|(dev, ino)| dev.parse() == Ok(device) && ino.parse() == Ok(inode))
 }
 
-/// Takes entries; each write is one.
+/// A socket that sends entries to systemd's journal. Each write sends one entry.
 pub(super) struct Socket(UnixDatagram);
 
 impl Socket {
-    /// A way to the journal of this host. Fails if it has none.
+    /// Opens a socket to the journal of this host. Fails if the host has no journal.
     pub(super) fn open() -> io::Result<Self> {
         std::fs::metadata(SOCKET).map_err(|error| io::Error::new(error.kind(), format!("{SOCKET}: {error}")))?;
         UnixDatagram::unbound().map(Self)

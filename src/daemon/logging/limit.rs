@@ -1,7 +1,8 @@
-//! Holds back what repeats itself.
+//! A limit for log lines that repeat the same message.
 //!
-//! Invariant: of the same message of the same job at the same level the first lines of each while are written, and how many were not is told
-//! when it is over: nothing is lost without a word, and no other message is ever held back for it.
+//! Invariant: in each period, only the first lines with the same message, job and level are
+//! written. Further lines are counted, and the count is logged after the period, so no line is lost
+//! silently. A message is never suppressed because of another message.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,24 +16,25 @@ use super::entry::LogEntry;
 
 /// The length of one counting period.
 const WHILE: Duration = Duration::from_secs(10);
-/// The most lines of one kind that are written in a period.
+/// The maximum number of lines of one kind that are written in a period.
 const MOST: u32 = 100;
 /// The most lines of one stream that a job may write in a period. This is below what the journal
 /// takes from a whole service.
 const MOST_OF_A_JOB: u32 = 1_000;
-/// The most kinds that are counted. Each line of a further kind is written.
+/// The maximum number of kinds that are counted. Each line of a further kind is written.
 const KINDS: usize = 4_096;
 
-/// The decision about a line.
+/// The decision to write a line or only to count the line.
 #[derive(Debug)]
 pub(super) enum Admission {
-    /// It is written, after what is to be told of the while before.
+    /// The line is written. The contained summary of the previous period, if any, is written first.
     Written(Option<LogEntry>),
-    /// It is counted only.
+    /// The line is not written, only counted for the summary.
     HeldBack,
 }
 
-/// The counts of the lines written lately.
+/// The counts of recent lines by kind. A kind is a level with a job and, for lines of schedd, a
+/// message.
 #[derive(Default)]
 pub(super) struct LineLimit {
     kinds: Mutex<HashMap<u64, Kind>>,
@@ -42,7 +44,7 @@ struct Kind {
     since: Instant,
     written: u32,
     held_back: u64,
-    /// The subject of the summary.
+    /// The level of the summary of suppressed lines.
     level: Level,
     message: String,
     job: Option<String>,
@@ -85,7 +87,8 @@ impl LineLimit {
         Admission::Written(None)
     }
 
-    /// Returns the summaries of the kinds whose period is over, and starts their next period.
+    /// Returns the summaries of suppressed lines for the kinds whose period is over, and starts
+    /// their next period.
     pub(super) fn summaries(&self, now: Instant) -> Vec<LogEntry> {
         let mut kinds = self.kinds();
         let told = kinds.values().filter(|kind| now.duration_since(kind.since) >= WHILE).filter_map(Kind::summary).collect();
@@ -93,7 +96,7 @@ impl LineLimit {
         told
     }
 
-    /// Returns the summaries of all kinds, at the end of the process.
+    /// Returns the summaries of suppressed lines for all kinds, at the end of the process.
     pub(super) fn all_summaries(&self) -> Vec<LogEntry> {
         std::mem::take(&mut *self.kinds()).values().filter_map(Kind::summary).collect()
     }
@@ -121,7 +124,8 @@ impl Kind {
     }
 }
 
-/// The same for entries of one kind, else another (but for 1 in 2^64).
+/// Returns a hash that is equal for entries of one kind. Entries of two kinds have the same hash
+/// with probability 1 in 2^64.
 fn number_of(entry: &LogEntry, source: Source) -> u64 {
     let mut hasher = DefaultHasher::new();
     (entry.level.as_str(), entry.job()).hash(&mut hasher);
@@ -140,7 +144,7 @@ mod tests {
         LogEntry::new(Level::WARN, message.to_owned()).with("job", job.into())
     }
 
-    /// Returns how many of `count` entries are written.
+    /// Returns how many of `count` copies of `entry` are written.
     fn written(limit: &LineLimit, count: usize, entry: &LogEntry, source: Source, now: Instant) -> usize {
         (0..count).filter(|_| matches!(limit.admit(entry, source, now), Admission::Written(_))).count()
     }

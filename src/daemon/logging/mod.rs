@@ -1,5 +1,5 @@
-//! The log of the daemon: sentences for a person on a terminal, key=value lines otherwise, JSON by choice, structured entries for
-//! the journal under systemd.
+//! The log of the daemon. The log has sentences for a person on a terminal, key=value lines
+//! otherwise, and JSON on request. Under systemd the log has structured entries for the journal.
 //!
 //! schedd does not use `tracing-journald` 0.3 or the formats of `tracing-subscriber` 0.3. Each reason
 //! was measured or read in their source:
@@ -18,9 +18,11 @@
 //! So `tracing-subscriber` provides the registry, the filter by level and the layer. This module
 //! writes the entries.
 //!
-//! What is logged anywhere, and what jobs write where `log_output` says so, comes here as events of `tracing`; an `entry` gathers one
-//! with the facts of its run, `limit` holds back what repeats itself, `form` writes it out, `writer` carries it away. Invariant: whoever logs
-//! never waits; a closed standard error is harmless, and so is one nobody reads: lines are lost and counted, nothing else.
+//! The log messages of all modules, and the output of jobs with `log_output`, arrive here as events
+//! of `tracing`. `entry` joins an event with the facts of its run, and `limit` suppresses repeated
+//! messages. `form` formats the entry, and `writer` writes the text on another thread. Invariant:
+//! code that logs never waits. A standard error that is closed, or that nobody reads, loses lines,
+//! which are counted, and has no other effect.
 
 mod entry;
 mod form;
@@ -48,7 +50,7 @@ use writer::{LogWriter, WrittenLines};
 use crate::domain::name::names::NodeName;
 use crate::executor::output::LOG_TARGET;
 
-/// The form of the lines.
+/// The form of the log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum LogFormat {
     /// journal where systemd reads the standard error, else text
@@ -61,7 +63,7 @@ pub(super) enum LogFormat {
     Journal,
 }
 
-/// From which weight on something is logged.
+/// The lowest level that is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum LogLevel {
     Error,
@@ -83,7 +85,7 @@ impl From<LogLevel> for Level {
     }
 }
 
-/// The log of this process; what is still to be written is when it is dropped.
+/// The log of this process. Dropping the log waits until the remaining lines are written.
 pub(super) struct Log {
     shared: Arc<Shared>,
     writer: LogWriter,
@@ -103,24 +105,26 @@ impl Drop for Log {
 }
 
 impl Log {
-    /// Waits until what was logged so far is written, a second at most.
+    /// Waits until all lines logged so far are written, at most one second.
     pub(super) fn flush(&self) {
         self.writer.flush();
     }
 
-    /// Names the node in every structured entry from now on.
+    /// Sets the node's name, which every structured entry contains from now on.
     pub(super) fn name_node(&self, node: &NodeName) {
         // A process is one node for its whole life.
         let _ = self.shared.node.set(node.to_string());
     }
 
-    /// True if programs read the lines, so that every line must keep the form.
+    /// Returns true if programs read the lines as JSON or journal entries, so that every line must
+    /// have this form.
     pub(super) fn is_structured(&self) -> bool {
         matches!(self.shared.form, LogForm::Json | LogForm::Journal)
     }
 }
 
-/// Starts logging for this process. Fails if no thread can be started, or on a journal that was asked for and is not there.
+/// Starts logging for this process. Fails if no thread can be started, or if the requested journal
+/// does not exist.
 pub(super) fn start(format: LogFormat, level: LogLevel) -> io::Result<Log> {
     let form = match format {
         LogFormat::Json => LogForm::Json,
@@ -150,7 +154,8 @@ impl Shared {
         self.form.written(entry, self.node.get().map(String::as_str))
     }
 
-    /// Returns the entries of the writer about itself.
+    /// Returns the lines that the writer requests: a count of lost lines, or summaries of
+    /// suppressed lines.
     fn tell(&self, told: WrittenLines) -> Vec<Vec<u8>> {
         let entries = match told {
             WrittenLines::Lost(count) => {
@@ -166,7 +171,7 @@ impl Shared {
     }
 }
 
-/// Takes events.
+/// A `tracing` layer that turns each event into a log line.
 struct Lines {
     shared: Arc<Shared>,
     writer: LogWriter,
@@ -208,11 +213,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
     }
 }
 
-/// Whose words a line holds.
+/// The author of a log line: schedd itself or a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
-    /// The daemon's.
+    /// The daemon itself.
     Schedd,
-    /// Those of a job, of which there may be any number: they never push out the daemon's.
+    /// A job. Lines of jobs may be of any number, and never displace lines of the daemon.
     Job,
 }

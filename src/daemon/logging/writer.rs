@@ -1,8 +1,9 @@
-//! Carries log lines away on a thread of its own: to the standard error, or into the journal.
+//! A writer of log lines on a thread of its own: to the standard error, or to systemd's journal.
 //!
-//! Invariant: whoever logs never waits for whoever reads. A reader that stands still (a stopped journal, a full pipe, a
-//! terminal held with ^S) costs lines, which are counted and told once it goes on, and nothing else; nor does one that is gone. What
-//! jobs write never takes more than half of the room.
+//! Invariant: code that logs never waits for a reader of the log. A reader may stop (a stopped
+//! journal, a full pipe, a terminal stopped with ^S) or be gone. Then lines are lost, and nothing
+//! else happens. The lost lines are counted, and the count is logged once the reader goes on. Lines
+//! of jobs never take more than half of the waiting lines.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -12,11 +13,11 @@ use std::time::Duration;
 
 use super::Source;
 
-/// Lines that may wait for the reader.
+/// The maximum number of lines that wait for the reader of the log.
 const WAITING: usize = 4_096;
-/// The longest time to write the last lines.
+/// The maximum time to write the last lines at the end of the process.
 const LAST_LINES: Duration = Duration::from_secs(1);
-/// The interval at which summaries are asked for while nobody logs.
+/// The interval at which the writer requests summaries of suppressed lines while nothing is logged.
 const ASK: Duration = Duration::from_secs(1);
 
 enum Item {
@@ -24,18 +25,19 @@ enum Item {
     Flush(SyncSender<()>),
 }
 
-/// The request of the writer for a text.
+/// A request by the writer thread for lines about the log itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WrittenLines {
-    /// So many lines are missing here.
+    /// The line about this number of lost lines.
     Lost(u64),
-    /// The summaries of suppressed lines that are due.
+    /// The summaries of suppressed lines whose period is over.
     Due,
-    /// The same of everything: these are the last lines.
+    /// The summaries of all suppressed lines, because the log ends here.
     Rest,
 }
 
-/// Takes lines. Clones feed the same reader.
+/// A handle by which log lines are passed to the writer thread. Clones write to the same
+/// destination.
 #[derive(Clone)]
 pub(super) struct LogWriter {
     items: SyncSender<Item>,
@@ -49,7 +51,8 @@ struct Counts {
 }
 
 impl LogWriter {
-    /// A writer to `to`, which has from `tell` what it says itself. Fails if no thread can be started.
+    /// Starts a thread that writes lines to `to`. The thread gets lines about the log itself from
+    /// `tell`. Fails if no thread can be started.
     pub(super) fn start(
         to: impl Write + Send + 'static,
         tell: impl Fn(WrittenLines) -> Vec<Vec<u8>> + Send + 'static,
@@ -61,7 +64,7 @@ impl LogWriter {
         Ok(Self { items, counts })
     }
 
-    /// Gives it a line to carry, or counts it as lost.
+    /// Passes a line to the writer thread, or counts the line as lost if too many lines wait.
     pub(super) fn put(&self, line: Vec<u8>, source: Source) {
         let Counts { lost, waiting } = &*self.counts;
         let before = waiting.fetch_add(1, Ordering::Relaxed);
@@ -72,7 +75,7 @@ impl LogWriter {
         }
     }
 
-    /// Waits until what was logged so far is written, a second at most.
+    /// Waits until all lines logged so far are written, at most one second.
     pub(super) fn flush(&self) {
         let (done, written) = sync_channel(1);
         if self.items.try_send(Item::Flush(done)).is_ok() {
@@ -105,7 +108,8 @@ impl<W: Write, T: Fn(WrittenLines) -> Vec<Vec<u8>>> Carrier<W, T> {
         }
     }
 
-    /// Writes a line, and after it how many are missing before it. One that cannot be written is one of those.
+    /// Writes a line, then the number of lines lost before this line. A line that cannot be written
+    /// counts as lost.
     fn write(&mut self, line: &[u8]) {
         if self.to.write_all(line).is_err() {
             self.counts.lost.fetch_add(1, Ordering::Relaxed);
@@ -132,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes nothing until it is let.
+    /// A destination whose writes block until the test opens the gate.
     #[derive(Clone, Default)]
     struct Gate {
         written: Arc<Mutex<Vec<u8>>>,
