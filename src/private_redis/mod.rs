@@ -1,9 +1,9 @@
-//! The private `redis-server` that schedd runs if no URL is given: it is found or started, adopted,
-//! watched and ended here.
+//! The private `redis-server` that schedd runs if no URL is given. This module finds or starts the
+//! server, adopts a running server, restarts a dead server, and ends the server.
 //!
 //! Invariants:
-//! - A state directory has at most one daemon: it keeps an exclusive lock for its life.
-//! - A state directory has at most one server: two would ruin the append-only file.
+//! - A state directory has at most one daemon: the daemon keeps an exclusive lock while it runs.
+//! - A state directory has at most one server: two servers would ruin the append-only file.
 //! - A process is signalled only if it is proven to be this directory's server.
 //! - The server outlives a daemon that dies, and the next daemon adopts it.
 
@@ -30,8 +30,9 @@ pub use state_directory::Access;
 use server_supervisor::{ServerLaunch, supervise};
 use state_directory::DirectoryLock;
 
-/// A running private server that is restarted if it dies. A drop without [`PrivateServer::stop`]
-/// leaves the server running, and the next daemon on the directory adopts it.
+/// A running private server, which is restarted if the server dies. Dropping this value without
+/// [`PrivateServer::stop`] leaves the server running. The next daemon on the directory then adopts
+/// the server.
 #[derive(Debug)]
 pub struct PrivateServer {
     dir: PathBuf,
@@ -41,14 +42,18 @@ pub struct PrivateServer {
 }
 
 impl PrivateServer {
-    /// Takes the state directory (and creates it), finds or starts its server, and returns when the
-    /// server answers. A large append-only file may make this take long. Fails if another daemon
-    /// has the directory, if there is no usable server program, or if the server does not come up.
+    /// Locks the state directory, finds or starts its server, and returns when the server answers.
+    /// The directory is created if it is missing. A large append-only file may make the start take
+    /// long.
+    ///
+    /// Fails if another daemon has locked the directory, if there is no usable server program, or
+    /// if the server does not come up.
     pub async fn start(dir: &Path, access: Access) -> Result<Self, PrivateServerError> {
         Self::start_with(dir, access, ProgramSearch::from_env()).await
     }
 
-    /// Starts like [`PrivateServer::start`], but searches for the server program in `programs`.
+    /// Starts a private server like [`PrivateServer::start`], but searches for the server program
+    /// in `programs`.
     pub async fn start_with(dir: &Path, access: Access, programs: ProgramSearch) -> Result<Self, PrivateServerError> {
         let dir = state_directory::prepare(dir, access)?;
         let lock = DirectoryLock::take(&dir).await?;
@@ -62,13 +67,13 @@ impl PrivateServer {
         Ok(Self { dir, socket, stopping, supervisor: AbortOnDropHandle::new(supervisor) })
     }
 
-    /// Returns the URL of the server for the `redis` crate: `unix:///path/redis.sock`.
+    /// Returns the URL of the server's socket for the `redis` crate: `unix:///path/redis.sock`.
     pub fn url(&self) -> String {
         server_socket::url(&self.socket)
     }
 
-    /// Ends the server after it wrote its append-only file to disk, and waits for its end. Takes up
-    /// to 10 s if the server does not obey.
+    /// Ends the server after the server wrote its append-only file to disk, and waits for the end.
+    /// This takes up to 10 s if the server does not obey.
     pub async fn stop(mut self) {
         self.stopping.cancel();
         if let Err(error) = (&mut self.supervisor).await {

@@ -3,45 +3,45 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The reason why there is no private server.
+/// The reason why schedd has no private server.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateServerError {
-    /// The environment names no place for state.
+    /// The environment names no place for a state directory.
     #[error(
         "no place for a state directory: found neither STATE_DIRECTORY, XDG_STATE_HOME nor HOME; set one or give --redis URL"
     )]
     NoStateDirectory,
-    /// Another daemon has locked the directory.
+    /// Another daemon has locked the state directory.
     #[error("state directory {} is in use by schedd {holder}; give --redis URL to share one Redis", .dir.display())]
     InUse {
-        /// The state directory.
+        /// The state directory that is locked.
         dir: PathBuf,
-        /// The daemon that locked it: `pid N`.
+        /// The daemon that locked the directory: `pid N`.
         holder: String,
     },
-    /// Another user may put data into the directory.
+    /// Another user may put data into the state directory.
     #[error("state directory: {doubt}; whoever owns it can run commands here")]
     Untrusted {
-        /// The other user, and the remedy.
+        /// The name of the other user or group, and the remedy.
         doubt: String,
     },
     /// Neither `redis-server` nor `valkey-server` was found.
     #[error("no redis-server found; install redis-server (Debian: apt-get install redis-server) or give --redis URL")]
     NoProgram,
-    /// All server programs found are older than schedd needs.
+    /// All server programs found are older than the oldest version that schedd can use.
     #[error("{} is version {found}, wanted {wanted} or newer; install a newer one or give --redis URL", .program.display())]
     TooOld {
-        /// The program.
+        /// The path of a server program that is too old.
         program: PathBuf,
-        /// The version found.
+        /// The version of that program.
         found: String,
-        /// The oldest usable version.
+        /// The oldest version that schedd can use.
         wanted: &'static str,
     },
     /// A server program does not report its version.
     #[error("{} --version answered {found:?}, wanted a version; mend its installation or give --redis URL", .program.display())]
     NoVersion {
-        /// The program.
+        /// The path of the server program.
         program: PathBuf,
         /// The output of the program, or the reason why it did not run.
         found: String,
@@ -49,7 +49,7 @@ pub enum PrivateServerError {
     /// Another process answers at the socket.
     #[error("{} is served by {holder}, not by this directory's redis-server; end that or give --redis URL", .socket.display())]
     Foreign {
-        /// The socket.
+        /// The path of the socket.
         socket: PathBuf,
         /// The process that answers: `pid N`.
         holder: String,
@@ -57,19 +57,19 @@ pub enum PrivateServerError {
     /// The server ended before it answered.
     #[error("redis-server ended before it answered ({status}): {last_words}; its log is {}", .log.display())]
     Died {
-        /// The exit status.
+        /// The exit status of the server.
         status: String,
         /// The last line of the server's log.
         last_words: String,
-        /// The path of the log.
+        /// The path of the server's log.
         log: PathBuf,
     },
     /// The server runs but does not answer.
     #[error("redis-server pid {pid} does not answer at {} for {seconds} s; look at {}", .socket.display(), .log.display())]
     Silent {
-        /// The process id.
+        /// The process id of the server.
         pid: i32,
-        /// The socket.
+        /// The path of the server's socket.
         socket: PathBuf,
         /// The time without an answer, in seconds.
         seconds: u64,
@@ -79,16 +79,16 @@ pub enum PrivateServerError {
     /// An operation on a file or process failed.
     #[error("cannot {what} {}: {source}", .path.display())]
     Io {
-        /// The operation, a verb.
+        /// The operation that failed, as a verb.
         what: &'static str,
-        /// The file or directory.
+        /// The file or directory of the failed operation.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the operating system reported.
         source: io::Error,
     },
 }
 
-/// Returns a converter for `map_err` that adds the operation and the path.
+/// Returns a converter for `map_err` that adds the operation and the path to a system error.
 pub(super) fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PrivateServerError {
     let path = path.to_owned();
     move |source| PrivateServerError::Io { what, path, source }

@@ -1,8 +1,9 @@
-//! A server process, started by this daemon or an earlier one: started, recognised, signalled,
-//! awaited.
+//! The process of a private server, started by this daemon or an earlier daemon. This module
+//! starts, recognises, signals and awaits the process.
 //!
 //! Invariant: a [`Server`] is proven to be the server of its state directory. Its pid cannot be
-//! reused for another process: it is our child, or has a pidfd opened before the proof.
+//! reused for another process. The server is a child of this process, or has a pidfd opened before
+//! the proof.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -24,11 +25,11 @@ use super::{Access, PrivateServerError, server_request};
 const PID_FILE: &str = "redis.pid";
 const LOG_FILE: &str = "redis.log";
 const MAX_LOG_BYTES: u64 = 1 << 20;
-/// The interval for checking an adopted process. Registering its raw descriptor with the runtime
-/// would need unsafe code.
+/// The interval between two checks that an adopted process still runs. Registering the raw
+/// descriptor of that process with the runtime would need unsafe code.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The process of the server.
+/// A process that is proven to be the server of a state directory.
 #[derive(Debug)]
 pub(super) struct Server {
     pid: Pid,
@@ -41,13 +42,13 @@ enum Hold {
     Adopted(OwnedFd),
 }
 
-/// Returns the path of the server's log.
+/// Returns the path of the server's log in the state directory `dir`.
 pub(super) fn log_path(dir: &Path) -> PathBuf {
     dir.join(LOG_FILE)
 }
 
 impl Server {
-    /// Starts `program` as the server of `dir`. It does not answer yet.
+    /// Starts `program` as the server of the state directory `dir`. The server does not answer yet.
     pub(super) fn spawn(program: &Path, dir: &Path, socket: &Path, access: Access) -> Result<Self, PrivateServerError> {
         // The shell sets the umask and closes descriptors that schedd's own caller left open. It
         // writes the pid before the server exists, so the next daemon can always find a running
@@ -82,8 +83,8 @@ impl Server {
         }
     }
 
-    /// Returns the server that listens at `socket`, if any. Fails if that process is not the server
-    /// of `dir`.
+    /// Returns the server that listens at `socket`, if any. Fails if the listening process is not
+    /// the server of the state directory `dir`.
     pub(super) async fn listening(dir: &Path, socket: &Path) -> Result<Option<Self>, PrivateServerError> {
         let Some(raw) = server_request::listener(socket).await.map_err(io_error("connect to", socket))? else { return Ok(None) };
         let foreign = || PrivateServerError::Foreign {
@@ -95,7 +96,8 @@ impl Server {
         if serves(pid, dir) { Ok(Some(Self { pid, hold: Hold::Adopted(held) })) } else { Err(foreign()) }
     }
 
-    /// Returns the last started server of `dir` if it still runs, reachable or not.
+    /// Returns the last started server of the state directory `dir` if the server still runs, even
+    /// if no client can reach the server.
     pub(super) fn recorded(dir: &Path) -> Result<Option<Self>, PrivateServerError> {
         let text = fs::read_to_string(dir.join(PID_FILE)).unwrap_or_default();
         let Some(pid) = text.trim().parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw) else { return Ok(None) };
@@ -103,13 +105,13 @@ impl Server {
         Ok(serves(pid, dir).then_some(Self { pid, hold: Hold::Adopted(held) }))
     }
 
-    /// Returns the process id.
+    /// Returns the process id of the server.
     pub(super) fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// Waits for the end of the server and returns its exit status in words. May be dropped and
-    /// called again.
+    /// Waits for the end of the server and returns its exit status in words. A caller may drop this
+    /// future and call the function again.
     pub(super) async fn ended(&mut self) -> String {
         match &mut self.hold {
             Hold::Child(child) => match child.wait().await {
@@ -125,8 +127,8 @@ impl Server {
         }
     }
 
-    /// Ends the server and waits. It sends SHUTDOWN at `socket`, TERM if the server does not listen
-    /// there or does not react, and KILL after 10 s.
+    /// Ends the server and waits for the end. First sends SHUTDOWN at `socket`. Sends TERM if the
+    /// server does not listen there or does not react. Sends KILL after 10 s.
     pub(super) async fn end(mut self, socket: &Path) {
         const PATIENCE: Duration = Duration::from_secs(5);
         let listens = matches!(server_request::listener(socket).await, Ok(Some(pid)) if pid == self.pid());
@@ -167,15 +169,15 @@ fn hold(pid: Pid) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Returns true if the process of a pidfd still runs. The descriptor becomes readable at its end
-/// (`pidfd_open(2)`).
+/// Returns true if the process of the pidfd `held` still runs. A pidfd becomes readable when its
+/// process ends (`pidfd_open(2)`).
 fn runs(held: &OwnedFd) -> bool {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     !matches!(poll(&mut [PollFd::new(held, PollFlags::IN)], Some(&at_once)), Ok(1..))
 }
 
-/// Proves that a process is the server of `dir`: it has our user, a server's name, and our state
-/// directory as its working directory.
+/// Returns true if the process is the server of the state directory `dir`. Such a process has our
+/// user, the name of a server program, and `dir` as its working directory.
 fn serves(pid: Pid, dir: &Path) -> bool {
     let process = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
     let named =
@@ -201,8 +203,8 @@ fn open_log(dir: &Path) -> Result<File, PrivateServerError> {
     open().map_err(io_error("open", &path))
 }
 
-/// Returns the whole configuration as arguments. `everysec` loses nothing if a process is killed,
-/// and about a second at most at a power failure.
+/// Returns the whole configuration of the server as arguments. With `appendfsync everysec`, a
+/// killed process loses nothing, and a power failure loses about a second at most.
 fn arguments(dir: &Path, socket: &Path, access: Access) -> Vec<OsString> {
     let log = log_path(dir);
     let settings: [(&str, &Path); 13] = [

@@ -1,7 +1,8 @@
 //! Starting a program without the capabilities of the service.
 //!
 //! Invariant: a program started here may not become another user or signal other users' processes,
-//! though schedd may. A server obeys everyone who reaches its socket, and that includes the jobs.
+//! though schedd may. A server obeys everyone who reaches its socket, and the jobs can reach the
+//! socket.
 
 use std::io;
 use std::thread;
@@ -10,7 +11,7 @@ use rustix::io::Errno;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
-/// Starts `command` without any ambient capability of this process. Must be called inside a
+/// Starts `command` without any ambient capability of this process. The caller must be inside a
 /// runtime. Fails if the start fails or the capabilities cannot be dropped.
 pub(super) fn spawn_without_rights(command: &mut Command) -> io::Result<Child> {
     let runtime = Handle::try_current().map_err(io::Error::other)?;

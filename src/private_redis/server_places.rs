@@ -12,19 +12,21 @@ use super::{PrivateServerError, server_socket};
 
 const SYSTEM_DIR: &str = "/var/lib/schedd";
 
-/// Returns the state directory of this daemon. It is `$STATE_DIRECTORY` (systemd.exec(5)), else
-/// `$XDG_STATE_HOME/schedd`, else `~/.local/state/schedd`. For root without HOME it is
-/// `/var/lib/schedd`. The directory need not exist. Fails if the environment names none of them.
+/// Returns the state directory of this daemon. The directory is `$STATE_DIRECTORY`
+/// (systemd.exec(5)), else `$XDG_STATE_HOME/schedd`, else `~/.local/state/schedd`. For root without
+/// HOME, the directory is `/var/lib/schedd`. The directory need not exist. Fails if the environment
+/// names no such directory.
 pub fn state_dir() -> Result<PathBuf, PrivateServerError> {
     Places::from_env().own().ok_or(PrivateServerError::NoStateDirectory)
 }
 
-/// Returns the URL of the first socket of [`looked_at`] that exists.
+/// Returns the URL of the first socket in [`looked_at`] that exists.
 pub fn find_socket() -> Option<String> {
     looked_at().into_iter().find(|path| is_socket(path)).map(|path| server_socket::url(&path))
 }
 
-/// Returns the sockets that [`find_socket`] tries, in order, for use in a message.
+/// Returns the paths of the sockets that [`find_socket`] tries, in order. A message can show these
+/// paths.
 pub fn looked_at() -> Vec<PathBuf> {
     Places::from_env().all().iter().map(|dir| server_socket::of_dir(dir)).collect()
 }
@@ -33,7 +35,7 @@ fn is_socket(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.file_type().is_socket())
 }
 
-/// The environment variables that name places.
+/// The values of the environment variables that name places for state.
 #[derive(Debug, Default)]
 struct Places {
     state_directory: Option<PathBuf>,
@@ -73,13 +75,13 @@ impl Places {
     }
 }
 
-/// Returns the first directory of `$STATE_DIRECTORY`, a colon-separated list set by systemd.
+/// Returns the first directory in `$STATE_DIRECTORY`, a colon-separated list set by systemd.
 pub(super) fn unit_directory() -> Option<PathBuf> {
     env::split_paths(&env::var_os("STATE_DIRECTORY")?).next().filter(|dir| dir.is_absolute())
 }
 
-/// Returns a variable that contains an absolute path. Relative paths must be ignored (XDG Base
-/// Directory Specification).
+/// Returns the value of a variable if the value is an absolute path. Relative paths must be ignored
+/// (XDG Base Directory Specification).
 pub(super) fn absolute(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).map(PathBuf::from).filter(|dir| dir.is_absolute())
 }

@@ -1,4 +1,4 @@
-//! The search for a server program: `redis-server` or `valkey-server`, new enough.
+//! The search for a server program: a `redis-server` or `valkey-server` that is new enough.
 //!
 //! Invariant: a program found is an executable file that reports a version that schedd supports.
 
@@ -31,21 +31,21 @@ const KINDS: [Kind; 2] = [
 ];
 
 impl ProgramSearch {
-    /// Searches `$PATH`, then the directories where packages put servers, which a user's `$PATH`
-    /// may lack.
+    /// Returns a search of `$PATH` and then of the directories where packages put servers. A user's
+    /// `$PATH` may lack these directories.
     pub fn from_env() -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
         let usual = ["/usr/bin", "/usr/local/bin", "/usr/sbin"].map(PathBuf::from);
         Self { dirs: env::split_paths(&path).filter(|dir| dir.is_absolute()).chain(usual).collect() }
     }
 
-    /// Searches only these directories.
+    /// Returns a search of only these directories.
     pub fn only_in(dirs: Vec<PathBuf>) -> Self {
         Self { dirs }
     }
 
-    /// Returns the first usable program. Without one, the error describes the first unusable
-    /// program found.
+    /// Returns the path of the first usable server program. If there is no usable program, the
+    /// error describes the first unusable program found.
     pub(super) async fn find(&self) -> Result<PathBuf, PrivateServerError> {
         let mut first_refusal = None;
         for dir in &self.dirs {
@@ -93,7 +93,8 @@ async fn check_version(program: &Path, kind: &Kind) -> Result<(), PrivateServerE
     }
 }
 
-/// Returns the version in a line such as `Redis server v=7.0.15 sha=00000000:0 malloc=...`.
+/// Returns the version number and its text from a line such as `Redis server v=7.0.15
+/// sha=00000000:0 malloc=...`.
 fn version_in(line: &str) -> Option<((u32, u32), &str)> {
     let version = line.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
     let mut parts = version.split('.');

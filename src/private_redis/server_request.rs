@@ -1,8 +1,9 @@
-//! The few requests to the private server outside normal connections: who listens, is it serving,
-//! shut down.
+//! The few requests to the private server outside normal connections: which process listens, does
+//! the server serve, and shut down.
 //!
-//! They are inline commands on a new socket. The store's own client reconnects by itself, which is
-//! wrong for a server that is loading or ending. Invariant: every call ends within [`PATIENCE`].
+//! The requests are inline commands on a new socket. The store's own client reconnects by itself,
+//! which is wrong for a server that is loading or ending. Invariant: every call ends within
+//! [`PATIENCE`].
 
 use std::io;
 use std::path::Path;
@@ -14,17 +15,19 @@ use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The answer of a server to PING.
+/// The state of a server, from its answer to PING.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The server serves. Errors such as MISCONF or BUSY count as answers.
+    /// The server serves clients. Errors such as MISCONF or BUSY count as answers of a serving
+    /// server.
     Serving,
-    /// The server is loading its append-only file and will serve then.
+    /// The server is loading its append-only file and will serve after that.
     Loading,
 }
 
-/// Returns the process that listens at `socket`, as the kernel reports it (`SO_PEERCRED`, unix(7)).
-/// 0 if it is in another pid namespace; None if no process listens.
+/// Returns the pid of the process that listens at `socket`, as the kernel reports the pid
+/// (`SO_PEERCRED`, unix(7)). Returns 0 if the process is in another pid namespace. Returns None if
+/// no process listens.
 pub(super) async fn listener(socket: &Path) -> io::Result<Option<i32>> {
     match connect(socket).await {
         Ok(stream) => Ok(Some(stream.peer_cred()?.pid().unwrap_or(0))),
@@ -33,7 +36,8 @@ pub(super) async fn listener(socket: &Path) -> io::Result<Option<i32>> {
     }
 }
 
-/// Asks whether the server serves. An error means that it could not be asked now.
+/// Sends PING to the server at `socket` and returns its state. An error means that the state is not
+/// known now.
 pub(super) async fn ping(socket: &Path) -> io::Result<Answer> {
     let mut stream = connect(socket).await?;
     let reply = timeout(PATIENCE, async {
@@ -45,8 +49,8 @@ pub(super) async fn ping(socket: &Path) -> io::Result<Answer> {
     Ok(if reply.await?? == *b"-LOAD" { Answer::Loading } else { Answer::Serving })
 }
 
-/// Asks the server to write out its append-only file and end. An error means that the request may
-/// not have arrived.
+/// Asks the server at `socket` to write its append-only file to disk and end. An error means that
+/// the request may not have arrived.
 pub(super) async fn shut_down(socket: &Path) -> io::Result<()> {
     let mut stream = connect(socket).await?;
     timeout(PATIENCE, stream.write_all(b"SHUTDOWN NOSAVE\r\n")).await??;

@@ -1,8 +1,8 @@
-//! The path of the server's socket, and its URL.
+//! The path of the server's socket, and the URL of the socket.
 //!
 //! A socket path has at most 107 bytes (unix(7)). A state directory with a longer path gets an
 //! extra short directory, which the file `socket-path` names. Invariant: a recorded path is used
-//! only while its directory belongs to the owner of the state directory and no other user can write
+//! only while its directory belongs to the owner of the state directory. No other user may write
 //! there.
 
 use std::ffi::OsString;
@@ -21,13 +21,14 @@ const SOCKET_FILE: &str = "redis.sock";
 const RECORD_FILE: &str = "socket-path";
 const MAX_SOCKET_PATH: usize = 107;
 
-/// Returns the socket of the server of `dir`, as recorded or by default.
+/// Returns the socket path of the server of the state directory `dir`: the recorded path, or else
+/// the default path.
 pub(super) fn of_dir(dir: &Path) -> PathBuf {
     recorded(dir).unwrap_or_else(|| dir.join(SOCKET_FILE))
 }
 
-/// Chooses the socket of the server of `dir`. Creates and records a short directory if the path
-/// would be too long.
+/// Chooses the socket path for the server of the state directory `dir`. Creates and records a short
+/// directory if the path would be too long.
 pub(super) fn choose(dir: &Path, access: Access) -> Result<PathBuf, PrivateServerError> {
     let record = dir.join(RECORD_FILE);
     let direct = dir.join(SOCKET_FILE);
@@ -54,7 +55,7 @@ pub(super) fn choose(dir: &Path, access: Access) -> Result<PathBuf, PrivateServe
     Ok(socket)
 }
 
-/// Creates the short directory again if it was cleaned up while its server ran.
+/// Creates the short directory of `socket` again if the directory was removed while the server ran.
 pub(super) fn renew_short_dir(dir: &Path, socket: &Path, access: Access) -> Result<(), PrivateServerError> {
     match socket.parent() {
         Some(short) if short != dir && !is_private_to_owner_of(dir, short) => {
@@ -66,8 +67,8 @@ pub(super) fn renew_short_dir(dir: &Path, socket: &Path, access: Access) -> Resu
     }
 }
 
-/// Removes the short directory of a server that has ended, if it had one. A directory that cannot
-/// be removed does no harm.
+/// Removes the short directory of a server that has ended, if there is such a directory. A
+/// directory that cannot be removed does no harm.
 pub(super) fn forget_short_dir(dir: &Path, socket: &Path) {
     if let Some(short) = socket.parent().filter(|short| *short != dir)
         && fs::remove_dir(short).is_ok()
@@ -76,7 +77,8 @@ pub(super) fn forget_short_dir(dir: &Path, socket: &Path) {
     }
 }
 
-/// Returns the `unix://` URL of a socket. Every byte with a meaning in URLs is percent-encoded.
+/// Returns the `unix://` URL of the socket at this path. Every byte with a meaning in URLs is
+/// percent-encoded.
 pub(super) fn url(socket: &Path) -> String {
     let mut url = "unix://".to_owned();
     for &byte in socket.as_os_str().as_bytes() {
@@ -99,8 +101,8 @@ fn recorded(dir: &Path) -> Option<PathBuf> {
     trusted.then_some(socket)
 }
 
-/// Any user may create a directory under /tmp. A directory of another user, or a link, is not
-/// trusted.
+/// Returns true if the directory `short` can be trusted. Any user may create a directory under
+/// /tmp. A link, or a directory of a user other than the owner of `dir`, is not trusted.
 fn is_private_to_owner_of(dir: &Path, short: &Path) -> bool {
     match (dir.metadata(), short.symlink_metadata()) {
         (Ok(dir), Ok(short)) => short.is_dir() && short.uid() == dir.uid() && short.mode() & 0o027 == 0,

@@ -1,8 +1,8 @@
-//! Keeps the directory's server running: adopts or starts it, waits until it serves, restarts it if
-//! it dies.
+//! The supervisor of a state directory's server. It adopts or starts the server, waits until the
+//! server serves, and restarts a server that dies.
 //!
 //! Invariant: a server is started only if no server of this directory runs. Only a stop ends the
-//! server, and a stop ends it in every phase, even while it loads.
+//! server, and a stop ends the server in every phase, even while the server loads.
 
 use std::fs;
 use std::io;
@@ -20,12 +20,13 @@ use super::{Access, PrivateServerError, ProgramSearch, server_socket};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A server that ran this long did not die from its start. The pause before the next start is short
-/// again.
+/// The time after which a server is judged to have started well. If such a server dies, the pause
+/// before the next start is short again.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The settings needed to start the server of a directory, any number of times.
+/// The settings for starting the server of a state directory, which can be used any number of
+/// times.
 #[derive(Debug)]
 pub(super) struct ServerLaunch {
     dir: PathBuf,
@@ -39,7 +40,8 @@ impl ServerLaunch {
         Self { dir, socket, access, programs }
     }
 
-    /// Returns a serving server: the one left by an earlier daemon, or else a new one.
+    /// Returns a serving server: the server that an earlier daemon left running, or else a new
+    /// server.
     pub(super) async fn adopt_or_start(&self) -> Result<Server, PrivateServerError> {
         if let Some(mut server) = Server::listening(&self.dir, &self.socket).await? {
             match self.until_serving(&mut server).await {
@@ -62,7 +64,8 @@ impl ServerLaunch {
         }
     }
 
-    /// Starts a server, after ending an unreachable server of this directory. It may not serve yet.
+    /// Starts a server, after ending an unreachable server of this directory. The started server
+    /// may not serve yet.
     async fn start(&self) -> Result<Server, PrivateServerError> {
         if let Some(lost) = Server::recorded(&self.dir)? {
             tracing::warn!(pid = lost.pid(), "Ending a private redis-server whose socket is gone.");
@@ -79,8 +82,8 @@ impl ServerLaunch {
         Ok(server)
     }
 
-    /// Waits until the server serves, however long it loads. Fails if it ends or is silent for 30
-    /// s.
+    /// Waits until the server serves, however long the server loads. Fails if the server ends or is
+    /// silent for 30 s.
     async fn until_serving(&self, server: &mut Server) -> Result<(), PrivateServerError> {
         const QUICK: Duration = Duration::from_secs(1);
         const NEWS_EVERY: Duration = Duration::from_secs(5);
@@ -132,8 +135,8 @@ fn last_line(log: &Path) -> String {
     line.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
-/// Watches `server` until `stopping`, and restarts it whenever it dies. Keeps the lock of the
-/// directory meanwhile.
+/// Watches `server` until `stopping`, and restarts the server whenever the server dies. The lock of
+/// the directory is kept during that time.
 pub(super) async fn supervise(mut server: Server, launch: ServerLaunch, stopping: CancellationToken, _lock: DirectoryLock) {
     let mut pause = FIRST_PAUSE;
     let mut since = Instant::now();

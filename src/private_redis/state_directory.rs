@@ -20,16 +20,16 @@ const GROUP: &str = "schedd";
 /// The users who may reach the private server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Only the user who runs the daemon: directory 0700, socket 0600.
+    /// Only the user who runs the daemon: the directory has mode 0700, the socket has mode 0600.
     Person,
-    /// Also the group `schedd`: directory 0750, socket 0660. Members of the group can run commands
-    /// as the daemon's user.
+    /// Also the group `schedd`: the directory has mode 0750, the socket has mode 0660. Members of
+    /// the group can run commands as the daemon's user.
     Group,
 }
 
 impl Access {
-    /// Returns `Group` under a systemd unit (it sets `$STATE_DIRECTORY`) on a host with a group
-    /// `schedd`; otherwise `Person`.
+    /// Returns `Group` under a systemd unit on a host with a group `schedd`, and `Person`
+    /// otherwise. A systemd unit sets `$STATE_DIRECTORY`.
     pub fn from_env() -> Self {
         if server_places::unit_directory().is_some() && schedd_group().is_some() { Self::Group } else { Self::Person }
     }
@@ -41,7 +41,7 @@ impl Access {
         }
     }
 
-    /// Returns the mode of the socket in the format of `unixsocketperm`.
+    /// Returns the mode of the socket in the format of the Redis setting `unixsocketperm`.
     pub(super) fn socket_mode(self) -> &'static str {
         match self {
             Self::Person => "600",
@@ -49,7 +49,8 @@ impl Access {
         }
     }
 
-    /// Gives `path` to the group `schedd` if this is `Group` and the host has that group.
+    /// Gives the file `path` to the group `schedd` if this access is `Group` and the host has that
+    /// group.
     pub(super) fn hand_over(self, path: &Path) -> Result<(), PrivateServerError> {
         let (Self::Group, Some(gid)) = (self, schedd_group()) else { return Ok(()) };
         let found = path.metadata().map_err(io_error("look at", path))?.gid();
@@ -59,7 +60,8 @@ impl Access {
         std::os::unix::fs::chown(path, None, Some(gid)).map_err(io_error("give to group schedd", path))
     }
 
-    /// Creates a directory, or accepts an existing one, and sets its access.
+    /// Creates the directory `path`, or accepts an existing directory, and sets the mode of the
+    /// directory.
     pub(super) fn make_dir(self, path: &Path) -> Result<(), PrivateServerError> {
         make_missing(path, self.dir_mode())?;
         let found = path.metadata().map_err(io_error("look at", path))?.mode() & 0o7777;
@@ -70,7 +72,7 @@ impl Access {
     }
 }
 
-/// Returns the number of the group `schedd`, from group(5).
+/// Returns the number of the group `schedd` from group(5); None if the host has no such group.
 fn schedd_group() -> Option<u32> {
     let groups = fs::read("/etc/group").ok()?;
     group_number(&String::from_utf8_lossy(&groups), GROUP)
@@ -84,7 +86,7 @@ fn group_number(groups: &str, name: &str) -> Option<u32> {
     })
 }
 
-/// Creates the state directory with its parents and returns its canonical path.
+/// Creates the state directory `dir` with its parents and returns its canonical path.
 pub(super) fn prepare(dir: &Path, access: Access) -> Result<PathBuf, PrivateServerError> {
     let dir = std::path::absolute(dir).map_err(io_error("find", dir))?;
     let missing: Vec<&Path> = dir.ancestors().skip(1).take_while(|parent| !parent.exists()).collect();
@@ -117,15 +119,15 @@ pub(super) fn set_mode(path: &Path, mode: u32) -> Result<(), PrivateServerError>
     fs::set_permissions(path, Permissions::from_mode(mode)).map_err(io_error("set the mode of", path))
 }
 
-/// The right to be the daemon of a state directory, until dropped. The lock file contains the pid
-/// and host name of its owner.
+/// The right to be the daemon of a state directory. Dropping this value gives up the right. The
+/// lock file contains the pid and host name of its owner.
 #[derive(Debug)]
 pub(super) struct DirectoryLock {
     _file: File,
 }
 
 impl DirectoryLock {
-    /// Takes the lock. The error names its owner.
+    /// Takes the lock of the state directory `dir`. The error names the owner of the lock.
     pub(super) async fn take(dir: &Path) -> Result<Self, PrivateServerError> {
         const TRIES: u32 = 10;
         const PAUSE: Duration = Duration::from_millis(20);

@@ -1,8 +1,8 @@
-//! The state of the background consistency check: whose turn it is, where it continues, what it
-//! found.
+//! The stored state of the background consistency check: the last turn, the position where the next
+//! turn continues, and the findings.
 //!
-//! Invariant: one node at a time has the turn, whichever asks first. Each turn overwrites the
-//! findings of the last turn as a whole.
+//! Invariant: one node at a time has the turn, and any node may take it. Each turn overwrites all
+//! findings of the last turn.
 
 use std::time::Duration;
 
@@ -17,36 +17,38 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// A node's turn.
+/// The turn of a node at the background consistency check, as taken from Redis.
 #[derive(Debug, Clone)]
 pub struct AuditTurn {
-    /// Redis' time.
+    /// The start of the turn, by Redis' time.
     pub now: UnixMillis,
-    /// The position to continue from, as the last turn wrote it.
+    /// The position where this turn continues, as the last turn wrote it.
     pub place: String,
-    /// The findings of the last turns that still applied, as they wrote them.
+    /// The findings that still applied at the end of the last turn, as the text which that turn
+    /// wrote.
     pub list: String,
-    /// The time the last full check ended.
+    /// The time the last full check ended; None before the end of the first full check.
     pub round_at: Option<UnixMillis>,
 }
 
-/// The result of a turn.
+/// The result of a turn at the background consistency check, as stored in Redis.
 #[derive(Debug, Clone)]
 pub struct AuditNote {
     /// The start of the turn, by Redis' time.
     pub at: UnixMillis,
-    /// The time the last full check ended; None before the first.
+    /// The time the last full check ended; None before the end of the first full check.
     pub round_at: Option<UnixMillis>,
     /// The position where the next turn continues.
     pub place: String,
-    /// The findings that still apply, the newest first.
+    /// The findings that still apply, as text, the newest first.
     pub list: String,
-    /// The number of findings, including findings that the list has no room for.
+    /// The number of findings, including findings that `list` has no room for.
     pub findings: u64,
 }
 
 impl Store {
-    /// Takes the turn if the last turn began at least `every` ago. None if it is too early.
+    /// Takes the turn at the consistency check if the last turn began at least `every` ago. Returns
+    /// None if the last turn began later.
     pub async fn take_audit(&self, node: &NodeName, every: Duration) -> Result<Option<AuditTurn>, StoreError> {
         let call = Invocation::new(&scripts::TAKE_AUDIT)
             .key("audit", self.keys.audit())
@@ -66,7 +68,7 @@ impl Store {
         }
     }
 
-    /// Records the result of a turn.
+    /// Records the result of a turn at the consistency check.
     pub async fn note_audit(&self, note: &AuditNote) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
         let write = pipeline.cmd("HSET").arg(self.keys.audit());
@@ -78,7 +80,7 @@ impl Store {
         self.link.query(&mut pipeline).await.map(|_| ())
     }
 
-    /// Returns the result of the last turn; None before the first.
+    /// Returns the result of the last turn; None if no turn has ended yet.
     pub async fn read_audit(&self) -> Result<Option<AuditNote>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HMGET").arg(self.keys.audit()).arg(&["at", "place", "list", "findings", "round_at"]);

@@ -17,37 +17,38 @@ use crate::store::server::store_error::StoreError;
 /// An index whose members are jobs or runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IndexName {
-    /// The live jobs.
+    /// The index of the live jobs.
     Jobs,
-    /// The ended jobs.
+    /// The index of the ended jobs.
     Finished,
     /// The due set of a lane.
     Due(Lane),
-    /// The executing runs of a queue.
+    /// The set of executing runs of a queue.
     Running(QueueName),
-    /// The leases.
+    /// The index of all leases.
     Leases,
-    /// The runs that are asked to stop.
+    /// The index of runs that are asked to stop.
     Stops,
-    /// The ended runs.
+    /// The index of ended runs.
     History,
-    /// The dead letters.
+    /// The index of dead letters.
     Dead,
-    /// The deadlines of runs.
+    /// The index of the deadlines of runs.
     Deadlines,
 }
 
 /// A page of an index.
 #[derive(Debug, Clone, Default)]
 pub struct IndexPage {
-    /// The members as text; bytes that are not text are written `\xNN`.
+    /// The members of the page as text; bytes that are not text are written `\xNN`.
     pub members: Vec<String>,
-    /// The position of the next page; 0 after the last.
+    /// The position of the next page; 0 if this page is the last.
     pub cursor: u64,
 }
 
 impl Store {
-    /// Reads a page of an index. Members that stay during the scan are found, some perhaps twice.
+    /// Reads a page of an index. A member that stays in the index during the scan is found at least
+    /// once, perhaps twice.
     pub async fn scan_index(&self, index: &IndexName, cursor: u64, count: usize) -> Result<IndexPage, StoreError> {
         let keys = &self.keys;
         let (command, key) = match index {
@@ -70,8 +71,8 @@ impl Store {
         Ok(IndexPage { members: flat.chunks_exact(2).filter_map(|pair| shown_member(&pair[0])).collect(), cursor })
     }
 
-    /// Lists the runs of a job in its sets of open, manual, waiting and spread runs, at most
-    /// `limit` of each.
+    /// Lists the runs in a job's sets of open, manual, waiting and spread runs, at most `limit` of
+    /// each set.
     pub async fn list_places(&self, job: &JobName, limit: usize) -> Result<Vec<RunId>, StoreError> {
         let mut pipeline = redis::pipe();
         for key in [self.keys.open(job), self.keys.manual(job), self.keys.waiting(job), self.keys.spread(job)] {
@@ -85,7 +86,8 @@ impl Store {
         Ok(ids.flatten().filter_map(text_of).filter_map(|id| id.parse().ok()).collect())
     }
 
-    /// Returns the fences of the leases of each run, for the first `limit` leases.
+    /// Returns the runs that have a lease, each with the fences of its leases. Only the first
+    /// `limit` leases are read.
     pub async fn read_leased(&self, limit: usize) -> Result<BTreeMap<RunId, Vec<Fence>>, StoreError> {
         let mut leased: BTreeMap<RunId, Vec<Fence>> = BTreeMap::new();
         for lease in self.list_leases(limit).await?.into_iter().flatten() {
@@ -96,8 +98,8 @@ impl Store {
 }
 
 impl IndexName {
-    /// Returns the run that a member of this index names, and the fence for a lease; None if it is
-    /// malformed.
+    /// Returns the run that a member of this index names. For a lease, also returns the fence.
+    /// Returns None if the member is malformed.
     pub fn run_of(&self, member: &str) -> Option<(RunId, Option<Fence>)> {
         match self {
             Self::Leases => parse_lease_member(member).map(|(run, fence)| (run, Some(fence))),

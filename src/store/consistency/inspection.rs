@@ -1,5 +1,5 @@
-//! The facts of the consistency check: how the keys of a job agree, and in which sets a run is. It
-//! only reads.
+//! The facts that the consistency check compares: how the keys of a job agree, and in which sets a
+//! run is. This module changes nothing in Redis.
 //!
 //! Invariant: the facts of one job or one run all come from the same moment. Facts read in pages
 //! may be old when they are judged, so a finding is checked again before it is reported.
@@ -20,25 +20,26 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// Items in one call of `inspect_runs.lua`.
+/// The number of items in one call of `inspect_runs.lua`. An item is a run in one lane.
 const ITEMS: usize = 200;
 
-/// Jobs in one pipeline.
+/// The most jobs that one pipeline inspects.
 const CALLS: usize = 100;
 
-/// Pages requested at the same time, so that one page is judged while Redis reads the next.
+/// The number of pages requested at the same time, so that one page is judged while Redis reads the
+/// next.
 const AT_ONCE: usize = 3;
 
-/// A job to inspect, as read.
+/// A job to inspect, with its record as the caller read it.
 #[derive(Debug, Clone)]
 pub struct JobToInspect<'a> {
     /// The job name.
     pub name: &'a JobName,
     /// The job's record, if it has one.
     pub record: Option<&'a JobRecord>,
-    /// The plan that its definition gives.
+    /// The planned run that the job's definition gives.
     pub plan: PlannedRun,
-    /// The entry of the job in the index by first gate, if it should have one.
+    /// The entry that the job should have in the index by first gate; None if it should have none.
     pub gated: Option<String>,
 }
 
@@ -49,8 +50,8 @@ impl JobToInspect<'_> {
 }
 
 impl Store {
-    /// Returns the facts of each of these jobs, each from one moment; None for a job that changed
-    /// since it was read.
+    /// Returns the facts of each of these jobs, all facts of a job from the same moment. A job that
+    /// changed since the caller read it gives None.
     pub async fn inspect_jobs(
         &self,
         jobs: &[JobToInspect<'_>],
@@ -97,8 +98,8 @@ impl Store {
         call
     }
 
-    /// Returns the facts of each of these runs, or the error that prevents reading them. The fence
-    /// is that of the lease under which the run was found.
+    /// Returns the facts of each of these runs, or the error that prevents reading the run. A run
+    /// found by a lease comes with the fence of that lease.
     pub async fn inspect_runs(
         &self,
         runs: &[(RunId, Option<Fence>)],

@@ -1,4 +1,5 @@
-//! The data `doctor` reads and repairs: indexes, facts, quarantine.
+//! The data that `doctor` reads and repairs: indexes, the facts of jobs and runs, and the
+//! quarantine.
 
 pub(crate) mod check_turn;
 pub(crate) mod indexes;

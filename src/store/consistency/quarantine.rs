@@ -1,9 +1,10 @@
-//! Quarantine: data that no schedd could have written is moved aside and reported. It never runs,
-//! and only an operator deletes it (`discarding`).
+//! The quarantine: data that no schedd could have written is moved there and reported. Data in
+//! quarantine never runs, and only an operator deletes it (`discarding`).
 //!
 //! Entries of sets are copied into one hash. Whole keys are renamed and listed in that hash. The
-//! quarantine has room for 10,000 entries. Beyond that a key stays where it is. A set entry would
-//! return at every poll, so it is removed, counted and logged by the caller.
+//! quarantine has room for 10,000 entries. If the quarantine is full, a key stays where it is. A
+//! set entry that stayed would return at every poll. So such an entry is removed and counted, and
+//! the caller logs the removal.
 
 use redis::Value;
 use serde_json::Value as Json;
@@ -35,37 +36,38 @@ pub enum Quarantined {
 /// The result of moving a key to quarantine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetAside {
-    /// The key has this new name.
+    /// The key is in quarantine under this new name.
     Kept(String),
     /// The key was already gone.
     Gone,
-    /// The quarantine is full.
+    /// The quarantine is full. The key was not moved.
     Full,
 }
 
 /// An entry of the quarantine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuarantineEntry {
-    /// The name in quarantine; bytes that are not text are written `\xNN`.
+    /// The name of the entry in quarantine; bytes that are not text are written `\xNN`.
     pub name: String,
-    /// The original key, or the set that contained the entry.
+    /// The original key of the data; for a set member, the key of its set.
     pub key: String,
-    /// The reason for the quarantine.
+    /// The reason why the data was moved to quarantine.
     pub why: String,
-    /// The time it was moved.
+    /// The time the data was moved to quarantine.
     pub at: Option<UnixMillis>,
-    /// The kind of entry.
+    /// The kind of data: a set member or a whole key.
     pub kind: EntryKind,
-    /// The stored bytes. A change requires that they are still the same.
+    /// The stored bytes of the entry. A change of the entry requires that these bytes are still the
+    /// same.
     pub(crate) raw: Vec<u8>,
 }
 
-/// The kind of a quarantine entry.
+/// The kind of data in a quarantine entry: a set member or a whole key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKind {
     /// A member of a set, with its score.
     Member {
-        /// The score.
+        /// The score of the member in its set, as text.
         score: String,
     },
     /// A whole key.
@@ -76,12 +78,12 @@ pub enum EntryKind {
 }
 
 impl Store {
-    /// Moves an entry of a lane's due set to quarantine.
+    /// Moves an entry of a lane's due set to quarantine for the reason `why`.
     pub async fn quarantine_run(&self, lane: &Lane, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
         self.quarantine(&self.keys.due(lane), entry, why).await
     }
 
-    /// Moves an entry of the leases to quarantine.
+    /// Moves an entry of the index of leases to quarantine for the reason `why`.
     pub async fn quarantine_lease(&self, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
         self.quarantine(&self.keys.leases(), entry, why).await
     }
@@ -113,10 +115,11 @@ impl Store {
         }
     }
 
-    /// Moves the key `rest`, named without its namespace, to quarantine for the reason `why`.
+    /// Moves a whole key to quarantine for the reason `why`. `rest` is the name of the key without
+    /// its namespace.
     ///
-    /// Each file has a list of the jobs it defined. If `job` is given, its name is removed from
-    /// these lists. The next apply of such a file then adds the job again.
+    /// Each file has a list of the jobs that the file defined. If `job` is given, the name of that
+    /// job is removed from these lists. The next apply of such a file then adds the job again.
     pub async fn quarantine_key(&self, rest: &str, why: &str, job: Option<&str>) -> Result<SetAside, StoreError> {
         let keys = &self.keys;
         let mut now = self.now().await?;
@@ -150,7 +153,7 @@ impl Store {
         }
     }
 
-    /// Lists the source lists of files, by their names within the namespace.
+    /// Lists the keys that hold the lists of files, by their names within the namespace.
     async fn list_sources(&self) -> Result<Vec<String>, StoreError> {
         let (_, nodes) = self.list_nodes().await?;
         let mut sources: Vec<String> = nodes.into_iter().map(|node| format!("source:{}", node.name)).collect();
@@ -161,8 +164,8 @@ impl Store {
         Ok(sources)
     }
 
-    /// Lists the quarantine, the oldest entry first, at most `limit`. Also returns the total number
-    /// of entries.
+    /// Lists the entries of the quarantine, the oldest first, at most `limit`. Also returns the
+    /// total number of entries.
     pub async fn list_quarantine(&self, limit: usize) -> Result<(u64, Vec<QuarantineEntry>), StoreError> {
         let (mut cursor, mut entries) = (0_u64, Vec::new());
         loop {
@@ -205,7 +208,7 @@ impl Store {
         }
     }
 
-    /// Returns the entry with this name; None if there is none.
+    /// Returns the quarantine entry with this name; None if there is no such entry.
     pub async fn read_quarantined(&self, name: &str) -> Result<Option<QuarantineEntry>, StoreError> {
         let field = member_bytes(name);
         let mut pipeline = redis::pipe();

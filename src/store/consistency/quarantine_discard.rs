@@ -1,6 +1,8 @@
-//! Deleting quarantine entries for good, at an operator's request, with a log of who did it.
+//! Deleting quarantine entries for good at an operator's request. A log records who deleted which
+//! entry.
 //!
-//! Invariant: only quarantined keys are deleted, and each only together with its entry.
+//! Invariant: of keys, only quarantined keys are deleted, and a key is deleted only together with
+//! its entry.
 
 use redis::Value;
 use serde_json::{Value as Json, json};
@@ -14,32 +16,34 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// Entries discarded in one call.
+/// The most entries discarded in one call.
 const STEP: usize = 100;
-/// Log entries read; as many are kept.
+/// The number of log entries read, which is also the number of log entries kept.
 const READ: usize = 200;
-/// Characters kept of a name, a key and a reason, each.
+/// The number of characters kept of a name, of a key and of a reason in the log.
 const KEPT: usize = 200;
 
-/// A discarded quarantine entry.
+/// A log entry about a discarded quarantine entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discarded {
-    /// The name in quarantine, cut to 200 characters.
+    /// The name of the entry in quarantine, cut to 200 characters.
     pub name: String,
-    /// The original key, or the set that contained the entry.
+    /// The original key of the data; for a set member, the key of its set. Cut to 200 characters.
     pub key: String,
-    /// The reason for its quarantine.
+    /// The reason why the data was in quarantine, cut to 200 characters.
     pub why: String,
-    /// The time it was discarded.
+    /// The time the entry was discarded.
     pub at: Option<UnixMillis>,
-    /// The operator, `user@host`; None if unknown.
+    /// The operator who discarded the entry, as `user@host`; None if unknown.
     pub by: Option<String>,
 }
 
 impl Store {
-    /// Discards the entries that are unchanged since they were read, in steps of 100, and logs
-    /// each. `dropped` is the count of entries that found no room, as read; an unchanged count is
-    /// cleared. Returns for each entry whether it was discarded.
+    /// Discards the entries that did not change since the caller read them, in steps of 100, and
+    /// logs each of them. Returns true for each discarded entry, in the order of `entries`.
+    ///
+    /// `dropped` is the number of entries that found no room in quarantine, as the caller read it.
+    /// The stored number is cleared if it is still the same.
     pub async fn discard(&self, entries: &[QuarantineEntry], dropped: Option<u64>) -> Result<Vec<bool>, StoreError> {
         let wish = format!("{:016x}", fastrand::u64(..));
         let mut done = Vec::with_capacity(entries.len());
@@ -79,8 +83,8 @@ impl Store {
         Ok(done)
     }
 
-    /// Lists discarded entries, the newest first. Only the newest 200 are kept. Unreadable log
-    /// entries are skipped.
+    /// Lists the log entries about discarded quarantine entries, the newest first. Only the newest
+    /// 200 log entries are kept. Unreadable log entries are skipped.
     pub async fn list_discarded(&self) -> Result<Vec<Discarded>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.discarded()).arg(0).arg(READ - 1).arg("REV").arg("WITHSCORES");
@@ -89,8 +93,9 @@ impl Store {
         Ok(flat.chunks_exact(2).filter_map(|pair| discarded(&text_of(&pair[0])?, &pair[1])).collect())
     }
 
-    /// Returns the renamed key of an entry; None for a set member. Also None if the name is not a
-    /// quarantined key: that key may belong to somebody else, and stays.
+    /// Returns the renamed key of a quarantine entry; None for a set member. Also returns None if
+    /// the name is not the name of a quarantined key. Such a key may belong to somebody else and is
+    /// not deleted.
     fn key_aside(&self, entry: &QuarantineEntry) -> Option<Vec<u8>> {
         let EntryKind::Key { aside } = &entry.kind else { return None };
         let rest = self.keys.rest(aside)?;

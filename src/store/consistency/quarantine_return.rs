@@ -1,4 +1,4 @@
-//! Restoring quarantined data after the caller has checked it.
+//! Restoring quarantined data to its original place after the caller has checked the data.
 
 use super::quarantine::{EntryKind, QuarantineEntry, member_bytes};
 use crate::domain::consistency::{KnownNames, known_key};
@@ -13,21 +13,21 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The result of restoring an entry.
+/// The result of restoring a quarantine entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PutBackReply {
-    /// The entry is back in its place. For a set member this is its new score.
+    /// The data is back in its original place. For a set member, the value is its new score.
     Restored(Option<UnixMillis>),
     /// The entry is no longer in quarantine.
     Gone,
-    /// The original place is in use.
+    /// The original place of the data is in use.
     Taken,
-    /// The entry cannot be used, for this reason.
+    /// The data cannot be restored; the text is the reason.
     Refused(String),
 }
 
 impl Store {
-    /// Restores a set member or a whole key.
+    /// Restores the data of a quarantine entry: a set member or a whole key.
     pub async fn restore(&self, entry: &QuarantineEntry) -> Result<PutBackReply, StoreError> {
         match &entry.kind {
             EntryKind::Member { score } => self.restore_entry(entry, score).await,
@@ -36,8 +36,8 @@ impl Store {
     }
 
     /// Restores a member of a due set or of the leases. A due run gets its ready time, or its due
-    /// time if the score is invalid; its claim checks its gates again. A lease comes back expired,
-    /// is counted in its queue, and its run regains its places at gates.
+    /// time if the score is invalid. The claim of the run checks its gates again. A restored lease
+    /// has expired and is counted in its queue. The run of the lease regains its places at gates.
     async fn restore_entry(&self, entry: &QuarantineEntry, score: &str) -> Result<PutBackReply, StoreError> {
         // If two entries had the same name, the second name has a time and a number appended.
         let member = entry.name.split(' ').next().unwrap_or_default();
@@ -106,7 +106,7 @@ impl Store {
         })
     }
 
-    /// Returns the job record in a quarantined key; None if the entry is not a job's key.
+    /// Returns the job record in a quarantined key; None if the entry is not the key of a job.
     pub async fn read_set_aside_job(&self, entry: &QuarantineEntry) -> Result<Option<crate::store::JobRecord>, StoreError> {
         let name = self.keys.rest(&entry.key).and_then(|rest| rest.strip_prefix("job:")).and_then(|name| name.parse().ok());
         let (EntryKind::Key { aside }, Some(name)) = (&entry.kind, name) else { return Ok(None) };

@@ -1,5 +1,5 @@
-//! Repairs of the consistency check: one script each for a job, a run and the counters. Each script
-//! checks all facts again.
+//! Repairs of the consistency check, with one script for a job, one for a run and one for the
+//! counters. Each script checks all facts again before it changes data.
 
 use super::quarantine::member_bytes;
 use crate::domain::consistency::{CountFacts, SizeFacts};
@@ -21,19 +21,19 @@ use crate::store::server::store_error::StoreError;
 pub enum MendReply {
     /// The changes made, in words.
     Mended(Vec<String>),
-    /// Nothing was wrong.
+    /// The data was correct, so nothing was changed.
     Sound,
-    /// The job changed. The caller must read it again.
+    /// The job changed since the caller read it. The caller must read the job again.
     Stale,
-    /// The run to plant already has a record.
+    /// The planned run to add already has a record.
     Occupied,
 }
 
-/// Jobs whose output counters are set in one call.
+/// The most jobs whose output counters are set in one call.
 const SIZES: usize = 500;
 
 impl MendReply {
-    /// Combines the results of two steps.
+    /// Combines the results of two repair steps into one result.
     fn and(self, next: Self) -> Self {
         match (self, next) {
             (Self::Mended(mut done), Self::Mended(more)) => {
@@ -49,31 +49,32 @@ impl MendReply {
 /// An order to make the index entries of a job agree with its record.
 #[derive(Debug, Clone)]
 pub struct JobMending {
-    /// The job.
+    /// The name of the job to repair.
     pub name: JobName,
-    /// The job's record as read.
+    /// The job's record as the caller read it; None if the job has no record.
     pub record: Option<JobRecord>,
-    /// The run to plant if no run is planned.
+    /// The run to add to the due set if the job has no planned run.
     pub planted: Option<Successor>,
-    /// The ready time of the planned run, if it is missing in the due set. By default its due time.
+    /// The ready time to give the planned run if the run is missing in the due set. None means its
+    /// due time.
     pub pending_ready: Option<UnixMillis>,
-    /// The entry of the job in the index by first gate, if it should have one.
+    /// The entry that the job should have in the index by first gate; None if it should have none.
     pub gated: Option<String>,
-    /// The new start of `every` if `planted` replaces a run that was planned too late. None keeps
-    /// the planned run.
+    /// The new time from which `every` counts, if `planted` replaces a run that was planned too
+    /// late. None keeps the planned run.
     pub anchor: Option<UnixMillis>,
 }
 
 /// An order to make the index entries of a run agree with its record.
 #[derive(Debug, Clone)]
 pub struct RunMending {
-    /// The run.
+    /// The id of the run to repair.
     pub run: RunId,
-    /// The lane of the run: the lane of its job or of its host.
+    /// The lane of the run, which is the lane of its job or a lane of its host.
     pub lane: Lane,
-    /// The fence of the lease under which the run was found.
+    /// The fence of the lease that led to this run; None if no lease led to the run.
     pub found_under: Option<Fence>,
-    /// The correct ready time, if the run is due later than the job's rules allow.
+    /// The correct ready time, if the run is planned for later than the job's rules allow.
     pub ready: Option<UnixMillis>,
 }
 
@@ -124,8 +125,8 @@ impl Store {
         call
     }
 
-    /// Repairs the index entries of these runs in one pipeline. A call for a run at gates is
-    /// repeated with these gates.
+    /// Repairs the index entries of these runs in one pipeline. If a run has places at gates, its
+    /// script is called again with these gates.
     pub async fn mend_runs(&self, runs: &[RunMending], lanes: &[Lane]) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
         self.note_lanes(runs.iter().map(|run| &run.lane)).await?;
         let calls: Vec<Invocation> = runs.iter().map(|run| self.mend_run(run, lanes, &[])).collect();
@@ -167,7 +168,7 @@ impl Store {
         call.gate_keys(keys, places)
     }
 
-    /// Sets the counters to the counted values, if they are unchanged since the count.
+    /// Sets the counters to the counted values, if the counters have not changed since the count.
     pub async fn mend_counts(&self, facts: &CountFacts) -> Result<MendReply, StoreError> {
         let first = facts.sizes.len().min(SIZES);
         let (sizes, rest) = facts.sizes.split_at(first);

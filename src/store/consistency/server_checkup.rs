@@ -1,7 +1,8 @@
-//! A check of the Redis server: its own reports and its response time, with a verdict for each.
+//! A check of the Redis server. The check reads the server's own reports and measures its response
+//! time, and gives each a verdict.
 //!
-//! Invariant: a fact that this Redis user may not read is reported as not known. It changes no
-//! other verdict.
+//! Invariant: a fact that this Redis user may not read is reported as not known. Such a fact
+//! changes no other verdict.
 
 use std::time::{Duration, Instant};
 
@@ -12,24 +13,25 @@ use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::store_error::StoreError;
 use crate::store::{LaneAsk, Store};
 
-/// The response time of a script above which every start of a run is delayed.
+/// The response time of a script above which the check warns, because every start of a run is
+/// delayed.
 const SLOW_SCRIPT: Duration = Duration::from_millis(20);
 
-/// The verdict of a check.
+/// The verdict of a check of the Redis server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CheckLevel {
-    /// The setting is as it should be.
+    /// The server is as it should be.
     Ok,
-    /// The fact is worth knowing.
+    /// The server is in order, and the check has a fact worth knowing.
     Note,
-    /// The server works, but may fail one day.
+    /// The server works, but may fail in the future.
     Warn,
     /// The server has a fault.
     Fail,
 }
 
 impl CheckLevel {
-    /// Returns the name of this verdict.
+    /// Returns the word for this verdict.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -40,26 +42,26 @@ impl CheckLevel {
     }
 }
 
-/// The result of one check.
+/// The result of one check of the Redis server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerCheck {
     /// The name of the check.
     pub name: String,
-    /// The verdict.
+    /// The verdict of the check.
     pub level: CheckLevel,
-    /// The finding, and the remedy unless the verdict is good.
+    /// The fact that was found. The text also has the remedy unless the verdict is good.
     pub text: String,
 }
 
 impl ServerCheck {
-    /// Creates a check result.
+    /// Creates the result of a check from its name, verdict and text.
     pub fn new(name: impl Into<String>, level: CheckLevel, text: impl Into<String>) -> Self {
         Self { name: name.into(), level, text: text.into() }
     }
 }
 
 impl Store {
-    /// Checks the server.
+    /// Checks the Redis server and returns the results of all checks.
     pub async fn check_server(&self) -> Result<Vec<ServerCheck>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("INFO");
@@ -79,8 +81,8 @@ impl Store {
         Ok(checks)
     }
 
-    /// Measures how long an idle script takes. It reports the best of three calls, so that one slow
-    /// answer proves nothing.
+    /// Measures how long a script that does nothing takes. The result is the best of three calls,
+    /// because one slow answer proves nothing.
     async fn time_script(&self) -> Result<ServerCheck, StoreError> {
         let mut best = Duration::MAX;
         for _ in 0..3 {
@@ -107,7 +109,7 @@ fn info_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Checks the slow log for commands of any client.
+/// Judges the slow log of Redis, which has commands of all clients.
 fn slow_log(answer: Option<&Value>) -> ServerCheck {
     let Some(Value::Array(entries)) = answer else {
         return ServerCheck::new("slow log", CheckLevel::Ok, "not known: this Redis user may not run SLOWLOG");
@@ -130,7 +132,7 @@ fn slow_log(answer: Option<&Value>) -> ServerCheck {
     ServerCheck::new("slow log", CheckLevel::Ok, text)
 }
 
-/// Judges the text of `INFO` and the known settings.
+/// Judges the text of `INFO`, and those settings that this Redis user may read.
 fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>) -> Vec<ServerCheck> {
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
     let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok());

@@ -1,5 +1,5 @@
-//! The audit log of a job: who changed it, when and how. The scripts that change a job write the
-//! entries.
+//! The audit log of a job: who changed the job, when and how. The scripts that change a job write
+//! the entries of the log.
 
 use redis::Value;
 
@@ -11,11 +11,12 @@ use crate::store::server::store_error::StoreError;
 
 pub use crate::domain::job::audit_entry::AuditEntry;
 
-/// Log entries read; as many are kept.
+/// The number of audit log entries read, which is also the number of entries kept.
 const MOST: usize = 100;
 
 impl Store {
-    /// Returns the kept audit log of a job, oldest entry first. Unreadable entries are skipped.
+    /// Returns the kept entries of a job's audit log, the oldest first. Unreadable entries are
+    /// skipped.
     pub async fn read_deeds(&self, job: &JobName) -> Result<Vec<AuditEntry>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.deeds(job)).arg(-i64::try_from(MOST).unwrap_or(i64::MAX)).arg(-1);
@@ -25,7 +26,7 @@ impl Store {
     }
 }
 
-/// Parses an entry of the audit log; None if it is malformed.
+/// Parses an entry of the audit log. Returns None if the entry is malformed.
 pub(crate) fn deed_of(member: &str) -> Option<AuditEntry> {
     let value: serde_json::Value = serde_json::from_str(member).ok()?;
     let text = |field: &str| value[field].as_str().map(str::to_owned);

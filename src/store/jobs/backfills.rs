@@ -1,5 +1,5 @@
-//! Backfills: past occurrences wait in a list of their job. Only the first of them has a run at a
-//! time.
+//! Backfills: the past occurrences that an operator asked for wait in a list of their job. Only the
+//! first occurrence of the list has a run at a time.
 
 use redis::Value;
 
@@ -11,37 +11,40 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The most runs that one call of the script queues.
+/// The most backfill runs that one call of the script adds to the list of its job.
 const STEP: usize = 100;
 
-/// The result of queueing occurrences.
+/// The result of adding past occurrences to the backfill of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackfillReply {
-    /// This many were queued. The rest were queued before or already have a backfill run.
+    /// The number of occurrences added. The remaining occurrences were in the list before or
+    /// already have a backfill run.
     Queued(u64),
-    /// This many were queued before the list was full.
+    /// The number of occurrences added before the list was full.
     Full(u64),
     /// The job does not exist.
     Unknown,
 }
 
-/// The result of planting the first waiting occurrence.
+/// The result of planning the run of the first waiting occurrence of a backfill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlantReply {
-    /// The run is due now.
+    /// The run of the first waiting occurrence is now due.
     Planted,
-    /// A backfill run of the job has not ended.
+    /// No run was planned, because a backfill run of the job has not ended.
     Busy,
     /// The run of this occurrence has ended. The next occurrence is now the first.
     Over,
-    /// No occurrence waits.
+    /// No occurrence of the job waits for backfill.
     Empty,
-    /// Another occurrence is the first, or the job changed. The caller must read again.
+    /// Another occurrence is now the first, or the job changed. The caller must read the list and
+    /// the job again.
     Stale,
 }
 
 impl Store {
-    /// Queues occurrences by the ids of their backfill runs, in steps of 100.
+    /// Adds occurrences to the backfill of a job, in steps of 100. `runs` are the ids of their
+    /// backfill runs.
     pub async fn queue_backfill(&self, job: &JobName, runs: &[RunId]) -> Result<BackfillReply, StoreError> {
         let (mut queued, mut by) = (0, &*self.by);
         for step in runs.chunks(STEP) {
@@ -72,8 +75,8 @@ impl Store {
         Ok(BackfillReply::Queued(queued))
     }
 
-    /// Plants the run of `first`, the first waiting occurrence of its job, unless a backfill run is
-    /// open. `lane` is the job's lane as read.
+    /// Makes the run `first` due unless a backfill run of its job is open. `first` is the run of
+    /// the first waiting occurrence. `lane` is the job's lane as the caller read it.
     pub async fn plant_backfill(&self, first: &RunId, lane: &Lane) -> Result<PlantReply, StoreError> {
         self.note_lanes([lane]).await?;
         let (keys, job) = (&self.keys, first.job());
@@ -101,8 +104,8 @@ impl Store {
         })
     }
 
-    /// Gives up the waiting occurrences of a backfill. Returns their number, including an
-    /// occurrence whose run is open.
+    /// Drops the waiting occurrences of a job's backfill. Returns the number of dropped
+    /// occurrences, including an occurrence whose run is open.
     pub async fn drop_backfill(&self, job: &JobName) -> Result<u64, StoreError> {
         let call = Invocation::new(&scripts::DROP_BACKFILL)
             .key("backfill", self.keys.backfill(job))
@@ -118,8 +121,8 @@ impl Store {
         }
     }
 
-    /// Lists the backfill runs of a job that are open or still to come, oldest due first, at most
-    /// `limit`.
+    /// Lists the backfill runs of a job that are open or still to come, at most `limit`. The run
+    /// with the oldest due time is the first.
     pub async fn list_backfill(&self, job: &JobName, limit: usize) -> Result<Vec<RunId>, StoreError> {
         self.run_ids(&self.keys.backfill(job), limit).await
     }

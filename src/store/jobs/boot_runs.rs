@@ -1,4 +1,5 @@
-//! Runs for `@reboot`: the record of settled boots of a host, and planting a job's run for a boot.
+//! Runs for `@reboot`. A record names the boots of hosts for which all jobs have their runs, and a
+//! job gets one run for each boot.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +12,16 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// Boots remembered. The number is limited because hosts may come and go under new names.
+/// The number of boots remembered. The number is limited because hosts may come and go under new
+/// names.
 const MOST_BOOTS: i64 = 1_000;
 
-/// The result of planting a run for a boot.
+/// The result of adding the run of a job for a boot to a due set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RebootReply {
-    /// The run is planted.
+    /// The run for this boot is now due.
     Planted,
-    /// The run was planted before. Each boot of a host plants a job once.
+    /// The job had a run for this boot before. A job gets one run for each boot of a host.
     Known,
     /// The job does not exist.
     Unknown,
@@ -28,7 +30,8 @@ pub enum RebootReply {
 }
 
 impl Store {
-    /// Returns true if all jobs of this boot of a host are planted.
+    /// Returns true if all `@reboot` jobs have their runs for this boot of a host. `host` is a lane
+    /// of that host.
     pub async fn is_boot_noted(&self, host: &Lane, boot_id: &str) -> Result<bool, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZSCORE").arg(self.keys.boots()).arg(format!("{host} {boot_id}"));
@@ -36,8 +39,8 @@ impl Store {
         Ok(answer.first().is_some_and(|score| !matches!(score, redis::Value::Nil)))
     }
 
-    /// Lists the lanes of hosts with due runs, for the boots remembered. Includes the lane of
-    /// notices if a notice is due.
+    /// Lists the lanes of remembered hosts that have planned runs. The list includes the lane of
+    /// notices if a notice is planned.
     pub async fn list_host_lanes(&self) -> Result<Vec<Lane>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.boots()).arg(0).arg(MOST_BOOTS - 1);
@@ -59,7 +62,8 @@ impl Store {
         Ok(hosts.into_iter().zip(there).filter(|(_, is_there)| number_of(is_there) == Some(1)).map(|(host, _)| host).collect())
     }
 
-    /// Records that all jobs of this boot of a host are planted at `now`.
+    /// Records at `now` that all `@reboot` jobs have their runs for this boot of a host. `host` is
+    /// a lane of that host.
     pub async fn note_boot(&self, host: &Lane, boot_id: &str, now: UnixMillis) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZADD").arg(self.keys.boots()).arg(now.as_i64()).arg(format!("{host} {boot_id}"));
@@ -67,8 +71,8 @@ impl Store {
         self.link.query(&mut pipeline).await.map(|_| ())
     }
 
-    /// Plants the run of a job for a boot of a host, once, in a lane of that host. Only nodes of
-    /// that host can claim it.
+    /// Adds the run of a job for a boot to the due set of `lane`, once for each boot. Only nodes of
+    /// the host that `lane` names can claim this run.
     pub async fn plant_reboot(&self, run: &RunId, lane: &Lane, boot_id: &str) -> Result<RebootReply, StoreError> {
         self.note_lanes([lane]).await?;
         let call = Invocation::new(&scripts::PLANT_REBOOT)

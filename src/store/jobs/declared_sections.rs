@@ -1,8 +1,8 @@
 //! The settings of queues and groups that files declare, as stored for all nodes.
 //!
-//! Invariant: a text is written once for each change of it, and a copy of the file does not write
-//! it again. So settings made by hand stay until somebody edits that section. An unreadable field
-//! counts as not set, and is a finding of the consistency check.
+//! Invariant: each change of a section's text is written once. A copy of the file does not write
+//! the same text again. So settings made by hand stay until somebody edits that section. An
+//! unreadable field counts as not set, and is a finding of the consistency check.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,16 +22,16 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The subject of a section.
+/// A section of a file, by the queue or group that the section configures.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
-    /// `[queues.X]`
+    /// The section `[queues.X]` for the queue X.
     Queue(QueueName),
-    /// `[groups.X]`
+    /// The section `[groups.X]` for the group X.
     Group(GroupName),
 }
 
-/// The content of a section.
+/// The settings that a section declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SectionText {
     /// The settings of a queue.
@@ -40,37 +40,41 @@ pub enum SectionText {
     Group(GroupSettings),
 }
 
-/// A queue as stored in Redis.
+/// The settings and the pause of a queue, as stored in Redis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueRecord {
-    /// The effective settings.
+    /// The settings in effect for the queue.
     pub settings: QueueSettings,
-    /// True if the concurrency was set by hand. It then applies on each node whatever the node's
-    /// own file says.
+    /// True if the concurrency was set by hand. A concurrency set by hand applies on each node,
+    /// whatever the file of that node says.
     pub is_concurrency_by_hand: bool,
-    /// The time since which it is paused, and who paused it.
+    /// The time since which the queue is paused, and who paused the queue. None if the queue is not
+    /// paused.
     pub paused: Option<(UnixMillis, String)>,
-    /// The time of the last setting by hand and its author; None if its section was edited since.
+    /// The time of the last setting by hand, and the user who made the setting. None if the queue's
+    /// section was edited later.
     pub set: Option<(UnixMillis, String)>,
-    /// The fields with invalid values.
+    /// The names of the queue's fields with invalid values.
     pub spoilt: Vec<String>,
 }
 
 /// The result of declaring or withdrawing a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeclareReply {
-    /// The settings are now as this file declares.
+    /// The section now has the settings that this file declares.
     Declared,
-    /// This file or another one declared the same before.
+    /// The section did not change, because this or another file declared the same settings before.
     Unchanged,
     /// No file declares the section any more.
     Withdrawn,
-    /// Another file declares the section, or it was set by hand.
+    /// The section did not change, because another file declares the section or its settings were
+    /// made by hand.
     Kept,
 }
 
 impl SectionText {
-    /// Returns the settings as fields, in a fixed order; empty for a setting that is not set.
+    /// Returns the settings as pairs of field and value, in a fixed order. A setting that is not
+    /// set has an empty value.
     fn fields(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::Queue(queue) => queue_fields(queue),
@@ -94,7 +98,7 @@ fn or_nothing<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// Returns the fields of a queue without its pause.
+/// Returns the settings of a queue as pairs of field and value, without the pause of the queue.
 pub(crate) fn queue_fields(queue: &QueueSettings) -> Vec<(&'static str, String)> {
     let QueueSettings { concurrency, limit, rate, share, is_paused: _ } = queue;
     let weight = match share {
@@ -124,7 +128,8 @@ fn group_fields(group: &GroupSettings) -> Vec<(&'static str, String)> {
 }
 
 impl Store {
-    /// Records the text that the file `source` declares for a section. None withdraws the section.
+    /// Records the text that the file `source` declares for a section. If `text` is None, the file
+    /// withdraws the section.
     pub async fn declare_section(
         &self,
         source: &SourceName,
@@ -134,8 +139,8 @@ impl Store {
         self.call_declare(source, section, text, "say").await
     }
 
-    /// Returns true if declaring this text would make it the settings of the section. A text that
-    /// another file declared before changes nothing.
+    /// Returns true if declaring this text would change the settings of the section. Another file
+    /// may have declared the same text before; the declaration then changes nothing.
     pub async fn would_declare(&self, source: &SourceName, section: &Section, text: &SectionText) -> Result<bool, StoreError> {
         Ok(self.call_declare(source, section, Some(text), "look").await? == DeclareReply::Declared)
     }
@@ -194,8 +199,8 @@ impl Store {
         Ok(flat.chunks_exact(2).filter_map(|pair| Some((Section::of_entry(&text_of(&pair[0])?)?, text_of(&pair[1])?))).collect())
     }
 
-    /// Returns the same hashes as [`Store::list_declared`]. A hash is empty if the settings are
-    /// gone or the file must push the section again.
+    /// Returns the hashes that [`Store::list_declared`] returns, some of them emptied. A hash is
+    /// empty if the settings are gone or the file must push the section again.
     pub async fn read_declared(&self, source: &SourceName) -> Result<BTreeMap<Section, String>, StoreError> {
         let mut declared = self.list_declared(source).await?;
         if declared.is_empty() {
@@ -217,7 +222,7 @@ impl Store {
         Ok(declared)
     }
 
-    /// Returns the settings of these queues; the defaults for an undeclared queue.
+    /// Returns the settings of these queues. An undeclared queue has the default settings.
     pub async fn read_queue_settings(&self, queues: &[QueueName]) -> Result<Vec<QueueRecord>, StoreError> {
         if queues.is_empty() {
             return Ok(Vec::new());
@@ -247,7 +252,7 @@ impl Store {
         Ok(names.into_iter().zip(answers).map(|(name, answer)| (name, group_settings(&fields_of(answer.ok())))).collect())
     }
 
-    /// Returns the settings of a group; the defaults for an undeclared group.
+    /// Returns the settings of a group. An undeclared group has the default settings.
     pub async fn read_group(&self, group: &GroupName) -> Result<GroupSettings, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGETALL").arg(self.keys.group(group));
@@ -269,7 +274,7 @@ impl Store {
 }
 
 impl Section {
-    /// Returns the section in words, which is also its field in the list of a file.
+    /// Returns the section as text. The list of a file has a field of this name for the section.
     pub fn entry(&self) -> String {
         match self {
             Self::Queue(queue) => format!("queue {queue}"),
@@ -291,7 +296,7 @@ fn fields_of(answer: Option<Value>) -> BTreeMap<String, String> {
     flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect()
 }
 
-/// Parses the fields of a queue, and collects the fields with invalid values.
+/// Parses the fields of a queue. The record names the fields with invalid values.
 pub(crate) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
     let mut spoilt = Vec::new();
     let mut number = |field: &str, most: u32| {
@@ -334,7 +339,7 @@ pub(crate) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
     }
 }
 
-/// Parses the fields of a group. Missing or invalid settings make it exclusive, so that it never
+/// Parses the fields of a group. A group with missing or invalid settings is exclusive, so it never
 /// runs two members at once.
 fn group_settings(fields: &BTreeMap<String, String>) -> GroupSettings {
     let time = |field: &str, or: Duration| {
@@ -351,7 +356,7 @@ fn group_settings(fields: &BTreeMap<String, String>) -> GroupSettings {
     }
 }
 
-/// Returns the invalid settings of a group.
+/// Returns the names of a group's settings with invalid values.
 fn spoilt_in_group(fields: &BTreeMap<String, String>) -> Vec<&'static str> {
     const LONGEST: u64 = 86_400_000;
     let mode = fields.get("mode").map(String::as_str);

@@ -1,7 +1,7 @@
-//! Applying a definition to a job in Redis. Removal is in `removing`.
+//! Applying a definition to a job in Redis. The removal of a job is in `removing`.
 //!
-//! Invariant: each order names the revision it was computed from. A script that finds another
-//! revision replies `stale` and changes nothing.
+//! Invariant: each order names the revision of the job from which it was computed. A script that
+//! finds another revision replies `stale` and changes nothing.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,12 +24,12 @@ use crate::store::server::store_error::StoreError;
 /// The effect of a changed definition on the planted run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DefinitionChange {
-    /// The schedule changed: a pending run that is not yet due is replaced.
+    /// The schedule changed. A planned run that is not yet due is replaced.
     Schedule,
-    /// The schedule is the same but gives other times. A pending run that is not yet due is
+    /// The schedule is the same but now gives other times. A planned run that is not yet due is
     /// replaced, and nothing else changes.
     Zone,
-    /// Any other change: the pending run stays.
+    /// Another part of the definition changed. The planned run stays.
     Rest,
 }
 
@@ -43,85 +43,86 @@ impl DefinitionChange {
     }
 }
 
-/// The rule for a name that a job of the same kind already has.
+/// The rule for applying a definition under a name that a job of the same kind already has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// Change the job.
+    /// Give the existing job the new definition.
     Edit,
-    /// Leave the job unchanged and reply [`ApplyReply::Exists`].
+    /// Leave the existing job unchanged and reply [`ApplyReply::Exists`].
     Refuse,
 }
 
-/// An order to apply a definition.
+/// An order to apply a definition: to add a job, or to change an existing job.
 #[derive(Debug, Clone)]
 pub struct ApplyOrder {
     /// The job name.
     pub name: JobName,
     /// The definition as canonical JSON, written by `config::surface`.
     pub definition: String,
-    /// The hash of that text.
+    /// The hash of the text in `definition`.
     pub hash: String,
-    /// The revision and lane of the job as read; None for a free name.
+    /// The revision and lane of the job as the caller read them; None if no job has this name.
     pub read: Option<(Rev, Lane)>,
     /// The origin of the definition.
     pub kind: SourceKind,
-    /// The file of the definition, by its [`SourceName`]; empty for the command line.
+    /// The file that has the definition, by its [`SourceName`]; empty for the command line.
     pub source: String,
-    /// The name of this call, so that a repeated call is recognised.
+    /// A name for this order, by which Redis recognises a repeated call.
     pub token: String,
     /// The time zone to store with a new job.
     pub tz: String,
-    /// The job's lane.
+    /// The lane of the job under this definition.
     pub lane: Lane,
     /// True for a one-shot job.
     pub is_once: bool,
     /// The delay between the end of a run and the next run, for a job with `delay`.
     pub delay: Option<Duration>,
-    /// The number of regular runs that may begin.
+    /// The most regular runs of the job that may begin; None if there is no limit.
     pub max_runs: Option<u32>,
     /// The jobs during whose runs this job must not run.
     pub not_while: BTreeSet<JobName>,
-    /// The effect on the planted run.
+    /// The effect of the changed definition on the planned run.
     pub change: DefinitionChange,
-    /// The run to plant, if any.
+    /// The run to add to the due set, if any.
     pub planted: Option<Successor>,
     /// The time from which `every` of a new job counts.
     pub anchor: UnixMillis,
-    /// The rule for a name that is already used.
+    /// The rule for a name that a job of the same kind already has.
     pub existing: Existing,
-    /// The job's pending run, or the run a pause took out, as read.
+    /// The job's planned run, or the run that a pause took out, as the caller read it.
     pub planned: Option<RunId>,
-    /// The skipped range that passed under the old schedule and is recorded with this change.
+    /// The skipped range of occurrences that passed under the old schedule. The range is recorded
+    /// together with this change.
     pub passed: Option<SkippedStretch>,
     /// The old and the new schedule in words, if the schedule changes.
     pub schedules: Option<(String, String)>,
-    /// The notifications of its runs, see [`tells`](crate::domain::job::notice::tells).
+    /// The notifications of the job's runs, see [`tells`](crate::domain::job::notice::tells).
     pub tells: String,
     /// The unique key that the definition names.
     pub unique: Option<UniqueOrder>,
-    /// The unique key of the live job with this name, as read.
+    /// The unique key of the live job with this name, as the caller read it.
     pub old_key: Option<UniqueKey>,
-    /// The old gates of the live job, if the new definition changes how its runs pass them. Runs
-    /// waiting there are checked again.
+    /// The old gates of the live job, if the new definition changes how the job's runs pass gates.
+    /// Runs that wait at these gates are checked again.
     pub old_gates: Vec<Gate>,
-    /// The entry of the job in the index by first gate, see
+    /// The entry that the job should have in the index by first gate, see
     /// [`gated_entry`](crate::domain::job::job_spec::JobSpec::gated_entry).
     pub gated: Option<String>,
 }
 
-/// A unique key that a definition names, with its owner as read.
+/// A unique key that a definition names, with the owner of the key as the caller read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UniqueOrder {
-    /// The key and its rule.
+    /// The unique key and the rule for a key that already has an owner.
     pub unique: Unique,
-    /// The job that owns the key.
+    /// The job that owns the unique key, if any.
     pub holder: Option<JobName>,
 }
 
 /// The result of applying a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApplyReply {
-    /// A new job was created.
+    /// A new job was added.
     Created,
     /// The job was changed.
     Updated,
@@ -129,18 +130,19 @@ pub enum ApplyReply {
     Unchanged,
     /// A job with this name exists.
     Exists,
-    /// A job of the other kind has this name.
+    /// A job of the other kind has this name. The value names that kind.
     Held(String),
-    /// This job owns the unique key.
+    /// Another job owns the unique key. The value is the name of that job.
     Taken(JobName),
-    /// The job changed. The caller must read the job and decide again.
+    /// The job changed since the caller read it. The caller must read the job and decide again.
     Stale,
-    /// The occurrence to plant already has a record. The caller must choose the next occurrence.
+    /// The occurrence of the planned run already has a record. The caller must choose the next
+    /// occurrence.
     Occupied,
 }
 
 impl Store {
-    /// Applies a definition.
+    /// Applies a definition to a job, or adds the job.
     pub async fn apply_job(&self, order: &ApplyOrder) -> Result<ApplyReply, StoreError> {
         self.apply_jobs(std::slice::from_ref(order))
             .await?
@@ -148,8 +150,8 @@ impl Store {
             .unwrap_or_else(|| Err(StoreError::corrupt("apply_job", "no reply")))
     }
 
-    /// Applies definitions in one pipeline, each on its own: a refused definition does not affect
-    /// the rest.
+    /// Applies definitions in one pipeline. A refused definition does not affect the remaining
+    /// definitions. The results have the order of `orders`.
     pub async fn apply_jobs(&self, orders: &[ApplyOrder]) -> Result<Vec<Result<ApplyReply, StoreError>>, StoreError> {
         let calls: Vec<_> = orders.iter().map(|order| self.apply_call(order)).collect();
         let replies = self.link.invoke_all(&calls).await?;
@@ -251,8 +253,8 @@ impl Store {
             .gate_keys(keys, &order.old_gates)
     }
 
-    /// Returns the key of a file's list. A name that is not a file (the command line) gives a key
-    /// that no file can have.
+    /// Returns the key of the list of jobs that a file defines. A source that is not a file (the
+    /// command line) gives a key that no file can have.
     pub(crate) fn source_key(&self, source: &str) -> String {
         source.parse::<SourceName>().map_or_else(|_| self.keys.sources_of_none(), |source| self.keys.source(&source))
     }

@@ -1,4 +1,4 @@
-//! Jobs as stored in Redis.
+//! The records of jobs in Redis.
 //!
 //! Invariant: a job's `rev` rises with every change and is never reused under one name. A
 //! definition cached under (name, rev) therefore never changes.
@@ -18,10 +18,10 @@ use crate::store::runs::catch_up_spread::SpreadWindow;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::store_error::StoreError;
 
-/// Jobs read in one pipeline.
+/// The most jobs read in one pipeline.
 const PAGE: usize = 1_000;
 
-/// A job's revision: a number as text. It is only compared for equality.
+/// The revision of a job: a number as text. Revisions are only compared for equality.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rev(String);
 
@@ -37,12 +37,12 @@ impl std::fmt::Display for Rev {
     }
 }
 
-/// The origin of a job's definition.
+/// The origin of a job's definition: a file or the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceKind {
-    /// A `jobs.toml` file.
+    /// The definition is from a `jobs.toml` file.
     File,
-    /// The command line.
+    /// The definition is from the command line.
     Api,
 }
 
@@ -60,7 +60,7 @@ impl SourceKind {
     }
 }
 
-/// A job as stored in Redis.
+/// A job as stored in Redis, live or ended.
 #[derive(Debug, Clone)]
 pub struct JobRecord {
     /// The job name.
@@ -69,7 +69,7 @@ pub struct JobRecord {
     pub rev: Rev,
     /// The definition as canonical JSON, written by `config::surface`.
     pub definition: String,
-    /// The hash of that text.
+    /// The hash of the text in `definition`.
     pub hash: String,
     /// The origin of the definition.
     pub kind: SourceKind,
@@ -77,24 +77,24 @@ pub struct JobRecord {
     pub source: String,
     /// The job's lane.
     pub lane: Lane,
-    /// The time zone stored with the job. It applies if the definition has no `tz`.
+    /// The time zone stored with the job. This zone applies if the definition has no `tz`.
     pub tz: String,
     /// The time from which `every` counts.
     pub anchor: UnixMillis,
     /// The time from which the schedule applies.
     pub since: UnixMillis,
-    /// The times up to which occurrences were settled when the planned run was moved to an earlier
-    /// time, one for each move.
+    /// The times up to which occurrences were already settled when the planned run was moved to an
+    /// earlier time. Each such move adds one time.
     pub dealt: Vec<UnixMillis>,
-    /// The planned regular run.
+    /// The planned regular run; None if no run is planned.
     pub pending: Option<RunId>,
-    /// The planned regular run that a pause took out.
+    /// The planned regular run that a pause took out of the due set.
     pub held: Option<RunId>,
-    /// The time the job was added, and its author if known.
+    /// The time the job was added, and the user who added the job, if known.
     pub created: Option<(UnixMillis, Option<String>)>,
-    /// The time since which the job is paused.
+    /// The time since which the job is paused; None if the job is not paused.
     pub paused_at: Option<UnixMillis>,
-    /// The way the job ended: `finished`, or the reason of its removal. None for a live job.
+    /// The word `finished`, or the reason of the job's removal. None for a live job.
     pub ended: Option<String>,
     /// The time the job ended.
     pub ended_at: Option<UnixMillis>,
@@ -104,13 +104,14 @@ pub struct JobRecord {
     pub begun: u32,
     /// The number of skipped ranges recorded for the job.
     pub told: u64,
-    /// For each kind, the number of notices that were only counted since the last one was planted.
+    /// The number of notices of each kind that were only counted since the last planned notice of
+    /// that kind.
     pub suppressed: BTreeMap<NoticeKind, u64>,
-    /// The rest of the time over which the job's missed runs are spread.
+    /// The rest of the time window over which the job's missed runs are spread.
     pub window: Option<SpreadWindow>,
     /// The unique key that the job names.
     pub unique: Option<UniqueKey>,
-    /// The files that list the job, each with the hash of its own text.
+    /// The files that list the job, each with the hash of the text that the file has for the job.
     pub listed_by: BTreeMap<String, String>,
 }
 
@@ -172,34 +173,34 @@ impl JobRecord {
     }
 }
 
-/// An entry of a job list.
+/// A job with the state of its runs, for a list of jobs.
 #[derive(Debug, Clone)]
 pub struct JobSummary {
     /// The job.
     pub job: JobRecord,
     /// The number of open regular runs.
     pub open: u64,
-    /// True if a run is executing. Only the first ten open regular runs and the first ten manual
-    /// runs are checked.
+    /// True if a run of the job is executing. Only the first ten open regular runs and the first
+    /// ten manual runs are checked.
     pub is_running: bool,
-    /// The earliest retry among the checked runs.
+    /// The earliest retry among the ten open regular runs and ten manual runs that were checked.
     pub retry: Option<RecordedRetry>,
-    /// The run that ended last.
+    /// The run of the job that ended last.
     pub last_run: Option<RunId>,
 }
 
-/// A run that began before and waits for a retry.
+/// A run that has begun and now waits for a retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedRetry {
     /// The time of the retry.
     pub at: UnixMillis,
-    /// The run.
+    /// The run that is retried.
     pub run: RunId,
 }
 
 impl Store {
-    /// Returns the jobs with these names. Each is a record, None if it is missing, or the error
-    /// that prevents reading it.
+    /// Returns the records of the jobs with these names, in that order. A missing job gives None;
+    /// an unreadable job gives the error.
     pub async fn read_jobs(&self, names: &[JobName]) -> Result<Vec<Result<Option<JobRecord>, StoreError>>, StoreError> {
         if names.is_empty() {
             return Ok(Vec::new());
@@ -242,18 +243,20 @@ impl Store {
         Ok(self.well_typed(&mut pipeline).await?.iter().map(text_of).collect())
     }
 
-    /// Returns the job with this name.
+    /// Returns the record of the job with this name; None if there is no such job.
     pub async fn read_job(&self, name: &JobName) -> Result<Option<JobRecord>, StoreError> {
         self.read_jobs(std::slice::from_ref(name)).await?.pop().unwrap_or(Ok(None))
     }
 
-    /// Lists job names by next due time, jobs without one last: `limit` names starting at `offset`.
+    /// Lists job names by next due time: `limit` names starting at `offset`. Jobs without a next
+    /// due time come last.
     pub async fn list_jobs(&self, offset: usize, limit: usize) -> Result<Vec<JobName>, StoreError> {
         self.names_in(&self.keys.jobs(), offset, limit).await
     }
 
-    /// Lists jobs whose planned run is due after `after`, each with that due time: `limit` entries
-    /// starting at `offset`. Malformed names are skipped. Also returns the number of entries read.
+    /// Lists jobs whose planned run is due after `after`, each with the due time of that run. The
+    /// list has `limit` entries starting at `offset`. Malformed names are skipped. Also returns the
+    /// number of entries read.
     pub async fn list_planned_after(
         &self,
         after: UnixMillis,
@@ -270,8 +273,8 @@ impl Store {
         Ok((flat.chunks_exact(2).filter_map(read).collect(), flat.len() / 2))
     }
 
-    /// Removes `dealt` marks of these jobs that contain a time in the future. Redis' clock was
-    /// ahead when such a mark was written.
+    /// Removes times in the future from the `dealt` fields of these jobs. Redis' clock was ahead
+    /// when such a time was written.
     pub async fn forget_dealt(&self, names: &[JobName], now: UnixMillis) -> Result<(), StoreError> {
         if names.is_empty() {
             return Ok(());
@@ -291,7 +294,7 @@ impl Store {
         Ok(())
     }
 
-    /// Lists the names of ended jobs in order of their end.
+    /// Lists the names of ended jobs in order of their end: `limit` names starting at `offset`.
     pub async fn list_finished(&self, offset: usize, limit: usize) -> Result<Vec<JobName>, StoreError> {
         self.names_in(&self.keys.finished(), offset, limit).await
     }
@@ -307,8 +310,8 @@ impl Store {
         Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// Returns a summary of each job: its open runs, whether a run executes, its earliest retry and
-    /// its last run. A key of the wrong type counts as empty, so that it hides no other job.
+    /// Returns a summary of each job: its open runs, its earliest retry, its last run, and true if
+    /// a run executes. A key of the wrong type counts as empty, so that other jobs are still shown.
     pub async fn summarise(&self, jobs: Vec<JobRecord>) -> Result<Vec<JobSummary>, StoreError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -345,8 +348,9 @@ impl Store {
         Ok(jobs.into_iter().zip(answers.chunks_exact(4)).enumerate().map(summary).collect())
     }
 
-    /// Finds executing runs and retries among `runs`, each given with the index of its job. Returns
-    /// the indexes of jobs with an executing run, and the earliest retry for each index.
+    /// Finds executing runs and retries among `runs`, each of which comes with the index of its
+    /// job. Returns the indexes of the jobs with an executing run. Also returns the earliest retry
+    /// of each job, by the job's index.
     async fn begun_among(
         &self,
         runs: &[(usize, RunId)],
@@ -381,7 +385,7 @@ impl Store {
         Ok((running, retries))
     }
 
-    /// Returns the answers of a pipeline; nil for each command on a key of the wrong type.
+    /// Returns the answers of a pipeline. A command on a key of the wrong type has the answer nil.
     async fn well_typed(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Value>, StoreError> {
         let answers = self.link.ask(pipeline).await?.into_iter().map(|answer| match answer {
             Err(error) if error.code() == Some("WRONGTYPE") => Ok(Value::Nil),
@@ -390,7 +394,8 @@ impl Store {
         answers.collect()
     }
 
-    /// Returns the hash of each job's text at the last push of a file.
+    /// Returns the jobs that the file `source` lists, each with the hash of its text at the file's
+    /// last push.
     pub async fn list_source(&self, source: &SourceName) -> Result<BTreeMap<JobName, String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGETALL").arg(self.keys.source(source));
@@ -399,8 +404,8 @@ impl Store {
         Ok(flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?.parse().ok()?, text_of(&pair[1])?))).collect())
     }
 
-    /// Returns the same hashes as [`Store::list_source`]. A hash is empty if the job is gone or the
-    /// file must push the job again, so that no text matches it.
+    /// Returns the hashes that [`Store::list_source`] returns, some of them emptied. A hash is
+    /// empty if the job is gone or the file must push the job again. No text matches an empty hash.
     pub async fn read_source(&self, source: &SourceName) -> Result<BTreeMap<JobName, String>, StoreError> {
         let mut listed: Vec<(JobName, String)> = self.list_source(source).await?.into_iter().collect();
         for some in listed.chunks_mut(PAGE) {
@@ -417,7 +422,7 @@ impl Store {
         Ok(listed.into_iter().collect())
     }
 
-    /// Returns the names of all jobs that some jobs file lists.
+    /// Returns the names of all jobs that at least one jobs file lists.
     pub async fn list_listed(&self) -> Result<BTreeSet<JobName>, StoreError> {
         let mut pipeline = redis::pipe();
         let sources = self.sources().await?;
@@ -433,7 +438,8 @@ impl Store {
         Ok(lists.flatten().filter_map(|name| text_of(&name)?.parse().ok()).collect())
     }
 
-    /// Returns the files that list each of these jobs. Jobs that no file lists are left out.
+    /// Returns, for each of these jobs, the files that list the job. Jobs that no file lists are
+    /// left out.
     pub async fn read_listed(&self, names: &[JobName]) -> Result<BTreeMap<JobName, Vec<SourceName>>, StoreError> {
         let mut listed: BTreeMap<JobName, Vec<SourceName>> = BTreeMap::new();
         if names.is_empty() {
@@ -453,9 +459,9 @@ impl Store {
         Ok(listed)
     }
 
-    /// Returns the files that may have a list: the files of nodes and the applied files. If the
-    /// node index has the wrong type, the files of nodes are left out; that is a finding of its
-    /// own. Scans all keys.
+    /// Returns the files that may have a list of jobs: the files of nodes and the applied files.
+    /// The files of nodes are left out if the node index has the wrong type. The consistency check
+    /// reports that index. This call scans all keys of the namespace.
     async fn sources(&self) -> Result<Vec<SourceName>, StoreError> {
         let nodes = match self.list_nodes().await {
             Ok((_, nodes)) => nodes.into_iter().map(|node| node.name).collect(),
@@ -467,7 +473,8 @@ impl Store {
         Ok(sources.into_iter().collect())
     }
 
-    /// Lists the applied files that list a job. Scans all keys.
+    /// Lists the applied files that list at least one job. This call scans all keys of the
+    /// namespace.
     pub async fn list_applied(&self) -> Result<Vec<SourceName>, StoreError> {
         let keys = self.scan_keys("source:apply:*").await?;
         Ok(keys.into_iter().filter_map(|key| key.rest.strip_prefix("source:")?.parse().ok()).collect())

@@ -1,7 +1,8 @@
 //! Removing a job from Redis.
 //!
-//! Invariant: the order names the revision it was computed from. If the job has another revision,
-//! the reply is `stale` and nothing changes. Occurrences that are due at the removal are recorded.
+//! Invariant: the order names the revision of the job from which it was computed. If the job has
+//! another revision, the reply is `stale` and nothing changes. Occurrences that are due at the
+//! removal are recorded.
 
 use super::job_records::{Rev, SourceKind};
 use crate::domain::job::unique_rule::UniqueKey;
@@ -17,12 +18,12 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The treatment of the open runs of a removed job.
+/// The treatment of a removed job's runs that are executing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopRunning {
-    /// Ask them to stop.
+    /// Ask the executing runs to stop.
     Yes,
-    /// Let them end normally.
+    /// Let the executing runs end normally.
     No,
 }
 
@@ -31,47 +32,48 @@ pub enum StopRunning {
 pub struct RemoveOrder {
     /// The job name.
     pub name: JobName,
-    /// The kind of source that removes the job.
+    /// The kind of source that asks for the removal.
     pub kind: SourceKind,
     /// The file that no longer lists the job, by its
     /// [`SourceName`](crate::domain::name::job_source::SourceName); empty for the command line.
     pub source: String,
-    /// The job's revision and lane as read; None if the job is unknown.
+    /// The job's revision and lane as the caller read them; None if no job has this name.
     pub read: Option<(Rev, Lane)>,
-    /// The planned run, or the run a pause took out, as read.
+    /// The job's planned run, or the run that a pause took out, as the caller read it.
     pub pending: Option<RunId>,
-    /// The treatment of its open runs.
+    /// The treatment of the job's executing runs.
     pub running: StopRunning,
-    /// The reason shown in history.
+    /// The reason of the removal, as history shows it.
     pub reason: String,
-    /// The skipped range behind the planned run, and the time at which one more occurrence will
-    /// have passed.
+    /// The skipped range behind the planned run, if any. The second value is the time at which one
+    /// more occurrence will have passed.
     pub passed: (Option<SkippedStretch>, Option<UnixMillis>),
-    /// The gates that its runs must pass.
+    /// The gates that the job's runs must pass.
     pub gates: Vec<Gate>,
-    /// The unique key that the job names, as read.
+    /// The unique key that the job names, as the caller read it.
     pub unique: Option<UniqueKey>,
 }
 
-/// The result of a removal.
+/// The result of removing a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoveReply {
-    /// The job is removed. The number counts the running runs that were asked to stop.
+    /// The job is removed. The value is the number of executing runs that were asked to stop.
     Removed(u32),
-    /// The job had ended before, with this word for how.
+    /// The job had ended before. The value is `finished` or the reason of its removal.
     Over(String),
-    /// Another file still lists the job.
+    /// The job was not removed, because another file still lists the job.
     Listed,
-    /// The job belongs to this other kind of source.
+    /// The job was not removed, because it belongs to the other kind of source. The value names
+    /// that kind.
     Held(String),
-    /// The job changed. The caller must read the job and decide again.
+    /// The job changed since the caller read it. The caller must read the job and decide again.
     Stale,
     /// The job does not exist.
     Unknown,
 }
 
 impl Store {
-    /// Removes a job.
+    /// Removes a job as the order says.
     pub async fn remove_job(&self, order: &RemoveOrder) -> Result<RemoveReply, StoreError> {
         let (keys, name) = (&self.keys, &order.name);
         let default_lane = Lane::default_lane();

@@ -1,7 +1,8 @@
 //! Pausing and resuming a job.
 //!
-//! Invariant: as in [`crate::store::jobs::job_edits`], an order computed from an older state of the job gets the
-//! reply `stale` and changes nothing.
+//! Invariant: as in [`crate::store::jobs::job_edits`], an order names the revision of the job from
+//! which it was computed. If the job has another revision, the reply is `stale` and nothing
+//! changes.
 
 use super::job_records::{JobRecord, Rev};
 use crate::domain::name::names::{JobName, RunId};
@@ -16,7 +17,7 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The result of a pause.
+/// The result of pausing a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PauseReply {
     /// The job is paused.
@@ -25,7 +26,7 @@ pub enum PauseReply {
     Already,
     /// The job does not exist.
     Unknown,
-    /// The job changed. The caller must read the job and decide again.
+    /// The job changed since the caller read it. The caller must read the job and decide again.
     Stale,
 }
 
@@ -34,36 +35,37 @@ pub enum PauseReply {
 pub struct ResumeOrder {
     /// The job name.
     pub name: JobName,
-    /// The job's revision as read.
+    /// The job's revision as the caller read it.
     pub rev: Rev,
-    /// The job's lane as read.
+    /// The job's lane as the caller read it.
     pub lane: Lane,
-    /// The run that the pause took out.
+    /// The planned run that the pause took out of the due set.
     pub held: Option<RunId>,
-    /// The range of occurrences that passed meanwhile.
+    /// The skipped range of occurrences that passed during the pause.
     pub skipped: Option<SkippedStretch>,
-    /// The next run to plant.
+    /// The next run to add to the due set.
     pub planted: Option<Successor>,
 }
 
-/// The result of a resume.
+/// The result of resuming a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResumeReply {
-    /// The job continues.
+    /// The job is no longer paused.
     Resumed,
     /// The job was not paused.
     Already,
     /// The job does not exist.
     Unknown,
-    /// The job changed. The caller must read the job and decide again.
+    /// The job changed since the caller read it. The caller must read the job and decide again.
     Stale,
-    /// The planted occurrence already has a record. The caller must choose the next occurrence.
+    /// The occurrence of the next run already has a record. The caller must choose the next
+    /// occurrence.
     Occupied,
 }
 
 impl Store {
-    /// Pauses a job as read. `of_job` are the gates that its runs must pass. `open` is the open run
-    /// of a one-shot, if it has one.
+    /// Pauses a job whose record the caller read. `of_job` are the gates that the job's runs must
+    /// pass. `open` is the open run of a one-shot job, if any.
     pub async fn pause_job(&self, job: &JobRecord, open: Option<&RunRecord>, of_job: &[Gate]) -> Result<PauseReply, StoreError> {
         let keys = &self.keys;
         let call = |places: &[Gate]| {
@@ -97,7 +99,7 @@ impl Store {
         })
     }
 
-    /// Resumes a job.
+    /// Resumes a paused job.
     pub async fn resume_job(&self, order: &ResumeOrder) -> Result<ResumeReply, StoreError> {
         self.note_lanes([&order.lane]).await?;
         let (keys, name, next) = (&self.keys, &order.name, order.planted.as_ref());

@@ -1,4 +1,5 @@
-//! Jobs in Redis: their records, edits, pauses and removal, and what belongs to a job.
+//! Jobs in Redis: their records, edits, pauses, removals, backfills, unique keys and earlier
+//! schedules.
 
 pub(crate) mod audit_log;
 pub(crate) mod backfills;

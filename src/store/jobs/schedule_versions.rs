@@ -1,4 +1,5 @@
-//! The earlier schedule versions of a job. The scripts that change a schedule write them.
+//! The earlier schedule versions of a job. The scripts that change a job's schedule write these
+//! versions.
 
 use redis::Value;
 
@@ -9,17 +10,19 @@ use crate::store::history::skipped_ranges::CountedBy;
 use crate::store::server::reply::text_of;
 use crate::store::server::store_error::StoreError;
 
-/// Schedule versions read; as many are kept.
+/// The number of schedule versions read, which is also the number of versions kept.
 const MOST: usize = 100;
 
-/// An earlier schedule version of a job.
+/// An earlier schedule version of a job, with the time it was in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptEra {
-    /// The start of its time, exclusive.
+    /// The start of the time in which this schedule was in force. The start itself is not part of
+    /// that time.
     pub from: UnixMillis,
-    /// The end of its time, inclusive.
+    /// The end of the time in which this schedule was in force. The end itself is part of that
+    /// time.
     pub until: UnixMillis,
-    /// The schedule, if it was short enough to be stored.
+    /// The schedule of this version, if the schedule was short enough to be stored.
     pub counted_by: Option<CountedBy>,
 }
 
@@ -36,8 +39,8 @@ impl KeptEra {
 }
 
 impl Store {
-    /// Returns the kept schedule versions of a job, oldest first. Versions older than an unreadable
-    /// version are left out with it.
+    /// Returns the kept schedule versions of a job, the oldest first. If a version is unreadable,
+    /// it and all older versions are left out.
     pub async fn read_eras(&self, job: &JobName) -> Result<Vec<KeptEra>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.eras(job)).arg(-i64::try_from(MOST).unwrap_or(i64::MAX)).arg(-1);

@@ -1,7 +1,7 @@
 //! Unique keys and the jobs that own them.
 //!
-//! Invariant: an add decides in one step (`apply_job.lua`) whether a key is free, from the key's
-//! entry and the owner's record. Outdated entries are deleted later and block no add until then.
+//! Invariant: an add decides in one step (`apply_job.lua`) if a key is free, from the key's entry
+//! and the owner's record. Outdated entries are deleted later and block no add until then.
 
 use redis::Value;
 
@@ -15,26 +15,27 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// Keys in one step.
+/// The most unique keys handled in one step.
 const STEP: usize = 100;
 
-/// The job that owns a unique key, or owned it last.
+/// The job that owns a unique key or owned it last, and the time of its ownership.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UniqueHolder {
-    /// The name of the job that owns the key, or owned it last.
+    /// The name of the job that owns the unique key, or owned the key last.
     pub job: JobName,
-    /// True if a later add replaces the job while it has not begun.
+    /// True if a later add with the same key replaces the job while the job has not begun.
     pub is_debounced: bool,
-    /// The time since which the job owns the key. For a burst of adds this is the first add.
+    /// The time since which the job owns the key. For a burst of adds, this is the time of the
+    /// first add.
     pub since: Option<UnixMillis>,
-    /// The time until which the job owns the key, if there is a time limit. Otherwise it owns the
-    /// key until it ends.
+    /// The time until which the job owns the key. None if there is no time limit; the job then owns
+    /// the key until the job ends.
     pub until: Option<UnixMillis>,
 }
 
 impl Store {
-    /// Returns the present or last owner of each of these keys. None without an owner, or the error
-    /// that prevents reading it.
+    /// Returns the present or last owner of each of these unique keys; None for a key without an
+    /// owner. A key that cannot be read gives the error.
     pub async fn read_holders(&self, keys: &[UniqueKey]) -> Result<Vec<Result<Option<UniqueHolder>, StoreError>>, StoreError> {
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -71,7 +72,7 @@ impl Store {
         Ok(keys.iter().zip(self.link.ask(&mut pipeline).await?).map(read).collect())
     }
 
-    /// Lists keys to check by `now`, at most 100.
+    /// Lists unique keys whose check is due by `now`, at most 100.
     pub async fn list_uniques(&self, now: UnixMillis) -> Result<Vec<UniqueKey>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline
@@ -88,7 +89,7 @@ impl Store {
         Ok(keys.iter().filter_map(text_of).filter_map(|key| key.parse().ok()).collect())
     }
 
-    /// Lists keys to check after `after`, at most 100 starting at `offset`.
+    /// Lists unique keys whose check is due after `after`, at most 100, starting at `offset`.
     pub async fn list_uniques_after(&self, after: UnixMillis, offset: usize) -> Result<Vec<UniqueKey>, StoreError> {
         let mut pipeline = redis::pipe();
         let range = pipeline.cmd("ZRANGE").arg(self.keys.uniques()).arg(format!("({}", after.as_i64())).arg("+inf");
@@ -98,8 +99,8 @@ impl Store {
         Ok(keys.iter().filter_map(text_of).filter_map(|key| key.parse().ok()).collect())
     }
 
-    /// Deletes the keys that have no owner any more, at most 100, and schedules the next check of
-    /// the rest. Returns how many it deleted.
+    /// Deletes those of `keys` that no job owns any more, at most 100. The remaining keys get a
+    /// time for their next check. Returns the number of deleted keys.
     pub async fn forget_uniques(&self, keys: &[UniqueKey]) -> Result<usize, StoreError> {
         let keys = keys.get(..STEP).unwrap_or(keys);
         if keys.is_empty() {
@@ -130,7 +131,8 @@ impl Store {
         }
     }
 
-    /// Returns the facts about each of these keys, its owner and its index entry.
+    /// Returns the facts about each of these unique keys: the key's entry, its owner and its index
+    /// entry.
     pub async fn inspect_uniques(&self, keys: &[UniqueKey]) -> Result<Vec<UniqueFacts>, StoreError> {
         let mut all = Vec::with_capacity(keys.len());
         for some in keys.chunks(STEP) {

@@ -1,5 +1,5 @@
-//! Times in Redis that lie in the future. They were written, for example, while Redis' clock was
-//! ahead.
+//! Times in Redis that lie in the future. Such times were written, for example, while Redis' clock
+//! was ahead.
 
 use std::collections::BTreeSet;
 
@@ -14,13 +14,13 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// Runs read in one pipeline.
+/// The most entries read from an index in one call.
 const PAGE: usize = 200;
 
 impl Store {
-    /// Lists runs of a lane with a ready time after `after`, each with that time: `limit` entries
-    /// starting at `offset`. Malformed entries are skipped. Also returns the number of entries
-    /// read.
+    /// Lists runs of a lane with a ready time after `after`, each with its ready time. The list has
+    /// `limit` entries starting at `offset`. Malformed entries are skipped. Also returns the number
+    /// of entries read.
     pub async fn list_due_after(
         &self,
         lane: &Lane,
@@ -40,7 +40,7 @@ impl Store {
     }
 
     /// Lists the jobs whose runs ended or wrote output after `after`, according to the indexes.
-    /// Reads only the first 200 entries of each index.
+    /// Only the first 200 such entries of each index are read.
     pub async fn list_ended_after(&self, after: UnixMillis) -> Result<BTreeSet<JobName>, StoreError> {
         let mut pipeline = redis::pipe();
         for key in [self.keys.history(), self.keys.dead(), self.keys.outputs()] {
@@ -57,9 +57,9 @@ impl Store {
         Ok(jobs)
     }
 
-    /// Moves future times back to now: gate checks and node heartbeats. With `jobs` also the ends
-    /// and outputs of runs, in the indexes of these jobs and in the common ones. Returns how many
-    /// times it moved.
+    /// Sets the future times of gate checks and node heartbeats to now. If `jobs` is not empty,
+    /// future ends and outputs of runs are also set to now. These times change in the indexes of
+    /// these jobs and in the indexes of all jobs. Returns the number of times that were changed.
     pub async fn pull_in(&self, jobs: &BTreeSet<JobName>) -> Result<usize, StoreError> {
         let keys = &self.keys;
         let mut call = Invocation::new(&scripts::PULL_IN)

@@ -1,4 +1,4 @@
-//! Nodes in Redis: their records and events, and the marks of Redis' clock.
+//! Nodes in Redis: their records and events, and times in Redis that lie in the future.
 
 pub(crate) mod clock_marks;
 pub(crate) mod node_events;

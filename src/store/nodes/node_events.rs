@@ -1,8 +1,8 @@
-//! Node events: each node writes its own, and `explain` reads them to find why a run was late or
-//! did not start.
+//! Node events. Each node writes its own events. `explain` reads the events to find why a run was
+//! late or did not start.
 //!
-//! Invariant: the same event always gives the same JSON text, whichever node writes it. Writing it
-//! twice stores it once.
+//! Invariant: the same event always gives the same JSON text, whichever node writes the event. An
+//! event that is written twice is stored once.
 
 use redis::Value;
 use serde_json::json;
@@ -16,19 +16,20 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The number of nodes read: the nodes with the latest events.
+/// The most nodes whose events are read. Nodes with the latest events or heartbeats are read.
 const NODES: usize = 50;
-/// Events kept of one node; must equal the limit in `note_events.lua`.
+/// The most events kept of one node. The number must equal the limit in `note_events.lua`.
 const KEPT: i64 = 1000;
-/// Events read of one node, on each side of the given time.
+/// The most events of one node that are read on each side of the given time.
 const EVENTS: usize = 100;
 
-/// An event to write.
+/// An order to write an event of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventNote {
-    /// The event.
+    /// The event to write.
     pub event: NodeEvent,
-    /// The event as written at its beginning, which this entry replaces.
+    /// The event that `event` replaces, as written when the event began; None if nothing is
+    /// replaced.
     pub replaces: Option<NodeEvent>,
 }
 
@@ -37,18 +38,19 @@ pub struct EventNote {
 pub struct NodeEvents {
     /// The node's name.
     pub node: NodeName,
-    /// The time of the last heartbeat; None if the node left in order.
+    /// The time of the node's last heartbeat; None if the node left in order.
     pub last_seen: Option<UnixMillis>,
-    /// The start time of the current process, if the node is listed.
+    /// The start time of the node's process; None if the node is not in the list of nodes.
     pub started_at: Option<UnixMillis>,
-    /// The events, oldest first.
+    /// The events of the node around the time, the oldest first.
     pub events: Vec<NodeEvent>,
-    /// True if the list is at its limit, so that older events are gone.
+    /// True if the list of events is at its limit, so that older events are missing.
     pub is_cut: bool,
 }
 
 impl Store {
-    /// Writes events of a node. An empty list only extends the retention of the node's events.
+    /// Writes events of a node. An empty list writes nothing and only extends the retention of the
+    /// node's events.
     pub async fn note_events(&self, node: &NodeName, notes: &[EventNote]) -> Result<(), StoreError> {
         let mut call = Invocation::new(&scripts::NOTE_EVENTS)
             .key("events", self.keys.events(node))
@@ -65,7 +67,7 @@ impl Store {
         if reply.word == "noted" { Ok(()) } else { Err(reply.unknown()) }
     }
 
-    /// Returns the time of a node's last heartbeat; None if the node is not listed.
+    /// Returns the time of a node's last heartbeat; None if the node is not in the list of nodes.
     pub async fn last_seen(&self, node: &NodeName) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZSCORE").arg(self.keys.nodes()).arg(node.as_str());
@@ -73,8 +75,8 @@ impl Store {
         Ok(answer.first().and_then(number_of).and_then(UnixMillis::new))
     }
 
-    /// Reads the events around `at` of up to 50 nodes: live nodes and nodes with recent events.
-    /// Each node has at most 100 events that began at `at` or before, and 100 after.
+    /// Returns the events around `at` of up to 50 nodes: live nodes and nodes with recent events.
+    /// Each node has at most 100 events that began at `at` or before, and at most 100 later events.
     pub async fn read_events(&self, at: UnixMillis) -> Result<Vec<NodeEvents>, StoreError> {
         let mut pipeline = redis::pipe();
         for index in [self.keys.noted_nodes(), self.keys.nodes()] {
@@ -142,7 +144,7 @@ fn written(event: &NodeEvent) -> String {
     fields.to_string()
 }
 
-/// Parses an event. None if a newer schedd wrote it or it is malformed.
+/// Parses a node event. Returns None if a newer schedd wrote the event or the event is malformed.
 fn event(member: &str) -> Option<NodeEvent> {
     let fields: serde_json::Value = serde_json::from_str(member).ok()?;
     let instant = |field: &str| fields[field].as_i64().and_then(UnixMillis::new);

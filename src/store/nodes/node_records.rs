@@ -1,4 +1,4 @@
-//! The nodes: which are live, since when, and the errors in their configuration.
+//! The records of nodes: which nodes are live, since when, and the errors in their configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -20,52 +20,55 @@ use crate::store::server::store_error::StoreError;
 /// The facts that a node reports with each heartbeat.
 #[derive(Debug, Clone)]
 pub struct BeatFacts {
-    /// The node's state: `running`, `stopping`, `draining`.
+    /// The node's state: `running`, `stopping` or `draining`.
     pub state: &'static str,
-    /// Redis' time when the node started.
+    /// The time the node started, by Redis' clock.
     pub started_at: UnixMillis,
-    /// The error in the node's `jobs.toml`; empty without an error.
+    /// The error in the node's `jobs.toml`; empty if there is no error.
     pub config_error: String,
-    /// The host name.
+    /// The name of the node's host.
     pub host: String,
-    /// The process id on that host.
+    /// The process id of the node on its host.
     pub pid: u32,
-    /// The boot id of the host when the node started.
+    /// The boot id of the node's host when the node started.
     pub boot_id: String,
-    /// The version of schedd.
+    /// The version of schedd that the node runs.
     pub version: &'static str,
-    /// The number of runs the node executes now.
+    /// The number of runs that the node executes now.
     pub running: usize,
-    /// The time by which the host's clock was ahead of Redis' at the last heartbeat, ms. None
-    /// before the first.
+    /// The time by which the host's clock was ahead of Redis' clock at the last heartbeat, in ms.
+    /// None before the first heartbeat.
     pub clock_offset_ms: Option<i64>,
-    /// The queues and labels the node serves.
+    /// The queues and labels that the node serves.
     pub serving: Serving,
-    /// The reason why the node claims nothing, and since when, if it exceeds a limit of its own.
+    /// The reason why the node claims nothing, and since when. None unless the node exceeds a limit
+    /// of its own.
     pub held: Option<(String, UnixMillis)>,
-    /// The limits of jobs that the node can enforce; None until known.
+    /// The limits of jobs that the node can enforce; None if the node does not know its limits yet.
     pub limits: Option<BTreeSet<LimitKind>>,
-    /// The reason why it cannot enforce the remaining limits; empty if it enforces all.
+    /// The reason why the node cannot enforce the remaining limits; empty if the node enforces all
+    /// limits.
     pub limits_why: String,
-    /// The most files a process of a job may have open there; None if unlimited or not known yet.
+    /// The most files that a process of a job may have open on this node. None if there is no limit
+    /// or the node does not know the limit yet.
     pub most_files: Option<u64>,
-    /// True if each run has a cgroup of its own; None until known.
+    /// True if each run on this node has a cgroup of its own; None if the node does not know yet.
     pub has_cgroups: Option<bool>,
-    /// The users that jobs may name there, separated by commas, or `*` for all but root. Empty if
-    /// none.
+    /// The users that jobs on this node may name, separated by commas. `*` means all users but
+    /// root. Empty if jobs may name no user.
     pub users: String,
-    /// The reason why jobs may name no user; empty if they may.
+    /// The reason why jobs on this node may name no user; empty if jobs may name a user.
     pub users_why: String,
     /// The user of the node's own process, which every job may name.
     pub own_user: String,
 }
 
-/// The way a node claims its name.
+/// The way in which a node claims its name at a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameClaim {
-    /// Another live node may have the name.
+    /// The node gets the name only if no other live node has the name.
     Ask,
-    /// The previous owner of the name is known to be dead.
+    /// The node takes the name, because the previous owner of the name is known to be dead.
     Take,
 }
 
@@ -74,100 +77,106 @@ pub enum NameClaim {
 pub struct NodeBeat<'a> {
     /// The node's name.
     pub node: &'a NodeName,
-    /// The node's incarnation.
+    /// The incarnation of the node, which distinguishes its processes from others with the same
+    /// name.
     pub incarnation: &'a str,
-    /// The time without a heartbeat after which another incarnation counts as gone.
+    /// The time without a heartbeat after which another incarnation of the node counts as gone.
     pub gone_after: Duration,
-    /// The way the node claims its name.
+    /// The way in which the node claims its name.
     pub claim: NameClaim,
-    /// The facts to report.
+    /// The facts that the node reports.
     pub facts: &'a BeatFacts,
 }
 
-/// The answer to a heartbeat.
+/// The reply of Redis to a heartbeat of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BeatReply {
     /// The heartbeat was recorded.
     Present {
-        /// Redis' time.
+        /// The time of the heartbeat, by Redis' clock.
         now: UnixMillis,
     },
-    /// Another live node has the name.
+    /// The heartbeat was refused, because another live node has the name.
     Taken {
-        /// The incarnation of that node.
+        /// The incarnation of the node that has the name.
         incarnation: String,
-        /// The host of that node.
+        /// The host of the node that has the name.
         host: String,
-        /// The process id of that node.
+        /// The process id of the node that has the name.
         pid: u32,
-        /// The boot id of its host.
+        /// The boot id of the host of the node that has the name.
         boot_id: String,
-        /// The time since its last heartbeat.
+        /// The time since the last heartbeat of the node that has the name.
         seen_ago: Duration,
     },
 }
 
-/// A node as its last heartbeat described it.
+/// A node as its last heartbeat described the node.
 #[derive(Debug, Clone)]
 pub struct NodeRecord {
     /// The node's name.
     pub name: String,
-    /// The node's state as reported.
+    /// The node's state as reported: `running`, `stopping` or `draining`.
     pub state: String,
     /// The time the node started.
     pub started_at: Option<UnixMillis>,
-    /// The time of the last heartbeat.
+    /// The time of the node's last heartbeat.
     pub last_seen: Option<UnixMillis>,
-    /// The error in the node's configuration.
+    /// The error in the node's configuration; None if there is no error.
     pub config_error: Option<String>,
-    /// The host name.
+    /// The name of the node's host.
     pub host: String,
-    /// The process id.
+    /// The process id of the node on its host.
     pub pid: Option<u32>,
-    /// The version of schedd.
+    /// The version of schedd that the node runs.
     pub version: String,
-    /// The number of runs it executed at the last heartbeat.
+    /// The number of runs that the node executed at its last heartbeat.
     pub running: Option<u32>,
-    /// The time by which the host's clock was ahead of Redis', ms.
+    /// The time by which the host's clock was ahead of Redis' clock at the last heartbeat, in ms.
     pub clock_offset_ms: Option<i64>,
-    /// The queues and labels the node serves.
+    /// The queues and labels that the node serves.
     pub serving: Serving,
-    /// The reason why the node claims nothing, and since when, if it exceeds a limit of its own.
+    /// The reason why the node claims nothing, and since when. None unless the node exceeds a limit
+    /// of its own.
     pub held: Option<(String, UnixMillis)>,
-    /// The limits of jobs that the node can enforce; None if not reported.
+    /// The limits of jobs that the node can enforce; None if the node did not report its limits.
     pub limits: Option<BTreeSet<LimitKind>>,
-    /// The reason why it cannot enforce the remaining limits, if reported.
+    /// The reason why the node cannot enforce the remaining limits; empty if the node reported no
+    /// reason.
     pub limits_why: String,
-    /// The most files a process of a job may have open there; None if not reported.
+    /// The most files that a process of a job may have open on this node; None if the node reported
+    /// no limit.
     pub most_files: Option<u64>,
-    /// True if each run has a cgroup of its own; None if not reported.
+    /// True if each run on this node has a cgroup of its own; None if the node did not report this.
     pub has_cgroups: Option<bool>,
-    /// The users that jobs may name there, separated by commas, or `*` for all but root. Empty if
-    /// none.
+    /// The users that jobs on this node may name, separated by commas. `*` means all users but
+    /// root. Empty if jobs may name no user.
     pub users: String,
-    /// The reason why jobs may name no user; empty if they may, or if not reported.
+    /// The reason why jobs on this node may name no user; empty if jobs may name a user, or if not
+    /// reported.
     pub users_why: String,
-    /// The user of the node's own process, which every job may name; empty if not reported.
+    /// The user of the node's own process, which every job may name; empty if the node did not
+    /// report the user.
     pub own_user: String,
 }
 
-/// The start of the reason why a node claims nothing when it already runs as many runs as its file
-/// allows.
+/// The start of the reason in `held` for a node that runs as many runs as its file allows and so
+/// claims nothing.
 pub const FULL: &str = "running";
-/// The field values for a node with and without a cgroup for each run.
+/// The field value of a node that has a cgroup for each run. `NO_CGROUPS` is the value otherwise.
 const OWN: &str = "own";
 const NO_CGROUPS: &str = "none";
 
 impl NodeRecord {
-    /// Returns why the node claims nothing, and since when, unless it already runs as many runs as
-    /// its file allows.
+    /// Returns the reason why the node claims nothing, and since when. Returns None if the reason
+    /// is that the node runs as many runs as its file allows.
     pub fn hindrance(&self) -> Option<&(String, UnixMillis)> {
         self.held.as_ref().filter(|(why, _)| !why.starts_with(FULL))
     }
 }
 
 impl Store {
-    /// Records a heartbeat.
+    /// Records a heartbeat of a node, unless another live node has its name.
     pub async fn beat_node(&self, beat: &NodeBeat<'_>) -> Result<BeatReply, StoreError> {
         let facts = beat.facts;
         let mut call = Invocation::new(&scripts::BEAT_NODE)
@@ -217,7 +226,7 @@ impl Store {
         })
     }
 
-    /// Removes a node that stops in order from the list.
+    /// Removes a node that stops in order from the list of nodes.
     pub async fn leave_node(&self, node: &NodeName, incarnation: &str) -> Result<(), StoreError> {
         let call = Invocation::new(&scripts::LEAVE_NODE)
             .key("nodes", self.keys.nodes())
@@ -228,7 +237,8 @@ impl Store {
         if matches!(reply.word.as_str(), "left" | "another") { Ok(()) } else { Err(reply.unknown()) }
     }
 
-    /// Lists the nodes, the last seen first, at most 1,000. Also returns Redis' time.
+    /// Lists the nodes by their last heartbeat, the latest first, at most 1,000. Also returns
+    /// Redis' time.
     pub async fn list_nodes(&self) -> Result<(UnixMillis, Vec<NodeRecord>), StoreError> {
         let now = self.now().await?;
         let mut pipeline = redis::pipe();
@@ -288,7 +298,7 @@ impl Store {
         Ok((now, seen.into_iter().zip(records).map(read).collect()))
     }
 
-    /// Returns the declared queues with the concurrency last declared.
+    /// Returns the declared queues, each with the concurrency that was declared last.
     pub async fn read_queues(&self) -> Result<BTreeMap<QueueName, u32>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGETALL").arg(self.keys.queues());

@@ -1,5 +1,5 @@
-//! Counters and the data they count: waiting runs, ranges in ledgers, bytes of output, the last
-//! fence. Only `doctor` reads these.
+//! The counters in Redis and the data that they count: waiting runs, ranges in ledgers, bytes of
+//! output, the last fence. Only `doctor` reads the counters.
 //!
 //! Invariant: data that changed during the count is not judged.
 
@@ -15,34 +15,34 @@ use crate::store::history::output_index::job_of;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::store_error::StoreError;
 
-/// Keys read in one call.
+/// The most keys read in one call.
 const PAGE: usize = 1_000;
-/// A number larger than any possible number of leases.
+/// The limit for reading all leases: a number larger than any possible number of leases.
 const ALL_LEASES: usize = 100_000_000;
-/// The number of times that changing data is counted again.
+/// The number of times that the data is counted while it keeps changing.
 const TRIES: usize = 3;
 
-/// The keys to count, by their names within the namespace.
+/// The keys whose data the counters count, by their names within the namespace.
 #[derive(Debug, Clone, Default)]
 pub struct CounterPair {
-    /// The sets of waiting runs: behind another run of their job, and at gates.
+    /// The sets of runs that wait behind another run of their job or at a gate.
     pub waiting: Vec<String>,
-    /// The ledgers.
+    /// The ledgers of jobs.
     pub ledgers: Vec<String>,
-    /// The kept outputs.
+    /// The keys of kept outputs.
     pub outputs: Vec<String>,
 }
 
-/// A mark that changes whenever counted data changes.
+/// A value that changes whenever the counted data changes.
 #[derive(Debug, PartialEq)]
 pub struct CountMarks {
     counters: Counters,
     sizes: BTreeMap<String, String>,
-    /// The number of outputs trimmed, and the output written last.
+    /// The number of outputs trimmed, and the output that was written last.
     outputs: Vec<Value>,
 }
 
-/// The counters at one moment.
+/// The values of the counters at one moment.
 #[derive(Debug, PartialEq, Eq)]
 struct Counters {
     waiting: Option<String>,
@@ -52,7 +52,8 @@ struct Counters {
 }
 
 impl Store {
-    /// Reads the counters and counts their data. A count that changed during every try is left out.
+    /// Reads the counters and counts the data again. A count is left out if its data changed during
+    /// each of three tries.
     pub async fn count_facts(&self, counted: &CounterPair) -> Result<CountFacts, StoreError> {
         let mut facts = CountFacts::default();
         for _ in 0..TRIES {
@@ -82,7 +83,8 @@ impl Store {
         Ok(facts)
     }
 
-    /// Returns a mark of the counted data. Two equal marks prove that nothing changed in between.
+    /// Returns a value that changes whenever the counted data changes. Two equal values prove that
+    /// nothing changed in between.
     pub async fn count_marks(&self) -> Result<CountMarks, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGET").arg(self.keys.totals()).arg("trimmed_outputs");
@@ -102,7 +104,7 @@ impl Store {
         Ok(Counters { waiting: text(0), ledger_ranges: text(1), output_bytes: text(2), fence: text(3) })
     }
 
-    /// Returns the counter of kept output bytes of each job.
+    /// Returns the counter of kept output bytes for each job.
     async fn output_sizes(&self) -> Result<BTreeMap<String, String>, StoreError> {
         let (mut said, mut cursor) = (BTreeMap::new(), 0_u64);
         loop {
@@ -119,7 +121,7 @@ impl Store {
         }
     }
 
-    /// Returns one number for each of these keys; 0 for a key of the wrong type.
+    /// Returns one number for each of these keys. A key of the wrong type has the number 0.
     async fn numbers(&self, command: &str, names: &[String], field: Option<&str>) -> Result<Vec<u64>, StoreError> {
         let mut numbers = Vec::with_capacity(names.len());
         for some in names.chunks(PAGE) {
@@ -138,8 +140,8 @@ impl Store {
     }
 }
 
-/// Returns the jobs whose counter differs from the sum of their outputs. `sizes` are the sizes of
-/// `outputs`.
+/// Returns the jobs whose output counter differs from the sum of their kept outputs. `said` are the
+/// counters. `sizes` are the sizes of `outputs`.
 fn wrong_sizes(said: &BTreeMap<String, String>, outputs: &[String], sizes: &[u64]) -> Vec<SizeFacts> {
     let mut counted: BTreeMap<&str, u64> = said.keys().map(|job| (job.as_str(), 0)).collect();
     let jobs: Vec<(String, u64)> = outputs

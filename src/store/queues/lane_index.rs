@@ -1,8 +1,8 @@
 //! The lanes in use: the plain lane of each queue, and the registered lanes that jobs asked for.
 //!
-//! Invariant: the script that first plants a run in a lane that is not plain also registers the
-//! lane. A script that restores a run does so after the lane is registered. So every due run is in
-//! a lane that nodes know.
+//! Invariant: the script that first adds a run to a lane that is not plain also registers the lane.
+//! A lane is registered before a script restores a run in the lane. So every due run is in a lane
+//! that nodes know.
 
 use std::collections::BTreeSet;
 
@@ -16,13 +16,13 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The maximum number of lanes that are not plain. This is far more than needed, unless each
+/// The maximum number of registered lanes. This number is far more than needed, unless each
 /// customer gets a label.
 const MOST: usize = 10_000;
 
 impl Store {
-    /// Returns the registered lanes, the last used first, at most 10,000. They are never plain.
-    /// Malformed entries are skipped.
+    /// Returns the registered lanes, at most 10,000. If there are more, the lanes used last are
+    /// returned. A registered lane is never plain. Malformed entries are skipped.
     pub async fn read_lanes(&self) -> Result<BTreeSet<Lane>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.lanes()).arg(0).arg(MOST - 1).arg("REV");
@@ -32,8 +32,8 @@ impl Store {
     }
 
     /// Returns all lanes except the lanes of hosts: the plain lanes of declared queues and the
-    /// registered lanes. A registry of the wrong type counts as empty; the consistency check
-    /// reports it.
+    /// registered lanes. A registry of the wrong type counts as empty, and the consistency check
+    /// reports the registry.
     pub async fn list_lanes(&self) -> Result<BTreeSet<Lane>, StoreError> {
         let mut lanes: BTreeSet<Lane> = match self.read_lanes().await {
             Err(StoreError::WrongType { .. }) => BTreeSet::new(),
@@ -44,7 +44,7 @@ impl Store {
         Ok(lanes)
     }
 
-    /// Returns the number of runs in each of these lanes; 0 for a key of the wrong type.
+    /// Returns the number of planned runs in each of these lanes; 0 for a key of the wrong type.
     pub async fn count_scheduled(&self, lanes: &[Lane]) -> Result<Vec<u64>, StoreError> {
         if lanes.is_empty() {
             return Ok(Vec::new());
@@ -57,7 +57,7 @@ impl Store {
         Ok(counts.map(|count| count.ok().as_ref().and_then(number_of).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)).collect())
     }
 
-    /// Registers that these lanes are in use. Plain lanes need no registration.
+    /// Registers that these lanes are in use. Plain lanes are not registered.
     pub async fn note_lanes(&self, lanes: impl IntoIterator<Item = &Lane>) -> Result<(), StoreError> {
         let lanes: Vec<&Lane> = lanes.into_iter().filter(|lane| !lane.is_plain()).collect();
         if lanes.is_empty() {
@@ -74,8 +74,8 @@ impl Store {
         if reply.word == "noted" { Ok(()) } else { Err(reply.unknown()) }
     }
 
-    /// Removes lanes that are unused since `before` and have no due run, at most 100 a call.
-    /// Returns how many it removed.
+    /// Removes registered lanes that are unused since `before` and have no planned run, at most 100
+    /// a call. Returns the number of removed lanes.
     pub async fn forget_lanes(&self, before: UnixMillis) -> Result<usize, StoreError> {
         let mut pipeline = redis::pipe();
         let range = pipeline.cmd("ZRANGE").arg(self.keys.lanes()).arg("-inf").arg(format!("({}", before.as_i64()));

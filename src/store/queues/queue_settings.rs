@@ -1,4 +1,5 @@
-//! Queue operations by hand: settings, pause and resume; and the state of each queue.
+//! Operations on queues by hand: settings, pause and resume. Also the numbers of runs in each
+//! queue.
 
 use redis::Value;
 
@@ -13,7 +14,7 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The direction in which a queue is switched.
+/// The change that pauses or resumes a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueSwitch {
     /// Start no runs of the queue.
@@ -22,43 +23,44 @@ pub enum QueueSwitch {
     Resume,
 }
 
-/// The result of a queue operation.
+/// The result of an operation on a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueReply {
-    /// The operation was done.
+    /// The queue was changed.
     Done,
-    /// The queue already had this state.
+    /// The queue was already in the wanted state.
     Already,
     /// The queue does not exist.
     Unknown,
 }
 
-/// The number of runs in a lane and its queue.
+/// The numbers of runs in a lane, and of executing runs in the queue of that lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueDepth {
-    /// The number of due runs.
+    /// The number of runs in the lane whose ready time has come.
     pub ready: u64,
-    /// The number of runs planned for later.
+    /// The number of runs in the lane whose ready time is later.
     pub scheduled: u64,
-    /// The number of executing runs of the queue.
+    /// The number of executing runs of the lane's queue.
     pub running: u64,
-    /// The ready time of the oldest due run.
+    /// The earliest ready time in the lane, if that time has come.
     pub oldest: Option<UnixMillis>,
 }
 
-/// The wait and duration of one run.
+/// The time that one run waited, and the time that it took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunTimes {
-    /// The run's queue.
+    /// The queue of the run.
     pub queue: QueueName,
-    /// The time from ready to start, ms; None for a run with more than one attempt.
+    /// The time from the run's ready time to its start, in ms. None for a run with more than one
+    /// attempt.
     pub wait_ms: Option<u64>,
-    /// The time from the start of the last attempt to its end, ms.
+    /// The time from the start of the run's last attempt to its end, in ms.
     pub run_ms: u64,
 }
 
 impl Store {
-    /// Sets the settings that `change` names. All other settings stay as they are.
+    /// Sets the settings of a queue that `change` names. All other settings stay as they are.
     pub async fn set_queue(&self, queue: &QueueName, change: &QueueChange) -> Result<QueueReply, StoreError> {
         let is_named = |field: &str| {
             let key = match field {
@@ -112,8 +114,8 @@ impl Store {
         })
     }
 
-    /// Returns the run counts of each of these lanes at `now`, with the executing runs of its
-    /// queue. A key of the wrong type counts as empty; it is a finding of its own.
+    /// Returns the numbers of runs in each of these lanes at `now`. A key of the wrong type counts
+    /// as empty, and the consistency check reports the key.
     pub async fn read_depths(&self, lanes: &[Lane], now: UnixMillis) -> Result<Vec<QueueDepth>, StoreError> {
         if lanes.is_empty() {
             return Ok(Vec::new());
@@ -141,8 +143,9 @@ impl Store {
         Ok(answers.chunks_exact(4).map(read).collect())
     }
 
-    /// Lists the executing runs of a queue, the first to start first, at most `most`. Also returns
-    /// their total number. A key of the wrong type counts as empty; it is a finding of its own.
+    /// Lists the executing runs of a queue, at most `most`. The run that started first is the
+    /// first. Also returns the number of all executing runs of the queue. A key of the wrong type
+    /// counts as empty, and the consistency check reports the key.
     pub async fn list_running(&self, queue: &QueueName, most: usize) -> Result<(Vec<RunId>, u64), StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.running(queue)).arg(0).arg(most.saturating_sub(1));
@@ -153,8 +156,8 @@ impl Store {
         Ok((ids, number_of(count).and_then(|count| u64::try_from(count).ok()).unwrap_or(0)))
     }
 
-    /// Returns the wait and duration of the runs that ended last, of all queues, at most `most`.
-    /// Runs that never started are left out.
+    /// Returns the waiting time and duration of the runs that ended last, of all queues, at most
+    /// `most`. Runs that never started are left out.
     pub async fn read_run_times(&self, most: usize) -> Result<Vec<RunTimes>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.history()).arg(0).arg(most.saturating_sub(1)).arg("REV");
@@ -184,7 +187,8 @@ fn times_of(value: &Value) -> Option<RunTimes> {
     Some(RunTimes { queue: lane.queue().clone(), wait_ms: wait, run_ms: u64::try_from(finished - started).unwrap_or(0) })
 }
 
-/// Returns the concurrency of an undeclared queue: the default value for `default`, else ''.
+/// Returns the concurrency of an undeclared queue. The queue `default` has the default concurrency;
+/// any other queue has the empty text.
 fn undeclared(queue: &QueueName) -> String {
     if *queue == QueueName::default_queue() { QueueSettings::DEFAULT_CONCURRENCY.to_string() } else { String::new() }
 }

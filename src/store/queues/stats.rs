@@ -13,41 +13,42 @@ use crate::store::server::store_error::StoreError;
 /// Counts and sizes of the whole namespace.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
-    /// Defined jobs.
+    /// The number of live jobs.
     pub jobs: u64,
-    /// Runs planned or waiting now.
+    /// The number of runs that are planned or wait.
     pub scheduled: u64,
-    /// Runs executing now.
+    /// The number of executing runs.
     pub running: u64,
-    /// Scheduled runs that wait for an open run of their job.
+    /// The number of planned runs that wait for an open run of their job to end.
     pub waiting: u64,
-    /// Notifications not delivered yet: without a run, or with a run that waits for its start or a
-    /// retry.
+    /// The number of notifications that are not delivered yet. Such a notification has no run, or
+    /// its run waits for its start or a retry.
     pub notices: u64,
-    /// Ended runs by state since the beginning, including notices. `recovered` counts runs taken
-    /// back from a dead node; `retried` counts dead letters tried again.
+    /// The number of ended runs by state, since the beginning, including notices. `recovered`
+    /// counts runs taken back from a dead node. `retried` counts dead letters tried again.
     pub totals: BTreeMap<String, u64>,
-    /// Runs kept in history.
+    /// The number of runs kept in history.
     pub history: u64,
-    /// Dead letters kept.
+    /// The number of dead letters kept.
     pub dead: u64,
-    /// Bytes of output kept.
+    /// The bytes of output kept.
     pub output_bytes: u64,
-    /// Ranges in the ledgers of all jobs.
+    /// The number of ranges in the ledgers of all jobs.
     pub ledger_ranges: u64,
-    /// Ended jobs whose definition is still kept.
+    /// The number of ended jobs whose definition is still kept.
     pub finished: u64,
-    /// Bytes of memory that the whole Redis uses, for all its clients.
+    /// The bytes of memory that the whole Redis uses, for all its clients. None if not known.
     pub redis_memory: Option<u64>,
     /// The memory limit of Redis in bytes; None if it has no limit or does not report it.
     pub redis_maxmemory: Option<u64>,
-    /// Entries in quarantine.
+    /// The number of entries in quarantine.
     pub quarantined: u64,
-    /// Known nodes.
+    /// The number of known nodes.
     pub nodes: u64,
-    /// Findings of the background consistency check.
+    /// The number of findings of the background consistency check.
     pub findings: u64,
-    /// The time a part of the data was last checked.
+    /// The time of the last turn of the background consistency check, which checks a part of the
+    /// data.
     pub audited_at: Option<UnixMillis>,
     /// The time the last full consistency check ended.
     pub audit_round_at: Option<UnixMillis>,
@@ -110,7 +111,8 @@ impl Store {
         })
     }
 
-    /// Returns the memory that Redis uses and its limit, in bytes. None if this user may not ask.
+    /// Returns the memory that Redis uses and its memory limit, in bytes. A value is None if this
+    /// Redis user may not read it.
     async fn read_memory(&self) -> Result<(Option<u64>, Option<u64>), StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("INFO").arg("memory");

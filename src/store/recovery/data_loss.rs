@@ -1,8 +1,8 @@
-//! The epoch, which is the mark of the data, and the records of data losses.
+//! The epoch, which identifies the data in Redis, and the records of data losses.
 //!
-//! Invariant: one data loss leads to one new epoch, whichever node notices it first. Each loss
-//! record names the epoch before it. A node that was away can thus distinguish a loss of the data
-//! it knew from a loss of other data.
+//! Invariant: one data loss leads to one new epoch, whichever node notices the loss first. Each
+//! loss record names the epoch before the loss. A node that was away can thus distinguish a loss of
+//! the data it knew from a loss of other data.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// Jobs named in one report.
+/// The most jobs that one report of a data loss names.
 pub const JOBS_NAMED: usize = 100;
-/// Records read; as many are kept.
+/// The number of loss records read, which is also the number of records kept.
 const READ: usize = 200;
 
-/// The kind of data loss, as far as the marks show it.
+/// The kind of a data loss, as far as the epoch and the last fence show the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossKind {
@@ -30,12 +30,12 @@ pub enum LossKind {
     Flushed,
     /// An older state came back: a snapshot, or a replica without the latest writes.
     Older,
-    /// The epoch was gone or new, while the fence had gone on.
+    /// The epoch was gone or new, but the last fence had not gone back.
     Unmarked,
 }
 
 impl LossKind {
-    /// Returns the description for a sentence.
+    /// Returns the description of this kind of loss, as a part of a sentence.
     pub fn words(self) -> &'static str {
         match self {
             Self::Flushed => "its data was deleted",
@@ -50,18 +50,19 @@ impl LossKind {
 pub struct DataLoss {
     /// The new epoch given because of the loss.
     pub epoch: String,
-    /// The epoch when that node last saw the data whole.
+    /// The epoch of the data when the node `by` last saw the data whole.
     pub before: String,
-    /// The epoch found; empty if there was none.
+    /// The epoch of the data when the loss was found; empty if there was no epoch.
     pub found: String,
-    /// The data that was lost: all of it, the latest writes, or only the epoch.
+    /// The data that was lost: all data, the latest writes, or only the epoch.
     pub kind: LossKind,
-    /// The node that found the loss.
+    /// The node that noticed the loss first.
     pub by: String,
-    /// The time the node last saw the data whole, by Redis' clock, ms.
+    /// The time when the node `by` last saw the data whole, by Redis' clock, in ms.
     pub whole_at_ms: i64,
-    /// The time of the newest entry from before `whole_at_ms` that the data still had, by Redis'
-    /// clock, ms. Everything written before it is there. 0 if there was no entry.
+    /// The time of the newest entry from before `whole_at_ms` that was left after the loss, by
+    /// Redis' clock, in ms. All data written before this time is still there. 0 if no such entry
+    /// was left.
     #[serde(default)]
     pub kept_to_ms: i64,
 }
@@ -74,31 +75,32 @@ impl DataLoss {
     }
 }
 
-/// The report of one node about a data loss.
+/// The report of one node about a data loss: the runs that it restored and the jobs that it misses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossReport {
-    /// The epoch given because of the loss.
+    /// The new epoch given because of the loss.
     pub epoch: String,
-    /// The node.
+    /// The node that reports.
     pub node: String,
-    /// Ended runs restored from its journal.
+    /// The number of ended runs restored from the node's journal.
     pub restored: u64,
-    /// Runs that ended `lost`: they must not start again, and their end is unknown.
+    /// The number of runs that ended `lost`: such runs must not start again, and their end is
+    /// unknown.
     pub lost: u64,
-    /// The number of jobs added by `schedctl` that the node misses.
+    /// The number of jobs added by `schedctl` that the node knew and the data no longer has.
     pub jobs_gone: u64,
-    /// The first of these jobs, each with its schedule.
+    /// The names of the first of the missing jobs, each with its schedule.
     pub gone: Vec<(String, String)>,
 }
 
-/// A data loss with the reports of nodes.
+/// A data loss with the reports of all nodes about the loss.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LossRecord {
-    /// The time it was noticed.
+    /// The time the loss was noticed.
     pub at: Option<UnixMillis>,
-    /// The loss.
+    /// The loss, as recorded by the node that noticed it first.
     pub loss: DataLoss,
-    /// The reports, one for each node.
+    /// The reports about the loss, one for each node.
     pub reports: Vec<LossReport>,
 }
 
@@ -126,23 +128,24 @@ enum Entry {
 pub enum EpochReply {
     /// The data has the new epoch.
     Begun,
-    /// Another node was first.
+    /// Another node set a new epoch first.
     Another,
 }
 
-/// The result of a report.
+/// The result of storing a report about a data loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportReply {
-    /// The report is stored. The number is the last fence issued, now at least the highest this
-    /// node has seen.
+    /// The report is stored. The value is the last fence issued, which is now at least the highest
+    /// fence that this node has seen.
     Reported(u64),
-    /// The data has another epoch by now.
+    /// The report is not stored, because the data has another epoch by now.
     Moved,
 }
 
 impl Store {
-    /// Replaces the epoch `read` (empty: none) by `new`, on the first day or because of `loss`.
-    /// After a loss no run is due for `settle`, and new fences are above `highest`.
+    /// Replaces the epoch `read` by `new`, because there was no epoch yet (`read` is empty) or
+    /// because of `loss`. After a loss, no run is due for the time `settle`, and new fences are
+    /// above `highest`.
     pub async fn begin_epoch(
         &self,
         read: &str,
@@ -171,7 +174,8 @@ impl Store {
         }
     }
 
-    /// Returns the time of the newest entry up to `until`: the end of a run, or a node's heartbeat.
+    /// Returns the time of the newest entry not later than `until`. An entry is the end of a run or
+    /// the heartbeat of a node. Returns None if there is no such entry.
     pub async fn newest_trace(&self, until: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
         for key in [self.keys.history(), self.keys.nodes()] {
@@ -187,7 +191,8 @@ impl Store {
         Ok(newest.max())
     }
 
-    /// Stores the report of this node about a data loss.
+    /// Stores the report of this node about a data loss. `highest` is the highest fence that this
+    /// node has seen.
     pub async fn report_loss(&self, report: &LossReport, highest: u64) -> Result<ReportReply, StoreError> {
         let call = Invocation::new(&scripts::REPORT_LOSS)
             .key("epoch", self.keys.epoch())
@@ -205,8 +210,8 @@ impl Store {
         }
     }
 
-    /// Lists the data losses, the newest first. Only the newest 200 records are kept. Unreadable
-    /// records are skipped.
+    /// Lists the data losses with their reports, the newest loss first. Only the newest 200 records
+    /// are kept. Unreadable records are skipped.
     pub async fn read_losses(&self) -> Result<Vec<LossRecord>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.losses()).arg(0).arg(READ - 1).arg("REV").arg("WITHSCORES");
@@ -230,7 +235,7 @@ impl Store {
     }
 }
 
-/// Returns a new epoch that begins at `now`.
+/// Returns a new epoch that begins at `now`, chosen by `node`.
 pub fn new_epoch(now: UnixMillis, node: &NodeName) -> String {
     format!("{}-{node}-{:08x}", now.as_i64(), fastrand::u32(..))
 }

@@ -1,4 +1,4 @@
-//! Data loss: its mark in Redis, and the return of what was lost.
+//! Data loss: the epoch that shows a loss, and the restoring of the lost data.
 
 pub(crate) mod data_loss;
 pub(crate) mod restoration;

@@ -1,4 +1,4 @@
-//! Restoring data that Redis lost: the ends of runs, and runs that were executing.
+//! Restoring runs that Redis lost: the ends of ended runs, and runs that were executing.
 
 use crate::domain::name::names::{Fence, RunId};
 use crate::domain::queue::gate::Gate;
@@ -16,10 +16,10 @@ use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
 
-/// The knowledge about a run.
+/// The state of a lost run, as far as a node knows the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KnownRun {
-    /// The run ended.
+    /// The run ended, and its end is known.
     Ended,
     /// The run must not start again, and its end is unknown.
     Claimed,
@@ -37,79 +37,86 @@ impl KnownRun {
 /// An order to restore the end of a run.
 #[derive(Debug, Clone)]
 pub struct RestoreOrder {
-    /// The run.
+    /// The id of the run whose end is restored.
     pub run: RunId,
-    /// The epoch under which the end is restored.
+    /// The epoch of the data to which the end is restored.
     pub epoch: String,
-    /// The lane the run was claimed from.
+    /// The lane from which the run was claimed.
     pub lane: Lane,
-    /// The job's lane as read, where the successor goes; None if the job could not be read.
+    /// The job's lane as the caller read it, in which the next run is planned. None if the job
+    /// could not be read.
     pub job_lane: Option<Lane>,
-    /// The knowledge about the run.
+    /// The state of the run, as far as the node knows the state.
     pub known: KnownRun,
-    /// The final state.
+    /// The state of the run at its end.
     pub state: RunState,
-    /// The reason.
+    /// The reason of the run's end.
     pub reason: String,
-    /// The time of the end.
+    /// The time of the run's end.
     pub finished_at: UnixMillis,
-    /// The fence of the last claim.
+    /// The fence of the run's last claim.
     pub fence: Fence,
-    /// The job's revision and next run, if this run is the planned one.
+    /// The job's revision and the run to plan next, if the restored run is the planned run of its
+    /// job.
     pub planned: Option<(Rev, Option<Successor>)>,
-    /// The number of skipped ranges the job had recorded when these ranges were read.
+    /// The number of skipped ranges recorded for the job when `taken_from` and `in_ledger` were
+    /// read.
     pub told: u64,
     /// The skipped range that includes this run, if any.
     pub taken_from: Option<TakenFrom>,
-    /// The range of the job's ledger that contains this run, as read, if any.
+    /// The range of the job's ledger that contains this run, as the caller read it, if any.
     pub in_ledger: Option<InLedger>,
-    /// Ends before this time were notified before the data loss and are not notified again.
+    /// The time before which all ends of runs were notified, already before the data loss. Runs
+    /// that ended before this time are not notified again.
     pub told_from: UnixMillis,
-    /// The facts of the run, as fields of its record.
+    /// The other facts of the run, as fields of its record.
     pub facts: Vec<(String, String)>,
 }
 
-/// A skipped range that includes a run, and the range without that run.
+/// A skipped range that includes a run, and the same range without that run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TakenFrom {
-    /// The range as read.
+    /// The skipped range as the caller read it.
     pub stretch: SkippedStretch,
-    /// The rest of the range; None if it included only that run.
+    /// The rest of the range without the run; None if the range included only that run.
     pub rest: Option<SkippedStretch>,
 }
 
-/// A range of a ledger that contains a run, and its meaning for the run.
+/// A range of a job's ledger that contains a run, and what the range says about the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InLedger {
-    /// The range as read.
+    /// The ledger range as the caller read it.
     pub range: LedgerRange,
-    /// The meaning for the run.
+    /// The way in which the range counts the run.
     pub tells: LedgerTells,
 }
 
-/// The meaning of a ledger range for a run within its time.
+/// The way in which a ledger range counts a run that lies within the range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LedgerTells {
     /// The range does not count the run.
     Nothing,
     /// The range counts the run with its true end.
     End,
-    /// The range counts the run as skipped. The value is the rest of the range without the run.
+    /// The range counts the run as skipped. The value is the rest of the range without the run;
+    /// None if no rest remains.
     Skipped(Option<SkippedStretch>),
 }
 
-/// The result of restoring an end.
+/// The result of restoring the end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestoreReply {
     /// The end was written.
     Restored,
-    /// Redis knows this end or a later state of the run.
+    /// The end was not written, because Redis has this end or a later state of the run.
     Known,
-    /// The job, or the range that counts the run as skipped, changed. The caller must read again.
+    /// The job, or the range that counts the run as skipped, changed. The caller must read both
+    /// again.
     Stale,
-    /// The successor's occurrence already has a record. The caller must choose the next occurrence.
+    /// The occurrence of the next run already has a record. The caller must choose the next
+    /// occurrence.
     Occupied,
-    /// The data has another epoch by now.
+    /// The end was not written, because the data has another epoch by now.
     Moved,
 }
 
@@ -118,16 +125,16 @@ pub enum RestoreReply {
 pub enum ReturnReply {
     /// The run is due again.
     Returned,
-    /// The data has the epoch of the claim, or none yet.
+    /// The data has the epoch of the claim, or no epoch yet. The run was not lost.
     Same,
-    /// Redis knows the run.
+    /// Redis has a record of the run. The run was not lost.
     Known,
-    /// The job does not exist.
+    /// The job of the run does not exist.
     Unknown,
 }
 
 impl LedgerTells {
-    /// Returns the format of `restore_run.lua`.
+    /// Returns the ledger's way of counting in the format of `restore_run.lua`.
     fn left(self) -> String {
         match self {
             Self::Nothing => "all".to_owned(),
@@ -138,7 +145,7 @@ impl LedgerTells {
 }
 
 impl Store {
-    /// Restores the ends of runs. The replies have the order of `orders`.
+    /// Restores the ends of runs. The results have the order of `orders`.
     pub async fn restore_runs(&self, orders: &[RestoreOrder]) -> Result<Vec<Result<RestoreReply, StoreError>>, StoreError> {
         if orders.is_empty() {
             return Ok(Vec::new());
@@ -224,8 +231,8 @@ impl Store {
         order.facts.iter().fold(call, |call, (field, value)| call.arg("field", field).arg("value", value))
     }
 
-    /// Makes a run due again whose lease and record were lost. `claimed_in` is the epoch of its
-    /// claim.
+    /// Makes a run due again after its lease and record were lost. `claimed_in` is the epoch in
+    /// which the run was claimed.
     pub async fn return_run(&self, claim: &Claim, claimed_in: &str, reason: &str) -> Result<ReturnReply, StoreError> {
         self.note_lanes([&claim.lane]).await?;
         let (keys, job) = (&self.keys, claim.run.job());
