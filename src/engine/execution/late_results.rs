@@ -20,6 +20,7 @@ use crate::store::{Claim, ReturnReply, Verdict};
 /// The most times a run or end that Redis lost is offered again. The run's job may have to be
 /// restored first.
 const OFFERS: u32 = 20;
+/// The interval at which a run or end that Redis lost is offered again.
 const OFFER_AGAIN: Duration = Duration::from_millis(500);
 /// The number of times the epoch is found unchanged before a run whose end Redis refused counts as
 /// another node's run. Nodes notice a data loss within a second.

@@ -44,6 +44,8 @@ const TELL_SPOILT_AGAIN: Duration = Duration::from_secs(2);
 const NOT_STARTED_PAUSE: Duration = Duration::from_secs(1);
 /// The number of runs over the bound of a job's history at which the history is trimmed at once.
 const HISTORY_SLACK: usize = 50;
+/// The divisor of the bound of a job's output. Output over the bound by more than this part is
+/// trimmed at once.
 const OUTPUT_SLACK: u64 = 8;
 
 /// Starts the run of `claim` in a task of its own.
