@@ -1,5 +1,5 @@
 //! Layer 3: the loops of a node. There is no leader: every loop runs on every node, and only
-//! scripts in Redis decide who wins.
+//! scripts in Redis decide which node gets a run.
 //!
 //! - [`dispatch`] goes from the poll to the claim: the ticker polls the lanes that this node
 //!   serves. The claimer decides about each due run, and the gatekeeper opens gates.

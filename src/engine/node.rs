@@ -68,9 +68,9 @@ pub struct EngineSettings {
     /// The path of the file in which the keeper of this node records that all processes of the
     /// node's jobs are gone.
     pub ended_mark: Option<PathBuf>,
-    /// The longest wait between polls while runs are due.
+    /// The longest wait between two polls of Redis while runs are due.
     pub tick: Duration,
-    /// The time a lease lasts.
+    /// The time for which a lease lasts unless the node renews it.
     pub lease: Duration,
     /// The time for which runs may go on after a stop of the node was requested.
     pub shutdown_grace: Duration,

@@ -62,7 +62,7 @@ pub(crate) struct NodeContext {
     pub(crate) leases_seen: AtomicU64,
     overfull: Mutex<BTreeSet<JobName>>,
     keeping: Mutex<Keeping>,
-    /// The runs this node executes, or whose end it still has to record.
+    /// The runs that this node executes, or whose end this node still has to record.
     pub(crate) holdings: Arc<RunningLeases>,
     /// The detector of suspensions of this node.
     pub(crate) pulse: Pulse,

@@ -1,5 +1,5 @@
-//! The load limits of a node: compares the host's load, its free memory and the number of runs with
-//! the limits of the node's file.
+//! The load limits of a node: compares the host's load, the host's free memory and the number of
+//! runs with the limits of the node's file.
 //!
 //! Invariant: a node past a limit claims nothing. The node still renews leases, executes runs,
 //! recovers and reports. After a limit of the host, the node claims again only when the value is a
@@ -24,7 +24,7 @@ pub(crate) struct NodeHold {
     /// The limit with the value found, as in `load 9.1 > 8`, or the reason why the node could not
     /// start runs.
     pub(crate) why: String,
-    /// The start of this state, by Redis' clock.
+    /// The time since when the node claims nothing, by Redis' clock.
     pub(crate) since: UnixMillis,
 }
 
@@ -61,7 +61,7 @@ impl NodeLimits {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the limits. The next call of `look` applies them.
+    /// Sets the limits. The next call of `look` applies the new limits.
     pub(crate) fn set_limits(&self, limits: FlowLimits) {
         let mut state = self.lock();
         state.limits = limits;

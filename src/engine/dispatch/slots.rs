@@ -17,7 +17,8 @@ use crate::domain::queue::queue_rules::{QueueHold, QueueSettings, Share};
 use crate::domain::run::node_event::NodeEventKind;
 use crate::store::QueueRecord;
 
-/// The most runs claimed in one call. Larger calls have more latency and no higher rate (measured).
+/// The most runs claimed in one call to Redis. Larger calls have more latency and no higher rate
+/// (measured).
 pub(crate) const BATCH: usize = 50;
 
 /// The slots of a node. All clones share the same slots.
@@ -132,7 +133,7 @@ impl Slots {
         state.serving.queues.iter().flatten().filter(|queue| !is_known(queue)).cloned().collect()
     }
 
-    /// Sets the lanes other than plain lanes. The ticker looks into a new lane at once.
+    /// Sets the lanes of all queues, except plain lanes. The ticker polls a new lane at once.
     pub(crate) fn set_lanes(&self, lanes: BTreeSet<Lane>) {
         let mut state = self.lock();
         if state.lanes != lanes {
@@ -263,7 +264,8 @@ mod tests {
         text.split_whitespace().map(|lane| lane.parse().unwrap()).collect()
     }
 
-    /// Returns all queues but the queue of notices, which is offered whatever a node serves.
+    /// Returns the offered queues with their slots, except the queue of notices, which every node
+    /// serves.
     fn offered(slots: &Slots) -> Vec<(String, usize)> {
         let mut offers = slots.offers();
         assert_eq!(offers.remove(0).queue, QueueName::of_notices());

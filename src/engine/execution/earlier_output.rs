@@ -1,8 +1,8 @@
 //! The output of an earlier start of the same attempt, which was cut short. The attempt starts
 //! anew, and its new output continues the earlier output.
 //!
-//! Invariant: an attempt has one output, made of all its starts in order, within the bounds of one
-//! output.
+//! Invariant: an attempt has one output, in which the outputs of all its starts follow in order.
+//! The whole is within the bounds of one output.
 
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ use crate::executor::StopReason;
 use crate::keeper::BootInstant;
 use crate::store::{LeaseWord, StoreError};
 
-/// The most leases renewed in one call.
+/// The most leases renewed in one call to Redis.
 const BATCH: usize = 500;
 
 /// Renews all leases of this node for ever, after each third of the lease time, and sooner after a

@@ -1,5 +1,5 @@
-//! Backfill: selects past occurrences that an operator asks for, and plants their runs one after
-//! the other.
+//! Backfill: selects past occurrences that an operator asks for, and adds the runs of these
+//! occurrences to the due set one after the other.
 //!
 //! Invariant: a backfill never moves the schedule, and two backfill runs of a job are never planned
 //! or open at once. The id of a backfill run is derived from its occurrence, so two requests for
@@ -22,7 +22,7 @@ const ROUNDS: usize = 1_000;
 const PAGE: usize = 200;
 /// The most occurrences examined for one request.
 const LOOKED_AT: usize = 100_000;
-/// The most backfill runs a job may have waiting.
+/// The most backfill runs of a job that may wait at a time.
 const WAITING: usize = 10_000;
 
 /// A window of past time whose occurrences a backfill runs.
@@ -37,13 +37,13 @@ pub struct BackfillWindow {
 /// The occurrences of a window that a backfill would run.
 #[derive(Debug, Clone, Default)]
 pub struct BackfillPlan {
-    /// The backfill runs to plant, oldest due first.
+    /// The backfill runs to add, oldest due time first.
     pub runs: Vec<RunId>,
     /// The number of occurrences left out because, by history or the ledger, their runs succeeded.
     pub succeeded: u64,
     /// The number of occurrences left out because they have a backfill run already.
     pub repeated: u64,
-    /// The number of occurrences left out because their own run is planned or has not ended.
+    /// The number of occurrences left out because their regular run is planned or has not ended.
     pub owed: u64,
     /// The first occurrence that was not examined, because enough occurrences were found or
     /// examined before. `None` if all were examined.

@@ -36,8 +36,8 @@ pub(crate) struct Far {
     pub(crate) first: UnixMillis,
 }
 
-/// Returns the corrected definition if the planned run of a job may come too late, judged by record
-/// and definition alone.
+/// Returns the corrected definition if the planned run of a job may come too late, judged by the
+/// job's record and definition alone.
 pub(crate) fn may_be_far(definition: &Definition, now: UnixMillis) -> Option<Definition> {
     let record = &definition.record;
     let pending = record.pending.as_ref().filter(|_| record.is_live() && record.paused_at.is_none())?;
@@ -138,7 +138,7 @@ fn ready_instead(definition: &Definition, record: &RunRecord, ready: UnixMillis,
 }
 
 /// Returns the runs that wait longer than their jobs' rules allow, each with its corrected start
-/// time. Planned runs are never among them.
+/// time. The planned run of a job is never among these runs.
 pub(crate) async fn ready_instead_of(
     store: &Store,
     runs: &[(RunId, UnixMillis)],

@@ -43,7 +43,7 @@ pub enum ApplyState {
     Same,
     /// The job is new: no live job has its name.
     New,
-    /// The live job differs from the file in these keys.
+    /// The keys of the definition in which the live job differs from the file.
     Changed(Vec<KeyChange>),
     /// The keys that another source changed after this node last changed its own file, and the
     /// other file, if known. The newer change wins, so this node leaves the job alone. Reloading an
@@ -92,8 +92,8 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Returns true if applying the file would change what runs. Jobs and sections that left the
-    /// file count only if `prune` removes them.
+    /// Returns true if applying the file would change any job, queue or group. Jobs and sections
+    /// that left the file count only if `prune` removes them.
     pub fn differs(&self, prune: Prune) -> bool {
         let counts = |standing: &ApplyState, others: &[SourceName]| match standing {
             ApplyState::New | ApplyState::Changed(_) | ApplyState::Held => true,

@@ -37,13 +37,13 @@ pub enum OperationError {
     Definition {
         /// The name of the job.
         name: JobName,
-        /// The reason.
+        /// The reason why the definition cannot be used.
         why: DefinitionError,
     },
     /// Another client changed the job at every round.
     #[error("job {0} keeps changing: another client edits it at the same time; try again")]
     Contended(JobName),
-    /// An id could not be made.
+    /// The id of a new run could not be made.
     #[error(transparent)]
     Id(#[from] IdError),
 }

@@ -65,7 +65,7 @@ pub enum Applied {
     /// The job was changed. Holds the due time of the job's next run, if the change planned that
     /// run anew.
     Updated(Option<UnixMillis>),
-    /// The job already was as requested.
+    /// The job already had the requested definition.
     Unchanged,
     /// Another job was changed instead, because that other job has the unique key and has not
     /// begun. Holds the other job's name and the due time of its next run.
@@ -87,13 +87,13 @@ pub enum Applied {
     Done(UnixMillis),
 }
 
-/// The reason why a request failed.
+/// The reason why a request to apply a definition failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PlantingError {
     /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The zone is not known.
+    /// The time zone of the definition is not known on this host.
     #[error(transparent)]
     Zone(#[from] ZoneError),
     /// Another client changed the job at every round.

@@ -34,7 +34,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// The choice whether a file without any job may remove all of its jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
-    /// The jobs are removed, because an operator asked to apply this file as it is.
+    /// The jobs are removed, because an operator asked to apply this file even without jobs.
     Allowed,
     /// The jobs stay, because the file may have been emptied by accident.
     Held,

@@ -2,8 +2,9 @@
 //! the present clock.
 //!
 //! This search runs at the start of a node, because perhaps no node saw the step of the clock, and
-//! after each step. It judges and repairs as `doctor --fix` does, so any number of nodes may search
-//! at once. The consistency check in the background does the same, for some jobs at a time.
+//! after each step. The search judges and repairs as `doctor --fix` does, so any number of nodes
+//! may search at once. The consistency check in the background does the same, for some jobs at a
+//! time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

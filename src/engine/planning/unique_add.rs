@@ -16,7 +16,7 @@ use crate::store::{JobRecord, Store, StoreError, UniqueHolder};
 /// The holder of a unique key, with the record of the holding job.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyHolder {
-    /// The job that holds the key, or that was its last holder.
+    /// The job that holds the key, or that was the last holder of the key.
     pub(crate) holder: UniqueHolder,
     record: Option<JobRecord>,
 }

@@ -1,4 +1,5 @@
-//! Looks past blocked runs at the head of a lane for runs behind them that may start.
+//! Searches a lane for runs that may start although they come behind blocked runs at the head of
+//! the lane.
 //!
 //! A run whose gate has no free place is blocked, and moved to the gate by a claim. Many runs of
 //! one gate may be due before a run with another gate. So two searches follow once a claim met

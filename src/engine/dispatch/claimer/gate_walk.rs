@@ -1,4 +1,5 @@
-//! Looks for due runs of a lane by their first gate, for gates that few jobs name.
+//! Searches a lane for due runs by the first gate of each run. Only gates that few jobs name are
+//! searched.
 //!
 //! Many due runs of one gate do not slow this search, because the search skips to the next gate.
 //!

@@ -369,7 +369,7 @@ enum Settled {
     Started,
     Done,
     Left,
-    /// No slot was left for the run. A later poll shows it again.
+    /// No slot was left for the run. A later poll shows the run again.
     Full,
     Held,
     Again(Ripe),
