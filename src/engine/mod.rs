@@ -1,14 +1,17 @@
 //! Layer 3: the loops of a node. There is no leader: every loop runs on every node, and only
-//! scripts in Redis decide who wins.
+//! scripts in Redis decide which node gets a run.
 //!
-//! - [`dispatch`] goes from the poll to the claim: the ticker polls the lanes that the slots of
-//!   this node serve, the claimer decides about each due run, the gatekeeper opens gates.
+//! - [`dispatch`] goes from the poll to the claim: the ticker polls the lanes that this node
+//!   serves. The claimer decides about each due run, and the gatekeeper opens gates.
 //! - [`execution`] goes from the claim to the end: the runner, the lease keeper, the verdict.
-//! - [`planning`] keeps Redis as the files and operators say: edits, backfills, boots, zones.
-//! - [`notification`] plants notices, builds their payload and watches deadlines.
+//! - [`planning`] brings the jobs in Redis in line with files and operators: edits, backfills,
+//!   boots, zones.
+//! - [`notification`] adds notices to the due set, builds the payload of a notice and watches
+//!   deadlines.
 //! - [`maintenance`] is the janitor, the reaper, the presence of the node and the consistency check.
 //! - [`recovery`] detects data loss and restores from the journal of the node.
-//! - [`status`] keeps what the node knows of itself: node events, outages, suspends, Redis' clock.
+//! - [`status`] holds the state of the node: its events, outages and suspensions, and the steps of
+//!   Redis' clock.
 //! - [`explanation`] gathers the facts for `explain`.
 
 pub mod dispatch;

@@ -1,10 +1,10 @@
 //! One node: starts its loops, applies its configuration, and stops in stages.
 //!
-//! The first stage is *draining*: no new claims, running jobs go on, and the log names them. When
-//! the grace is over, *aborting* begins: everything is stopped, and at-least-once runs go back
-//! without counting an attempt. Leases are renewed until Redis has recorded the end of the last
-//! run. Presence ends last. Every wait of a stop has an end, whatever became of Redis and the
-//! keeper.
+//! The first stage is *draining*: the node claims nothing, running jobs go on, and the log names
+//! these jobs. When the grace is over, *aborting* begins: every job is stopped. At-least-once runs
+//! go back to the due set without counting an attempt. Leases are renewed until Redis has recorded
+//! the end of the last run. The presence of the node in Redis ends last. Every wait during a stop
+//! has a time limit, even if Redis or the keeper does not answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
@@ -41,48 +41,51 @@ use crate::executor::{Executors, StopReason};
 use crate::keeper::OutputBounds;
 use crate::store::Store;
 
-/// The longest time for the ticker to finish a claim under way.
+/// The longest time a stop waits for the ticker to finish a claim under way.
 const LAST_CLAIM: Duration = Duration::from_secs(15);
-/// The longest time to give back claims whose answers never came.
+/// The longest time a stop spends on giving back claims whose answers never came.
 const LAST_RELEASE: Duration = Duration::from_secs(5);
-/// The longest time, beyond its kill grace, for an aborted run to end and be recorded.
+/// The longest time a stop waits, beyond the kill grace of an aborted run, until Redis has recorded
+/// the run's end.
 const ABORT_SLACK: Duration = Duration::from_secs(10);
-/// The longest time to write the last node events.
+/// The longest time a stop spends on writing the last node events.
 const LAST_NOTES: Duration = Duration::from_secs(1);
 const LOG_DRAIN_EVERY: Duration = Duration::from_secs(5);
 /// The wait before a loop that panicked starts again.
 const BEGIN_AGAIN: Duration = Duration::from_secs(1);
 
-/// The settings of a node, fixed for its life.
+/// The settings of a node, which stay the same until the node stops.
 #[derive(Debug, Clone)]
 pub struct EngineSettings {
     /// The name of the node.
     pub node: NodeName,
-    /// A value fresh at each start.
+    /// The id of this start of the node. Each start has a new id.
     pub incarnation: String,
-    /// Redis' time at the start.
+    /// Redis' time at the start of the node.
     pub started_at: UnixMillis,
-    /// The host of the node.
+    /// The facts about the host on which the node runs.
     pub host: HostFacts,
-    /// The path where the keeper of a node of this name records that all of its jobs are gone.
+    /// The path of the file in which the keeper of this node records that all processes of the
+    /// node's jobs are gone.
     pub ended_mark: Option<PathBuf>,
-    /// The longest wait between polls while runs are due.
+    /// The longest wait between two polls of Redis while runs are due.
     pub tick: Duration,
-    /// The time a lease lasts.
+    /// The time for which a lease lasts unless the node renews it.
     pub lease: Duration,
-    /// The time for which runs may go on once a stop was requested.
+    /// The time for which runs may go on after a stop of the node was requested.
     pub shutdown_grace: Duration,
-    /// The bounds of the kept output of an attempt.
+    /// The bounds of the output kept of each attempt.
     pub output: OutputBounds,
-    /// The queues and labels from flags or the environment, which beat the file.
+    /// The queues and labels from flags or the environment, which take precedence over the jobs
+    /// file.
     pub told: NodeReport,
-    /// The reason why runs have no cgroups of their own, or these lack some limits. `None` if they
-    /// have all.
+    /// The reason why runs have no cgroups of their own, or why their cgroups lack some limits.
+    /// `None` if each run has a cgroup with all limits.
     pub no_cgroups: Option<String>,
 }
 
-/// The queues and labels that flags or the environment give a node. For `None`, the node's file
-/// decides.
+/// The queues and labels that flags or the environment give a node. For a field that is `None`, the
+/// node's file decides.
 #[derive(Debug, Clone, Default)]
 pub struct NodeReport {
     /// The queues the node serves.
@@ -92,7 +95,8 @@ pub struct NodeReport {
 }
 
 impl NodeReport {
-    /// Returns what the node serves, where `file` fills what flags and environment left open.
+    /// Returns the queues and labels the node serves. `file` supplies those that neither flags nor
+    /// the environment set.
     pub fn over(&self, file: &Serving) -> Serving {
         Serving {
             queues: self.queues.clone().or_else(|| file.queues.clone()),
@@ -105,17 +109,17 @@ impl NodeReport {
 pub struct Engine {
     shared: Arc<NodeContext>,
     wish: Arc<WantedJob>,
-    /// Cancels the loops that take on work.
+    /// The token that stops the loops that take on work.
     intake: CancellationToken,
-    /// Cancels the loops that keep running work alive.
+    /// The token that stops the loops that running jobs depend on, such as the renewal of leases.
     upkeep: CancellationToken,
     ticker: JoinHandle<()>,
     tasks: TaskTracker,
 }
 
 impl Engine {
-    /// Starts the loops, with the content of the file if there is one. Its queue limits count
-    /// before anything is claimed.
+    /// Starts the loops of the node, and applies `file` if given. The queue limits of the file are
+    /// in force before the first claim.
     pub fn start(
         store: Store,
         executors: Executors,
@@ -160,20 +164,21 @@ impl Engine {
         Self { shared, wish, intake, upkeep, ticker, tasks }
     }
 
-    /// Applies a compiled file: its queues count from now on, and its jobs are written to Redis.
+    /// Applies a compiled jobs file: the file's queues count from now on, and its jobs are written
+    /// to Redis.
     pub fn configure(&self, config: &Config, removal: Removal) {
         take_config(&self.shared, &self.wish, config, removal);
     }
 
-    /// Loads the zone data of this host anew. Times are computed from it, and planned runs it has
-    /// moved are moved.
+    /// Loads the zone data of this host anew. Later times are computed from the new data. Planned
+    /// runs that the new data puts at another time are moved.
     pub fn take_zone_data(&self) {
         jiff::tz::db().reset();
         self.shared.zones_read.fetch_add(1, Ordering::Release);
         self.shared.zones_now.notify_one();
     }
 
-    /// Reports an error of the file. The configuration applied before stays.
+    /// Records an error of the jobs file. The configuration applied before stays in force.
     pub fn report_config_error(&self, error: String) {
         self.shared.note_file(error);
     }
@@ -183,14 +188,15 @@ impl Engine {
         Glance::new(self.shared.clone(), self.wish.clone())
     }
 
-    /// Returns the longest duration of a stop that begins now, without the steps after the loops.
+    /// Returns the longest duration of a stop that begins now. The steps after the end of the loops
+    /// are not counted.
     pub fn longest_stop(&self) -> Duration {
         let longest_grace = self.shared.holdings.all().values().map(|held| held.kill_grace).max().unwrap_or_default();
         let stages = [LAST_CLAIM, self.shared.settings.shutdown_grace, longest_grace, ABORT_SLACK, LAST_RELEASE, LAST_NOTES];
         stages.into_iter().fold(Duration::ZERO, Duration::saturating_add)
     }
 
-    /// Stops in stages. `urgent` resolves when a second signal asks for an immediate stop.
+    /// Stops the node in stages. `urgent` resolves when a second signal asks for an immediate stop.
     pub async fn stop(mut self, urgent: impl Future<Output = ()>) {
         self.shared.enter(Phase::Draining);
         self.shared.notes.stopped();
@@ -285,7 +291,7 @@ fn take_config(shared: &NodeContext, wish: &WantedJob, config: &Config, removal:
     shared.reconcile_now.notify_one();
 }
 
-/// The starter of those loops of a node that end with the same token.
+/// The starter of loops that all stop when the same token is cancelled.
 struct Loops<'a> {
     shared: &'a Arc<NodeContext>,
     tasks: &'a TaskTracker,
@@ -293,7 +299,7 @@ struct Loops<'a> {
 }
 
 impl Loops<'_> {
-    /// Starts the loop `run`. It is dropped at its next wait once the token is cancelled.
+    /// Starts the loop `run`. Once the token is cancelled, the loop is dropped at its next wait.
     fn spawn<F>(&self, name: &'static str, run: impl Fn(Arc<NodeContext>) -> F + Send + Sync + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -303,8 +309,8 @@ impl Loops<'_> {
     }
 }
 
-/// Runs a loop to its end, and starts it again if it panics. A node that lost a loop would look
-/// alive and do nothing.
+/// Runs a loop to its end, and starts the loop again if it panics. Without the restart, the node
+/// would look alive and do nothing.
 async fn go_on<F: Future<Output = ()>>(name: &'static str, begin: impl Fn() -> F) {
     while AssertUnwindSafe(begin()).catch_unwind().await.is_err() {
         error!(part = name, "A part of this node failed unexpectedly and is restarted; please report the preceding log lines.");

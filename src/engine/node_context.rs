@@ -34,40 +34,44 @@ pub(crate) struct NodeContext {
     pub(crate) weather: OutageLog,
     pub(crate) notes: Notes,
     pub(crate) said: LogOnce,
-    /// The facts by which this node knows its data again.
+    /// The check whether the data in Redis is the data this node saw before, or was lost.
     pub(crate) watch: LossWatch,
-    /// The check for steps of Redis' clock.
+    /// The detector of steps of Redis' clock.
     pub(crate) redis_clock: RedisClock,
-    /// Wakes the ticker: an earlier run was planted, or a slot was freed.
+    /// The signal that wakes the ticker, because an earlier run was added to the due set or a slot
+    /// was freed.
     pub(crate) poll_now: Arc<Notify>,
-    /// Wakes the teller: a notice waits.
+    /// The signal that wakes the loop that plants notices, because a notice waits.
     pub(crate) tell_now: Notify,
-    /// Wakes the lease keeper: a run was asked to stop.
+    /// The signal that wakes the lease keeper, because a run was asked to stop.
     pub(crate) renew_now: Notify,
-    /// Wakes the janitor: a job exceeds its bounds.
+    /// The signal that wakes the janitor, because a job exceeds the bounds of its history or
+    /// output.
     pub(crate) tidy_now: Notify,
-    /// Wakes the reconciler: the data has changed.
+    /// The signal that wakes the reconciler, because the jobs file or the data in Redis has
+    /// changed.
     pub(crate) reconcile_now: Notify,
-    /// Notified when this node's file has been applied to Redis.
+    /// The signal that this node's jobs file has been applied to Redis.
     pub(crate) file_taken: Notify,
-    /// Wakes the loop that compares planned runs with the zone data.
+    /// The signal that wakes the loop that compares planned runs with the zone data.
     pub(crate) zones_now: Notify,
     /// The number of times the zone data was read again. Times computed before the last reading are
-    /// old.
+    /// outdated.
     pub(crate) zones_read: AtomicU64,
-    /// The number of leases in the namespace at the last poll.
+    /// The number of leases in Redis, of all nodes, at the last poll.
     pub(crate) leases_seen: AtomicU64,
     overfull: Mutex<BTreeSet<JobName>>,
     keeping: Mutex<Keeping>,
-    /// The runs this node executes, or whose end it still has to record.
+    /// The runs that this node executes, or whose end this node still has to record.
     pub(crate) holdings: Arc<RunningLeases>,
-    /// The detection of suspensions of this node.
+    /// The detector of suspensions of this node.
     pub(crate) pulse: Pulse,
     /// The heartbeats of the loops this node depends on.
     pub(crate) progress: LoopProgress,
-    /// The claims whose answer never came.
+    /// The claims of this node whose answer never came.
     pub(crate) abandoned: Abandoned,
-    /// Wakes presence: the phase or the state of the configuration changed.
+    /// The signal that wakes the presence loop, because the phase or the state of the configuration
+    /// changed.
     pub(crate) beat_now: Notify,
     phase: Mutex<Phase>,
     troubles: Mutex<Troubles>,
@@ -83,21 +87,22 @@ pub(crate) struct Keeping {
 /// The problems of the configuration.
 #[derive(Default)]
 struct Troubles {
-    /// The reason why the present file is refused.
+    /// The reason why the present jobs file is refused. Empty if the file is accepted.
     file: String,
-    /// The parts of the last accepted file that could not be applied.
+    /// The reasons why parts of the last accepted file could not be applied. Empty if all parts
+    /// were.
     jobs: String,
 }
 
-/// The phase of a node. It only moves forward.
+/// The phase of a node. A node never returns to an earlier phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Phase {
-    /// Claims and executes.
+    /// The node claims and executes runs.
     #[default]
     Running,
-    /// Claims nothing more. Running jobs go on.
+    /// The node claims nothing more. Running jobs go on.
     Draining,
-    /// Stops running jobs.
+    /// The node stops running jobs.
     Aborting,
 }
 
@@ -158,13 +163,13 @@ impl NodeContext {
         *self.keeping.lock().unwrap_or_else(PoisonError::into_inner) = keeping;
     }
 
-    /// Has the janitor trim a job at once.
+    /// Asks the janitor to trim the history and output of a job at once.
     pub(crate) fn have_tidied(&self, job: &JobName) {
         self.overfull.lock().unwrap_or_else(PoisonError::into_inner).insert(job.clone());
         self.tidy_now.notify_one();
     }
 
-    /// Removes and returns the jobs the janitor has to trim at once.
+    /// Returns the jobs the janitor has to trim at once, and empties the list of these jobs.
     pub(crate) fn take_overfull(&self) -> BTreeSet<JobName> {
         std::mem::take(&mut *self.overfull.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -184,7 +189,8 @@ impl NodeContext {
         [&*troubles.file, &*troubles.jobs].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
     }
 
-    /// Notes why the file is refused. Empty if it is accepted.
+    /// Notes the error for which the jobs file is refused. An empty `error` means that the file is
+    /// accepted.
     pub(crate) fn note_file(&self, error: String) {
         if !error.is_empty() {
             self.notes.file_refused(&error);
@@ -193,7 +199,8 @@ impl NodeContext {
         self.beat_now.notify_one();
     }
 
-    /// Notes which parts of the last accepted file could not be applied. Empty if all were.
+    /// Notes why parts of the last accepted file could not be applied. An empty text means that all
+    /// parts were applied.
     pub(crate) fn note_jobs(&self, problems: String) {
         self.troubles().jobs = problems;
         self.beat_now.notify_one();
@@ -203,8 +210,9 @@ impl NodeContext {
         self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the time until which a lease may be used that a call sent at `sent` took or renewed.
-    /// It is a tenth of a lease before any node may take the lease over.
+    /// Returns the time until which this node may use a lease that a call sent at `sent` took or
+    /// renewed. This deadline comes a tenth of the lease time before any other node may take the
+    /// lease over.
     pub(crate) fn deadline(&self, sent: BootInstant) -> BootInstant {
         let lease = self.settings.lease;
         sent.saturating_add(lease.saturating_sub(lease / 10))

@@ -1,9 +1,9 @@
-//! Claims whose answer never came. If Redis carried a claim out, its runs are leased to this node,
-//! and this node never started them.
+//! Claims whose answer never came. If Redis carried out such a claim, its runs are leased to this
+//! node, but this node never started these runs.
 //!
-//! Invariant: this node never executes a run that a noted token won. So the run may be given back
-//! as if it had never been claimed, even an at-most-once run. A token is noted only once no caller
-//! waits for its answer any more.
+//! Invariant: this node never executes a run that was claimed by a token noted here. So the run may
+//! be given back as if it had never been claimed, even an at-most-once run. A token is noted only
+//! when no caller waits for the answer to its claim any more.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::store::RunRecord;
 /// claims are forgotten, and recovery takes care of their runs.
 const MOST: usize = 10_000;
 
-/// The claims whose answer this node no longer waits for.
+/// The claims whose answers this node no longer waits for.
 #[derive(Default)]
 pub(crate) struct Abandoned {
     tokens: Mutex<HashMap<RunId, Vec<String>>>,
@@ -41,17 +41,18 @@ impl Abandoned {
         }
     }
 
-    /// Returns true if a claim of `run` was given up, so that its record is worth reading.
+    /// Returns true if a claim of `run` is noted as abandoned. The record of `run` shows whether
+    /// Redis carried out that claim.
     pub(crate) fn knows(&self, run: &RunId) -> bool {
         self.tokens().contains_key(run)
     }
 
-    /// Returns the runs whose claims were given up.
+    /// Returns the runs with an abandoned claim.
     pub(crate) fn runs(&self) -> Vec<RunId> {
         self.tokens().keys().cloned().collect()
     }
 
-    /// Returns true if a claim that was given up won the lease in `record`.
+    /// Returns true if an abandoned claim of this node took the lease in `record`.
     pub(crate) fn won(&self, record: &RunRecord) -> bool {
         let Some(claim) = &record.claim_token else { return false };
         self.tokens().get(&record.run).is_some_and(|tokens| tokens.contains(claim))

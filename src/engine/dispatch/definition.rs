@@ -1,4 +1,5 @@
-//! A job in the form the engine works with: its record, its checked definition and its occurrences.
+//! A job in the form the engine works with: the job's record, its checked definition and its
+//! occurrences.
 
 use crate::config;
 use crate::config::SurfaceError;
@@ -15,11 +16,11 @@ use crate::store::{CountedBy, JobRecord, Successor};
 /// A job whose record was read and whose definition was checked.
 #[derive(Debug, Clone)]
 pub struct Definition {
-    /// The record as stored in Redis.
+    /// The record of the job as stored in Redis.
     pub record: JobRecord,
-    /// The checked definition.
+    /// The checked definition of the job.
     pub spec: JobSpec,
-    /// The occurrences of the schedule.
+    /// The occurrences of the job's schedule.
     pub timetable: Timetable,
 }
 
@@ -35,20 +36,21 @@ pub enum DefinitionError {
 }
 
 impl Definition {
-    /// Compiles the definition of a record.
+    /// Returns the compiled definition of a job's record.
     pub fn of(record: JobRecord) -> Result<Self, DefinitionError> {
         let spec = config::from_surface(&record.definition)?;
         let timetable = timetable(&record.name, &spec, &record.tz, record.anchor)?;
         Ok(Self { record, spec, timetable })
     }
 
-    /// Returns the schedule as text, with its zone.
+    /// Returns the schedule as text, with the time zone of the schedule.
     pub fn schedule_text(&self) -> String {
         self.spec.schedule.text_with_zone(self.timetable.zone())
     }
 
-    /// Returns the first occurrence after `due`, by the present schedule. `due` may be an
-    /// occurrence of an older schedule.
+    /// Returns the first occurrence after `due` by the present schedule. Returns `None` if there is
+    /// no such occurrence or `max_runs` is reached. `due` may be an occurrence of an older
+    /// schedule.
     pub fn next_after(&self, due: UnixMillis) -> Option<UnixMillis> {
         self.timetable.next_after(due.max(self.since())).filter(|_| !self.is_used_up())
     }
@@ -59,15 +61,15 @@ impl Definition {
         self.timetable.planted_after(now.max(self.since())).filter(|_| !self.is_used_up())
     }
 
-    /// Returns the instant from which occurrences are judged at `now`. Occurrences already handled
-    /// before the planned run was moved to an earlier time are not handled again.
+    /// Returns the instant from which occurrences are judged at `now`. If the planned run was moved
+    /// to an earlier time, occurrences handled before that move are not handled again.
     pub fn since_at(&self, now: UnixMillis) -> UnixMillis {
         let dealt = self.record.dealt.iter().copied().filter(|dealt| *dealt <= now && !self.timetable.is_one_shot());
         dealt.fold(self.since(), UnixMillis::max)
     }
 
-    /// Returns the same definition with `since` and `anchor` no later than `now`. This is needed
-    /// after Redis' clock was ahead.
+    /// Returns the same definition with `since` and `anchor` no later than `now`. This correction
+    /// is needed after Redis' clock was ahead.
     pub fn counted_before(&self, now: UnixMillis) -> Result<Self, DefinitionError> {
         let mut record = self.record.clone();
         record.since = record.since.min(now);
@@ -80,7 +82,8 @@ impl Definition {
         Self::of(record)
     }
 
-    /// Returns how many regular runs may still begin. `None` means any number.
+    /// Returns how many regular runs may still begin before `max_runs` is reached. `None` means any
+    /// number.
     pub fn runs_left(&self) -> Option<u32> {
         self.spec.shape.max_runs.map(|most| most.saturating_sub(self.record.begun))
     }
@@ -90,26 +93,28 @@ impl Definition {
         self.runs_left() == Some(0)
     }
 
-    /// Returns the run to plant for an occurrence, with the ready time that jitter and splay give.
+    /// Returns the run to plan for the occurrence at `due`, with the ready time that jitter and
+    /// splay give.
     pub fn planned(&self, due: UnixMillis) -> Successor {
         planned(&self.record.name, &self.spec.shape, due)
     }
 
-    /// Returns the instant after which a regular run must not start any more. `None` without
-    /// `skip_if_late`.
+    /// Returns the instant after which a regular run must not start any more. Returns `None` if the
+    /// job has no `skip_if_late`.
     pub fn latest_start(&self, run: &RunId) -> Option<UnixMillis> {
         let late = self.spec.shape.skip_if_late?;
         Some(run.due().saturating_add(self.spec.shape.latest_shift(&self.record.name)).saturating_add(late))
     }
 
-    /// Returns the time up to which occurrences are judged at `now`. Later occurrences may still be
-    /// delayed by jitter and splay.
+    /// Returns the time up to which occurrences are judged at `now`. Jitter and splay may still
+    /// delay the runs of later occurrences.
     pub fn judged_at(&self, now: UnixMillis) -> UnixMillis {
         now.saturating_sub(self.spec.shape.latest_shift(&self.record.name))
     }
 
-    /// Returns the occurrences up to `now` that a schedule change would lose. For a paused job
-    /// these are all since the pause. Otherwise these are all after the pending run, which is owed.
+    /// Returns the occurrences up to `now` that a schedule change would lose. For a paused job they
+    /// are all occurrences since the pause. Otherwise they are all occurrences after the pending
+    /// run, which is owed.
     pub fn passed(&self, now: UnixMillis) -> Option<SkippedStretch> {
         let now = self.judged_at(now);
         match (&self.record.pending, &self.record.held) {
@@ -122,9 +127,9 @@ impl Definition {
         }
     }
 
-    /// Returns the occurrences up to `now` behind the planned run, or behind the run kept by a
-    /// pause, if that run is owed. Also returns the time at which one more occurrence will have
-    /// passed.
+    /// Returns the occurrences up to `now` that come after an owed run. The owed run is the planned
+    /// run, or the run that a pause keeps. Also returns the time at which one more occurrence will
+    /// have passed.
     pub fn passed_behind(&self, now: UnixMillis) -> (Option<SkippedStretch>, Option<UnixMillis>) {
         let Some(planned) = self.record.pending.as_ref().or(self.record.held.as_ref()) else { return (None, None) };
         let now = self.judged_at(now);
@@ -136,13 +141,14 @@ impl Definition {
     }
 
     /// Returns the time from which occurrences of the schedule count. The instant of a one-shot
-    /// always counts, because it may be the moment of the edit itself.
+    /// always counts, because the instant may be the moment of the edit itself.
     pub fn since(&self) -> UnixMillis {
         since(&self.timetable, self.record.since)
     }
 }
 
-/// Builds the occurrences of `job` from its definition, its stored zone and the anchor of `every`.
+/// Returns the occurrences of `job`, built from its definition, its stored zone and the anchor of
+/// `every`.
 fn timetable(job: &JobName, spec: &JobSpec, tz: &str, anchor: UnixMillis) -> Result<Timetable, DefinitionError> {
     let zone = match &spec.tz {
         Some(name) => Zone::load(name)?,
@@ -155,8 +161,8 @@ fn since(timetable: &Timetable, since: UnixMillis) -> UnixMillis {
     if timetable.is_one_shot() { UnixMillis::EPOCH } else { since }
 }
 
-/// Returns the schedule by which a skipped range of `job` was counted, and the time from which its
-/// occurrences count.
+/// Returns the schedule by which a skipped range of `job` was counted, and the time from which
+/// occurrences of this schedule count.
 pub(crate) fn counted_by(job: &JobName, kept: &CountedBy) -> Result<(Timetable, UnixMillis), DefinitionError> {
     let (_, timetable) = kept_schedule(job, kept)?;
     let since = since(&timetable, kept.since);
@@ -171,7 +177,8 @@ pub(crate) fn kept_schedule(job: &JobName, kept: &CountedBy) -> Result<(JobSpec,
     Ok((spec, timetable))
 }
 
-/// Returns the run of `job` due at `due`, with the ready time of `shape`.
+/// Returns the run of `job` due at `due`, with the ready time that the jitter and splay of `shape`
+/// give.
 pub(crate) fn planned(job: &JobName, shape: &Shape, due: UnixMillis) -> Successor {
     Successor { run: RunId::regular(job.clone(), due), ready: shape.ready(job, due, fastrand::f64()) }
 }

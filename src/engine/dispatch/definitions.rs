@@ -1,8 +1,8 @@
-//! A cache of definitions, so that a run costs no reading of its job.
+//! A cache of job definitions, so that a claim need not read the job from Redis.
 //!
-//! A cached definition may be old. The scripts refuse a decision made from another rev, and the
-//! definition is then read again. So the cache saves calls and never causes a wrong decision. It is
-//! bounded: past [`KEPT`] all definitions are forgotten.
+//! A cached definition may be outdated. The scripts in Redis refuse a decision made from another
+//! revision, and the definition is then read again. So the cache saves calls and never causes a
+//! wrong decision. The cache is bounded: past [`KEPT`] all definitions are forgotten.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::domain::name::names::JobName;
 use crate::engine::node_context::NodeContext;
 use crate::store::StoreError;
 
-/// The most definitions kept.
+/// The most definitions kept in the cache.
 pub(crate) const KEPT: usize = 10_000;
 
-/// The definitions of jobs with due runs.
+/// The cached definitions of jobs with due runs.
 pub(crate) struct Definitions {
     shared: Arc<NodeContext>,
     kept: HashMap<JobName, Arc<Definition>>,
-    /// The number of zone data reloads when these definitions were compiled.
+    /// The number of times the zone data had been read when the cached definitions were compiled.
     zones: u64,
 }
 
@@ -35,7 +35,7 @@ impl Definitions {
         self.kept.get(name).cloned()
     }
 
-    /// Drops a definition, so that its next use reads it again.
+    /// Drops a definition from the cache, so that the next use of the definition reads it again.
     pub(crate) fn forget(&mut self, name: &JobName) {
         self.kept.remove(name);
     }
@@ -77,7 +77,7 @@ impl Definitions {
     }
 
     /// Logs, once a minute, why this node cannot start the runs of a job. Another node may be able
-    /// to.
+    /// to start these runs.
     pub(crate) fn report_unusable(&self, name: &JobName, why: &str) {
         if self.shared.said.is_news(&format!("job {name}")) {
             error!(job = %name, "{why}; this node does not start its runs.");

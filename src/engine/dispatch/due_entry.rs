@@ -1,6 +1,7 @@
-//! The due entries a poll found: members of a due set, and the run each of them names.
+//! The due entries that a poll found. Each entry is a member of a due set and names a run.
 //!
-//! Invariant: an entry that is no run, or has no possible ready time, is never guessed into a run.
+//! Invariant: an entry that does not name a run, or has an impossible ready time, is never treated
+//! as a run.
 
 use crate::domain::name::names::RunId;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -10,22 +11,22 @@ use crate::store::RipeEntry;
 pub(crate) struct Ripe {
     /// The id of the run.
     pub(crate) run: RunId,
-    /// The entry of the due set.
+    /// The entry of the due set that names the run.
     pub(crate) entry: RipeEntry,
-    /// True if a skip found that the run is not its job's pending run. It is then owed whatever its
-    /// age.
+    /// True if an attempt to skip the run showed that the run is not the pending run of its job.
+    /// Such a run is owed, however old it is.
     pub(crate) is_owed: bool,
 }
 
 impl Ripe {
-    /// Returns a run that was not examined yet.
+    /// Returns the due run of `entry`, not yet known to be owed.
     pub(crate) fn new(run: RunId, entry: RipeEntry) -> Self {
         Self { run, entry, is_owed: false }
     }
 }
 
-/// Returns the run an entry names and its ready time, ms. The error says why the entry names no
-/// run.
+/// Returns the run that an entry names, and the run's ready time in ms. The error says why the
+/// entry is not a valid run.
 pub(crate) fn well_formed(entry: &RipeEntry) -> Result<(RunId, i64), String> {
     let ready = entry.score.parse::<f64>().ok().filter(|ready| ready.is_finite());
     #[expect(clippy::cast_precision_loss, reason = "UnixMillis::END is below 2^53")]

@@ -1,9 +1,9 @@
-//! Opens gates where a place was given up, or that open only by time, and gives free places to
-//! waiters.
+//! Gives the free places of gates to the runs that wait there. A gate is opened after a holder gave
+//! up its place, or at a set time.
 //!
-//! Invariant: any node may open any gate at any time, and several nodes at once, because the script
-//! looks at everything anew. A gate with keys of the wrong type delays no other gate, and is not
-//! tried at every poll.
+//! Invariant: any node may open any gate at any time, even several nodes at once. The script in
+//! Redis always reads the present state of the gate. A gate with keys of the wrong type delays no
+//! other gate, and is not opened again at every poll.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,12 +14,13 @@ use crate::engine::node_context::NodeContext;
 use crate::keeper::BootInstant;
 use crate::store::{LaneAsk, StoreError, Takers};
 
-/// The time for which a gate that could not be opened is left alone.
+/// The time for which a gate is left alone after it could not be opened.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
-/// The most lanes named with the first call. The script asks for any other lane it needs.
+/// The most lanes named with the first call for a gate. The script asks for any other lane that the
+/// script needs.
 const NAMED: usize = 4;
 
-/// Opens gates.
+/// The opener of gates, with the gates that could not be opened lately.
 #[derive(Default)]
 pub(crate) struct Gatekeeper {
     refused: HashMap<Gate, BootInstant>,
@@ -27,8 +28,8 @@ pub(crate) struct Gatekeeper {
 }
 
 impl Gatekeeper {
-    /// Opens these gates. `lanes` are the lanes this node polls. Returns how many gates could be
-    /// opened.
+    /// Opens `gates`, and returns how many of these gates could be opened. `lanes` are the lanes
+    /// this node polls.
     pub(crate) async fn open(&mut self, shared: &NodeContext, gates: &[Gate], lanes: &[LaneAsk]) -> Result<usize, StoreError> {
         self.refused.retain(|_, at| BootInstant::now().since(*at) < REFUSED_FOR);
         let mut looked_at = 0;

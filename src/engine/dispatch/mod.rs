@@ -1,4 +1,5 @@
-//! From the poll to the claim: what is due, what this node may start, and the claim.
+//! Dispatch, from the poll to the claim: finds due runs, decides which of them this node may start,
+//! and claims these runs.
 
 pub(crate) mod abandoned_claims;
 pub(crate) mod claimer;

@@ -1,9 +1,9 @@
-//! The load limits of a node: compares the host's load, its free memory and the number of runs with
-//! the limits of the node's file.
+//! The load limits of a node: compares the host's load, the host's free memory and the number of
+//! runs with the limits of the node's file.
 //!
-//! Invariant: a node past a limit claims nothing. It renews, runs, recovers and reports as before.
-//! It claims again only when it is a tenth below the limit, so that it does not alternate at each
-//! look.
+//! Invariant: a node past a limit claims nothing. The node still renews leases, executes runs,
+//! recovers and reports. After a limit of the host, the node claims again only when the value is a
+//! tenth below the limit. So the node does not alternate at each look at the host.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,21 +14,21 @@ use crate::engine::maintenance::presence::HostFacts;
 use crate::keeper::BootInstant;
 use crate::store::FULL;
 
-/// The shortest interval between two looks at the host.
+/// The shortest interval between two readings of the host's load and memory.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MIB: u64 = 1 << 20;
 
-/// The reason why a node claims nothing, and the time since when.
+/// The reason why a node claims nothing, and the start of this state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NodeHold {
     /// The limit with the value found, as in `load 9.1 > 8`, or the reason why the node could not
     /// start runs.
     pub(crate) why: String,
-    /// The start of this state, by Redis' clock.
+    /// The time since when the node claims nothing, by Redis' clock.
     pub(crate) since: UnixMillis,
 }
 
-/// The limits, and the result of the last look.
+/// The load limits of this node, and the result of the last comparison with the host.
 #[derive(Default)]
 pub(crate) struct NodeLimits {
     state: Mutex<State>,
@@ -38,20 +38,21 @@ pub(crate) struct NodeLimits {
 struct State {
     limits: FlowLimits,
     looked: Option<BootInstant>,
-    /// The limit of the host (load or memory) that stops this node.
+    /// The host's limit (load or memory) that keeps this node from claiming, if any.
     by_host: Option<NodeHold>,
-    /// The reason why this node could start nothing.
+    /// The reason why this node cannot start any run, if there is one.
     short: Option<NodeHold>,
-    /// The limit of running jobs that stops this node.
+    /// The limit of running jobs that keeps this node from claiming, if reached.
     full: Option<NodeHold>,
 }
 
-/// The change a look found.
+/// The change that a comparison with the limits found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LimitLook {
-    /// Nothing changed.
+    /// The node claims, or does not claim, as before.
     Same,
-    /// The node stopped claiming because of its host, or claims again.
+    /// The node stopped claiming because of its host or because it cannot start runs, or it claims
+    /// again.
     News,
 }
 
@@ -60,15 +61,16 @@ impl NodeLimits {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the limits. The next call of `look` applies them.
+    /// Sets the limits. The next call of `look` applies the new limits.
     pub(crate) fn set_limits(&self, limits: FlowLimits) {
         let mut state = self.lock();
         state.limits = limits;
         state.looked = None;
     }
 
-    /// Looks at the host unless the last look is recent. Notes the number of runs, and the reason
-    /// `short` why nothing can be started, if any. `now` is Redis' time.
+    /// Compares the host and the number `running` of runs with the limits. The host is read at most
+    /// once a second. `short` is the reason why no run can be started, if any. `now` is Redis'
+    /// time.
     pub(crate) fn look(&self, host: &HostFacts, running: usize, short: Option<String>, now: UnixMillis) -> LimitLook {
         let mut state = self.lock();
         let was_short = state.short.is_some();
@@ -94,7 +96,7 @@ impl NodeLimits {
         [&state.short, &state.by_host, &state.full].into_iter().find_map(Clone::clone)
     }
 
-    /// Returns true if a limit of the host stops this node.
+    /// Returns true if the host's load or memory keeps this node from claiming.
     pub(crate) fn is_held_by_host(&self) -> bool {
         self.lock().by_host.is_some()
     }
@@ -104,8 +106,9 @@ fn held(why: Option<String>, before: Option<NodeHold>, now: UnixMillis) -> Optio
     why.map(|why| NodeHold { why, since: before.map_or(now, |held| held.since) })
 }
 
-/// Returns the limit that the host is past. A node that is stopped stays so until the value is a
-/// tenth below the limit. A value the host does not report counts as within the limit.
+/// Returns the limit that the host is past, as text. If the limit already kept the node from
+/// claiming, the value must be a tenth below the limit first. A value the host does not report
+/// counts as within the limit.
 fn past(limits: &FlowLimits, was_held: bool, host: &HostFacts) -> Option<String> {
     if let (Some(max), Some(load)) = (limits.max_load, limits.max_load.and_then(|_| (host.load)())) {
         let bound = if was_held && load <= max { max * 0.9 } else { max };

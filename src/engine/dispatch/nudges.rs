@@ -1,5 +1,5 @@
-//! Listens for nudges: hints that an immediate look is worth it. A lost nudge costs no more than
-//! one poll interval.
+//! Listens for nudges: messages through Redis that ask a loop of this node to act at once. A lost
+//! nudge costs no more than one poll interval.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tracing::debug;
 
 use crate::engine::node_context::NodeContext;
 
-/// The wait before listening again after the connection ended.
+/// The wait before the node listens again after the connection ended.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Listens, for ever.
+/// Listens for nudges for ever, and wakes the loop that each nudge concerns.
 pub(crate) async fn run(shared: Arc<NodeContext>) {
     loop {
         match shared.store.nudges().await {

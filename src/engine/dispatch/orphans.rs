@@ -1,15 +1,16 @@
-//! Runs whose job is not known. A run with a record was planted once, so it ends in history where
-//! it is found.
+//! Orphans: due runs whose job is not known. An orphan with a record was once planned, so the
+//! orphan is ended as `cancelled` and kept in history.
 //!
-//! Invariant: no run ends here whose definition is in quarantine, because that may be restored. A
-//! run without a record may never have been planted, and is left to quarantine.
+//! Invariant: no run ends here whose definition is in quarantine, because the definition may be
+//! restored. A run without a record may never have been planned, so the run is left to quarantine.
 
 use crate::domain::name::names::RunId;
 use crate::engine::planning::job_operations;
 use crate::engine::planning::job_operations::OperationError;
 use crate::store::{CancelReply, Store, StoreError};
 
-/// Ends a planned run as `cancelled` if its job was forgotten. Returns true if the run is over.
+/// Ends a planned run as `cancelled` if Redis has no record of its job any more. Returns true if
+/// the run has ended.
 pub async fn end_orphan(store: &Store, run: &RunId) -> Result<bool, StoreError> {
     match store.read_run(run).await {
         Ok(Some(_)) => {}

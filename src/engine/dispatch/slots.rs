@@ -1,9 +1,9 @@
-//! The slots of a node: which lanes it takes runs from, how many runs it may execute per queue, and
-//! how many it executes.
+//! The slots of a node: which lanes the node takes runs from, how many runs it may execute per
+//! queue, and how many it executes.
 //!
 //! Invariant: a node claims no more runs than it has free slots, so no run waits claimed but
-//! unstarted. It claims nothing from lanes whose queue it does not serve or whose labels it does
-//! not carry.
+//! unstarted. A node claims nothing from lanes whose queue it does not serve or whose labels it
+//! does not carry.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,10 +17,11 @@ use crate::domain::queue::queue_rules::{QueueHold, QueueSettings, Share};
 use crate::domain::run::node_event::NodeEventKind;
 use crate::store::QueueRecord;
 
-/// The most runs claimed in one call. Larger calls have more latency and no higher rate (measured).
+/// The most runs claimed in one call to Redis. Larger calls have more latency and no higher rate
+/// (measured).
 pub(crate) const BATCH: usize = 50;
 
-/// The slots of a node. Clones share them.
+/// The slots of a node. All clones share the same slots.
 #[derive(Clone)]
 pub(crate) struct Slots {
     state: Arc<Mutex<State>>,
@@ -29,15 +30,15 @@ pub(crate) struct Slots {
 
 #[derive(Default)]
 struct State {
-    /// The queue settings of this node's own file.
+    /// The concurrency of each queue in this node's own file.
     own: BTreeMap<QueueName, u32>,
-    /// The queue settings stored for all nodes.
+    /// The records of all queues, stored in Redis for all nodes.
     known: BTreeMap<QueueName, QueueRecord>,
     /// The lanes of all queues, except plain lanes.
     lanes: BTreeSet<Lane>,
-    /// The lanes among them in which an entry was found lately.
+    /// The lanes, except plain lanes, in which an entry was found lately.
     in_use: BTreeSet<Lane>,
-    /// True once the queues and lanes have been read.
+    /// True once the queues and lanes have been read from Redis.
     has_learnt: bool,
     serving: Serving,
     max_running: Option<u32>,
@@ -46,15 +47,16 @@ struct State {
     of_host: Option<QueueName>,
 }
 
-/// The offer of a queue: what this node could claim from it now.
+/// The offer of a queue: the lanes and the number of runs that this node could claim from the queue
+/// now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) queue: QueueName,
     /// The lanes of the queue that this node serves, most urgent first.
     pub(crate) lanes: Vec<Lane>,
-    /// The number of runs that may be claimed, at most a batch.
+    /// The number of runs that may be claimed from the queue now, at most `BATCH`.
     pub(crate) slots: usize,
-    /// The share of the queue while queues compete for this node.
+    /// The share of the node's slots that the queue gets while queues compete for them.
     pub(crate) share: Share,
 }
 
@@ -77,42 +79,43 @@ impl State {
 }
 
 impl Slots {
-    /// Returns slots that wake `freed` when a slot is freed.
+    /// Returns slots that notify `freed` when a run gives its slot back.
     pub(crate) fn new(freed: Arc<Notify>) -> Self {
         Self { state: Arc::default(), freed }
     }
 
-    /// A thread that panicked under this lock left correct counts, because each count changes in
-    /// one statement.
+    /// Locks the state. A thread that panicked under this lock left correct counts, because each
+    /// count changes in one statement.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the queue settings of this node's file.
+    /// Sets the concurrency of each queue in this node's file.
     pub(crate) fn set_own(&self, queues: BTreeMap<QueueName, u32>) {
         self.lock().own = queues;
         self.freed.notify_one();
     }
 
-    /// Has the queue of this node's host served too.
+    /// Adds the queue of this node's host to the queues the node serves.
     pub(crate) fn set_host(&self, queue: QueueName) {
         self.lock().of_host = Some(queue);
     }
 
-    /// Sets what this node serves, and the limit of runs of all queues together.
+    /// Sets the queues and labels this node serves, and the limit of running runs of all queues
+    /// together.
     pub(crate) fn set_serving(&self, serving: Serving, max_running: Option<u32>) {
         let mut state = self.lock();
         (state.serving, state.max_running) = (serving, max_running);
         self.freed.notify_one();
     }
 
-    /// Returns what this node serves.
+    /// Returns the queues and labels this node serves.
     pub(crate) fn serving(&self) -> Serving {
         self.lock().serving.clone()
     }
 
-    /// Sets the settings of all queues known in Redis. A node without a queue list serves all of
-    /// them, so that no queue is left without a node.
+    /// Sets the records of all queues known in Redis. A node without a queue list serves all these
+    /// queues, so that no queue is left without a node.
     pub(crate) fn set_known(&self, queues: BTreeMap<QueueName, QueueRecord>) {
         let mut state = self.lock();
         if state.known != queues {
@@ -130,7 +133,7 @@ impl Slots {
         state.serving.queues.iter().flatten().filter(|queue| !is_known(queue)).cloned().collect()
     }
 
-    /// Sets the lanes other than plain lanes. The ticker looks into a new lane at once.
+    /// Sets the lanes of all queues, except plain lanes. The ticker polls a new lane at once.
     pub(crate) fn set_lanes(&self, lanes: BTreeSet<Lane>) {
         let mut state = self.lock();
         if state.lanes != lanes {
@@ -139,20 +142,20 @@ impl Slots {
         }
     }
 
-    /// Notes that queues and lanes have been read, as far as possible.
+    /// Notes that queues and lanes have been read from Redis, as far as they can be read.
     pub(crate) fn note_learnt(&self) {
         if !std::mem::replace(&mut self.lock().has_learnt, true) {
             self.freed.notify_one();
         }
     }
 
-    /// Returns true if queues and lanes have been read. Before that, the most urgent runs may not
-    /// be visible.
+    /// Returns true if queues and lanes have been read from Redis. Before this reading, the most
+    /// urgent runs may not be visible.
     pub(crate) fn has_learnt(&self) -> bool {
         self.lock().has_learnt
     }
 
-    /// Notes that this lane has an entry.
+    /// Notes that an entry was found in this lane.
     pub(crate) fn saw(&self, lane: &Lane) {
         if !lane.is_plain() {
             let mut state = self.lock();
@@ -162,8 +165,8 @@ impl Slots {
         }
     }
 
-    /// Returns the lanes in use that are not in `known`. Returns each lane once until it is seen in
-    /// use again.
+    /// Returns the lanes in use that are not in `known`. A lane is returned once, and again only
+    /// after another entry is found in that lane.
     pub(crate) fn in_use_beside(&self, known: &BTreeSet<Lane>) -> BTreeSet<Lane> {
         let mut state = self.lock();
         let (kept, unknown) = std::mem::take(&mut state.in_use).into_iter().partition(|lane| known.contains(lane));
@@ -171,8 +174,8 @@ impl Slots {
         unknown
     }
 
-    /// Returns every queue this node serves, with its lanes and the number of runs that may be
-    /// claimed from it now.
+    /// Returns an offer for every queue this node serves, with the number of runs that may be
+    /// claimed from the queue now.
     pub(crate) fn offers(&self) -> Vec<Offer> {
         let state = self.lock();
         let mut lanes: BTreeMap<&QueueName, Vec<Lane>> = BTreeMap::new();
@@ -191,7 +194,7 @@ impl Slots {
         state.free().into_iter().map(offer).collect()
     }
 
-    /// Returns the free slots of every queue this node serves.
+    /// Returns the number of free slots of every queue this node serves.
     pub(crate) fn free(&self) -> BTreeMap<QueueName, u32> {
         self.lock().free()
     }
@@ -211,8 +214,8 @@ impl Slots {
         most.map_or(usize::MAX, |most| (most as usize).saturating_sub(self.running()))
     }
 
-    /// Returns the node event for `queue` being closed to claims, with what this node knows of its
-    /// limits.
+    /// Returns the node event that says why `queue` lets no run start. The event names the limit,
+    /// rate or pause that this node knows of the queue.
     pub(crate) fn why_held(&self, queue: &QueueName, hold: QueueHold) -> NodeEventKind {
         let state = self.lock();
         let (queue, known) = (queue.clone(), state.known.get(queue));
@@ -231,14 +234,14 @@ impl Slots {
         }
     }
 
-    /// Takes a slot of `queue`. Dropping the permit frees it.
+    /// Takes a slot of `queue`. Dropping the permit frees the slot.
     pub(crate) fn take(&self, queue: &QueueName) -> Permit {
         *self.lock().taken.entry(queue.clone()).or_insert(0) += 1;
         Permit { slots: self.clone(), queue: queue.clone() }
     }
 }
 
-/// A slot in use.
+/// The permit of a slot in use. Dropping the permit frees the slot.
 pub(crate) struct Permit {
     slots: Slots,
     queue: QueueName,
@@ -261,7 +264,8 @@ mod tests {
         text.split_whitespace().map(|lane| lane.parse().unwrap()).collect()
     }
 
-    /// Returns all queues but the queue of notices, which is offered whatever a node serves.
+    /// Returns the offered queues with their slots, except the queue of notices, which every node
+    /// serves.
     fn offered(slots: &Slots) -> Vec<(String, usize)> {
         let mut offers = slots.offers();
         assert_eq!(offers.remove(0).queue, QueueName::of_notices());

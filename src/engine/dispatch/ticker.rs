@@ -1,9 +1,10 @@
 //! The ticker: polls for due runs, and sleeps until the next run is ready.
 //!
 //! Redis alone decides what is due. A poll returns Redis' time and the ready time of the head of
-//! each lane. This node's monotonic clock only measures the sleep between, to the microsecond. The
-//! timers of the runtime round up to milliseconds, which would be most of a run's lateness. A nudge
-//! or a freed slot ends the sleep. A lost nudge costs at most [`LONGEST_SLEEP`].
+//! each lane. This node's monotonic clock only measures the sleep between two polls, to the
+//! microsecond. The timers of the async runtime round up to milliseconds, which would be most of a
+//! run's lateness. A nudge or a freed slot ends the sleep. A lost nudge costs at most
+//! [`LONGEST_SLEEP`].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,14 +28,15 @@ use crate::keeper::{BootInstant, BootTimer};
 use crate::store::{LaneAsk, LanePoll, Met, Poll, RipeEntry};
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-/// The part of a tick that a round may spend on walks behind the heads of lanes: one tick divided
-/// by this. Runs that become due elsewhere wait for the next round.
+/// The divisor of a tick that gives the longest time a round spends on searches behind the heads of
+/// lanes. During these searches, runs that become due in other lanes wait for the next round.
 const WALKS: u32 = 10;
 
 /// The due runs in the lanes of a queue that has slots.
 type Found = (Offer, RipeInLanes);
 
-/// Polls until `stop`. A claim under way is finished first, so its runs are known and start.
+/// Polls until `stop` is cancelled. A claim under way is finished first, so that the runs of this
+/// claim are known and start.
 pub(crate) async fn run(shared: Arc<NodeContext>, stop: CancellationToken) {
     let mut claimer = Claimer::new(shared.clone());
     let mut gatekeeper = Gatekeeper::default();
@@ -74,8 +76,9 @@ async fn rest(timer: Option<&BootTimer>, time: Duration) {
     }
 }
 
-/// Polls once and claims what it can. Returns how long to sleep. That is until the next run is
-/// ready, or a tick if Redis did not answer or due runs could not be claimed.
+/// Polls once and claims the due runs for which this node has slots. Returns the time to sleep
+/// before the next poll. It is the time until the next run is ready. If Redis did not answer or due
+/// runs could not be claimed, it is a tick.
 async fn round(shared: &NodeContext, claimer: &mut Claimer, gatekeeper: &mut Gatekeeper) -> Duration {
     let tick = shared.settings.tick;
     if !shared.executors.are_ready() {
@@ -169,8 +172,8 @@ async fn round(shared: &NodeContext, claimer: &mut Claimer, gatekeeper: &mut Gat
     next.min(take_behind(shared, claimer, &blocked, poll.now).await)
 }
 
-/// Has each queue claim what it found, within its share of `room`. Slots that a queue did not use
-/// go to queues that got none. Returns how long nothing more can be done.
+/// Claims the due runs found in each queue, within the queue's share of `room`. Slots that a queue
+/// did not use go to queues that got none. Returns the time for which no more runs can be claimed.
 async fn share_out(
     shared: &NodeContext,
     claimer: &mut Claimer,
@@ -213,7 +216,7 @@ async fn share_out(
     next
 }
 
-/// Notes that due runs waited for a slot until now, if all slots were taken before.
+/// Notes that the due runs of `queue` waited for a slot until now, if all slots were taken before.
 fn note_wait(shared: &NodeContext, queue: &QueueName, ripe: &[RipeEntry]) {
     let ready = ripe.first().and_then(|first| first.score.parse().ok()).and_then(UnixMillis::new);
     if let Some(ready) = ready {
@@ -221,8 +224,8 @@ fn note_wait(shared: &NodeContext, queue: &QueueName, ripe: &[RipeEntry]) {
     }
 }
 
-/// Claims runs behind the blocked runs of these lanes, with the slots that are left. Returns how
-/// long nothing more can be done.
+/// Claims runs behind the blocked runs of these lanes, with the slots that are left. Returns the
+/// time for which no more runs can be claimed.
 async fn take_behind(shared: &NodeContext, claimer: &mut Claimer, blocked: &[(QueueName, Lane)], now: UnixMillis) -> Duration {
     let mut next = LONGEST_SLEEP;
     let until = BootInstant::now().saturating_add(shared.settings.tick / WALKS);
@@ -245,7 +248,7 @@ async fn take_behind(shared: &NodeContext, claimer: &mut Claimer, blocked: &[(Qu
     next
 }
 
-/// Returns the state of the polled data, which decides whether anything can be due.
+/// Returns the state of the polled data, which decides whether any run can be due.
 fn state_of_data(poll: &Poll) -> NoteData {
     match (poll.is_settling, poll.is_held || poll.marks.met == Met::No) {
         (true, _) => NoteData::Settles,
@@ -254,8 +257,8 @@ fn state_of_data(poll: &Poll) -> NoteData {
     }
 }
 
-/// Returns how many runs this node may take on now, of all queues together. Returns 0 while its
-/// host is past a limit or no run can be started.
+/// Returns how many runs this node may take on now, of all queues together. Returns 0 while the
+/// node's host is past a limit or no run can be started.
 fn hold_back(shared: &NodeContext) -> usize {
     let short = shared.executors.short_of();
     if shared.flow.look(&shared.settings.host, shared.slots.running(), short, shared.notes.now()) == LimitLook::News {
@@ -265,8 +268,8 @@ fn hold_back(shared: &NodeContext) -> usize {
     if shared.flow.is_held_by_host() { 0 } else { shared.slots.room().min(shared.executors.room()) }
 }
 
-/// Returns the number of slots a queue wants for its due runs. It is at least one, because a queue
-/// that could handle nothing before may be able to now.
+/// Returns the number of slots a queue wants for its due runs. The number is at least one, because
+/// runs that could not be handled before may be possible now.
 fn demand(offer: &Offer, in_lanes: &RipeInLanes, claimer: &Claimer) -> Demand {
     let takeable = in_lanes.iter().map(|(lane, ripe)| ripe.len().saturating_sub(claimer.left_in(lane))).sum::<usize>();
     Demand { queue: offer.queue.clone(), wants: takeable.max(1).min(offer.slots), share: offer.share }

@@ -1,8 +1,9 @@
-//! The done check before an attempt: when its question is asked, and how the answer is judged.
+//! The done check before an attempt: when the check's question is asked, and how the answer is
+//! judged.
 //!
-//! Invariant: only a clear answer starts an attempt or ends a run as done. The question runs in the
-//! lease of the run, with the environment and header fields of the attempt. It is stopped, killed
-//! and lost as an attempt is.
+//! Invariant: only a clear answer starts an attempt or ends a run as done. The question runs under
+//! the lease of the run, with the environment and header fields of the attempt. The question can be
+//! stopped, killed or lost as an attempt can.
 
 use crate::domain::job::job_spec::{Action, AskedOn, DoneCheck, JobSpec};
 use crate::domain::job::process_rules::ProcessRules;
@@ -10,7 +11,7 @@ use crate::domain::run::run_state::{AttemptOutcome, Ending};
 use crate::executor::Attempt;
 use crate::store::Claim;
 
-/// The result of a claim.
+/// The result of executing a claimed run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Course {
     /// The attempt was made.
@@ -24,8 +25,8 @@ pub(crate) enum Course {
 }
 
 impl Course {
-    /// Returns the outcome of the attempt, without facts of the question. If only the question ran,
-    /// no process of the job itself has ended.
+    /// Returns the outcome of the attempt, without exit code or other facts of the question. If
+    /// only the question ran, there is no ended process of the job itself.
     pub(crate) fn into_outcome(self) -> AttemptOutcome {
         match self {
             Self::Attempted(outcome) => outcome,
@@ -35,8 +36,9 @@ impl Course {
     }
 }
 
-/// Returns the question to ask before the attempt of `claim`, if any. `on = "retry"` goes by
-/// earlier claims, not by the attempt number: a run handed back at a shutdown keeps its number.
+/// Returns the question to ask before the attempt of `claim`, if any. `on = "retry"` depends on
+/// earlier claims, not on the attempt number. A run handed back at a shutdown keeps its attempt
+/// number.
 pub(crate) fn asked_before<'s>(spec: &'s JobSpec, claim: &Claim) -> Option<&'s DoneCheck> {
     let check = spec.done_check.as_ref()?;
     match check.on {

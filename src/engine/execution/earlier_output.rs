@@ -1,8 +1,8 @@
-//! The output of an earlier start that was cut short. The same attempt starts anew, and its output
-//! continues there.
+//! The output of an earlier start of the same attempt, which was cut short. The attempt starts
+//! anew, and its new output continues the earlier output.
 //!
-//! Invariant: an attempt has one output, made of all its starts in order, within the bounds of one
-//! output.
+//! Invariant: an attempt has one output, in which the outputs of all its starts follow in order.
+//! The whole is within the bounds of one output.
 
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ use crate::executor::{ExcerptStream, OutputBuffer};
 use crate::store;
 use crate::store::{Claim, OutputMark};
 
-/// The longest a start waits for the earlier output. Then it goes on without.
+/// The longest time a start waits for the earlier output. After this time the attempt starts
+/// without the earlier output.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// Puts the output of earlier starts of this attempt into the empty `output`.
+/// Copies the stored output of earlier starts of this attempt into the empty `output`.
 pub(crate) async fn put_back(shared: &NodeContext, claim: &Claim, output: &OutputBuffer) {
     // After an unclear question, the stored output is that of the question.
     if !claim.claimed_before || claim.unclear > 0 {

@@ -1,6 +1,7 @@
-//! Late results: offers a run, or its end, to Redis again if Redis lost it while the run went on.
+//! Late results: offers a run, or the run's end, to Redis again if Redis lost the run while the run
+//! went on.
 //!
-//! Invariant: a run that another node has, or that Redis knows, stays as it is. The epoch of the
+//! Invariant: a run that another node has, or that Redis knows, is not changed. The epoch of the
 //! data shows whether data was lost.
 
 use std::time::Duration;
@@ -16,20 +17,22 @@ use crate::engine::recovery::journal::{EndedRun, JournalLine};
 use crate::engine::recovery::loss;
 use crate::store::{Claim, ReturnReply, Verdict};
 
-/// The number and the interval of tries to return a run whose lease Redis lost. Its job may have to
-/// be planted again first.
+/// The most times a run or end that Redis lost is offered again. The run's job may have to be
+/// restored first.
 const OFFERS: u32 = 20;
+/// The interval at which a run or end that Redis lost is offered again.
 const OFFER_AGAIN: Duration = Duration::from_millis(500);
-/// The number of times the data is found unchanged before a run, whose end Redis refused, counts as
-/// another node's. Nodes notice a loss within a second.
+/// The number of times the epoch is found unchanged before a run whose end Redis refused counts as
+/// another node's run. Nodes notice a data loss within a second.
 const LOOKS: u32 = 4;
 
 /// The time of an attempt's end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AttemptEnd {
-    /// How long the attempt took.
+    /// The duration of the attempt.
     pub(crate) took: Duration,
-    /// The end by Redis' clock. It counts from when the claim was sent, so that it is never before the true end.
+    /// The time of the end by Redis' clock. This time is counted from the sending of the claim, so
+    /// that it is never before the true end.
     pub(crate) at: UnixMillis,
 }
 
@@ -54,9 +57,9 @@ pub(crate) fn ended(
     }
 }
 
-/// Restores an end that Redis refused, if Redis refused it because it lost the run. A loss shows as
-/// an epoch that differs from the epoch of the claim. If the data is known and has the same epoch,
-/// the run belongs to another node.
+/// Restores the end of a run that Redis refused, if Redis refused the end because Redis had lost
+/// the run. Such a loss shows as an epoch that differs from `claimed_in`, the epoch of the claim.
+/// If the data is known and has the same epoch, the run belongs to another node.
 pub(crate) async fn offer_end(shared: &NodeContext, claim: &Claim, end: &EndedRun, claimed_in: &str) {
     let (mut looks, mut is_noted) = (0, false);
     for _ in 0..OFFERS {
@@ -91,8 +94,8 @@ pub(crate) async fn offer_end(shared: &NodeContext, claim: &Claim, end: &EndedRu
     }
 }
 
-/// Returns a run that was stopped because its lease was gone. If Redis lost all it knew of the run,
-/// the run is tried again.
+/// Gives a run back to Redis that was stopped because its lease was gone. If Redis had lost the
+/// whole run, the run is planned again.
 pub(crate) async fn offer_back(shared: &NodeContext, claim: &Claim, claimed_in: &str) {
     for _ in 0..OFFERS {
         match shared.store.return_run(claim, claimed_in, "Redis lost it while it ran").await {

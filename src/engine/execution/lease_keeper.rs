@@ -1,8 +1,9 @@
-//! Renews the leases this node holds, and passes on the answers: go on, stop, or lease lost.
+//! Renews the leases this node has, and passes the answer of Redis to each run: go on, stop, or
+//! lease lost.
 //!
-//! Invariant: the deadline of a run counts from before its last granted renewal was sent. So the
-//! job is stopped before any node may take its lease over, whatever happened to the answer. A lease
-//! past its deadline is never renewed.
+//! Invariant: the deadline of a run counts from a time before the run's last granted renewal was
+//! sent. So the job is stopped before any other node may take over its lease, even if the answer
+//! was late or lost. A lease past its deadline is never renewed.
 
 use std::sync::Arc;
 
@@ -14,10 +15,11 @@ use crate::executor::StopReason;
 use crate::keeper::BootInstant;
 use crate::store::{LeaseWord, StoreError};
 
-/// The most leases renewed in one call.
+/// The most leases renewed in one call to Redis.
 const BATCH: usize = 500;
 
-/// Renews leases at a third of the lease time, and sooner after a failure, for ever.
+/// Renews all leases of this node for ever, after each third of the lease time, and sooner after a
+/// failure.
 pub(crate) async fn run(shared: Arc<NodeContext>) {
     let lease = shared.settings.lease;
     let mut pause = lease / 3;

@@ -1,4 +1,4 @@
-//! From the claim to the end of a run: the attempt, its lease and its verdict.
+//! Execution, from the claim to the end of a run: the attempt, the run's lease and the verdict.
 
 pub(crate) mod done_check;
 pub(crate) mod earlier_output;

@@ -1,4 +1,4 @@
-//! Takes a claimed run through execution to its end in Redis.
+//! Executes a claimed run, and records the run's end in Redis.
 //!
 //! Invariant: the lease of a run is renewed until Redis has recorded its end or answered that
 //! another node has the run. Output is written before the end, so any reader of the end sees the
@@ -32,21 +32,23 @@ use crate::executor::{Attempt, Control, NoticeFacts, OutputBuffer};
 use crate::keeper::BootInstant;
 use crate::store::{Claim, FinishReply, OutputFrames, OutputStream, StoreError, Verdict};
 
-/// The interval at which output of a running attempt is written.
+/// The interval at which the output of a running attempt is written to Redis.
 const OUTPUT_EVERY: Duration = Duration::from_secs(1);
-/// The wait before an end without an answer is sent again.
+/// The wait before the end of a run is sent to Redis again after Redis did not answer.
 const TELL_AGAIN: Duration = Duration::from_millis(200);
-/// The wait before an end that a key of the wrong type refused is sent again.
+/// The wait before the end of a run is sent again after Redis refused it because of a key of the
+/// wrong type.
 const TELL_SPOILT_AGAIN: Duration = Duration::from_secs(2);
-/// The shortest time before a run that this node could not start is handed back. So it does not
-/// circle between nodes.
+/// The pause before a run that this node could not start is handed back. Without this pause, the
+/// run could quickly go round between nodes.
 const NOT_STARTED_PAUSE: Duration = Duration::from_secs(1);
-/// The excess over the bounds of a job's history and output at which they are trimmed at once. The
-/// excess of output is a fraction of its bound.
+/// The number of runs over the bound of a job's history at which the history is trimmed at once.
 const HISTORY_SLACK: usize = 50;
+/// The divisor of the bound of a job's output. Output over the bound by more than this part is
+/// trimmed at once.
 const OUTPUT_SLACK: u64 = 8;
 
-/// Starts the run of `claim` in its own task.
+/// Starts the run of `claim` in a task of its own.
 pub(crate) fn start(shared: &Arc<NodeContext>, definition: Arc<Definition>, claim: Claim, sent: BootInstant) {
     let lease = (claim.run.clone(), claim.fence);
     let slot = shared.slots.take(claim.lane.queue());
@@ -62,7 +64,7 @@ struct Runner {
     definition: Arc<Definition>,
     claim: Claim,
     lease: Lease,
-    /// When the claim was sent to Redis.
+    /// The instant at which the claim was sent to Redis.
     sent: BootInstant,
 }
 
@@ -129,8 +131,8 @@ impl Runner {
         }
     }
 
-    /// Asks the done check first where the job wants it, and then makes the attempt unless the work
-    /// is done. Returns the result, and the output if any.
+    /// Runs the job's done check first, if the job has one for this attempt. Makes the attempt
+    /// unless the work is done. Returns the result of the claim, and the output if any.
     async fn follow(&self, control: Control) -> (Course, Option<OutputBuffer>) {
         let Self { shared, definition, claim, lease, .. } = self;
         let mut attempt = attempt_of(shared, definition, claim);
@@ -167,9 +169,10 @@ impl Runner {
         (Course::Attempted(outcome), Some(output))
     }
 
-    /// Writes output and end of the attempt to Redis until Redis answers. The lease is renewed
-    /// meanwhile, because a late record is better than a second execution. Once the node stops for
-    /// good (its tasks are dropped) the lease runs out and recovery decides.
+    /// Writes the output and the end of the attempt to Redis, again and again until Redis answers.
+    /// The lease is renewed meanwhile, because a late record is better than a second execution.
+    /// Once the node stops for good (its tasks are dropped) the lease runs out and recovery
+    /// decides.
     async fn tell(
         &self,
         settled: &AttemptVerdict,
@@ -233,7 +236,7 @@ fn start_mark(claim: &Claim) -> ClaimedRun {
     }
 }
 
-/// Notes in the journal what Redis has recorded.
+/// Notes in the journal the end, or the handing back, that Redis has recorded of the run.
 fn note_end(
     shared: &NodeContext,
     claim: &Claim,
@@ -259,7 +262,8 @@ fn note_end(
     shared.watch.journal().note([line]);
 }
 
-/// Has a job's history trimmed if it exceeds its bound.
+/// Asks the janitor to trim a job's history if `kept`, the number of kept runs, exceeds the bound
+/// by the slack.
 fn note_history(shared: &NodeContext, claim: &Claim, kept: u32) {
     let (most, _) = bounds_of(claim.run.job(), shared.keeping().history.keep_per_job);
     if kept as usize > most + HISTORY_SLACK {
@@ -288,13 +292,13 @@ fn attempt_of(shared: &NodeContext, definition: &Definition, claim: &Claim) -> A
     }
 }
 
-/// Returns the buffer for the output of an attempt.
+/// Returns an empty buffer for the output of an attempt.
 fn output_of(shared: &NodeContext, definition: &Definition) -> OutputBuffer {
     let bounds = shared.settings.output;
     if definition.spec.log_output { OutputBuffer::logged(bounds, Span::current()) } else { OutputBuffer::new(bounds) }
 }
 
-/// Writes output at intervals while it grows.
+/// Writes the output to Redis at intervals while the output grows.
 async fn keep_writing(shared: &NodeContext, claim: &Claim, output: &OutputBuffer) -> Infallible {
     let mut written = none_written(claim);
     loop {
@@ -303,14 +307,15 @@ async fn keep_writing(shared: &NodeContext, claim: &Claim, output: &OutputBuffer
     }
 }
 
-/// Returns the output revision [`write_output`] starts from. After an unclear question, its output
-/// is stored under this attempt's number. Then even an empty output is written, to replace it.
+/// Returns the output revision [`write_output`] starts from. After an unclear `done_check`, the
+/// output of that check is stored under this attempt's number. Then even an empty output is
+/// written, to replace the output of the check.
 fn none_written(claim: &Claim) -> u64 {
     if claim.unclear > 0 { u64::MAX } else { 0 }
 }
 
-/// Writes the output if it is newer than `written`. A refused write costs the output, never the
-/// run.
+/// Writes the output to Redis if the output is newer than revision `written`. If Redis refuses the
+/// write, the output is lost, but the run goes on.
 async fn write_output(shared: &NodeContext, claim: &Claim, output: &OutputBuffer, written: &mut u64) -> Result<(), StoreError> {
     let revision = output.revision();
     if revision == *written {
@@ -360,7 +365,7 @@ fn report(outcome: &AttemptOutcome, settled: &AttemptVerdict, reply: &FinishRepl
     }
 }
 
-/// Returns the details of an outcome, to follow its ending in a sentence.
+/// Returns the error, signal or exit code of an outcome, as text that continues a log sentence.
 fn describe(outcome: &AttemptOutcome) -> String {
     match outcome {
         AttemptOutcome { error: Some(error), .. } => format!(": {error}"),

@@ -1,9 +1,10 @@
-//! The runs whose leases this node has, each from its claim until Redis has recorded its end.
+//! The runs whose leases this node has. Each run is listed from its claim until Redis has recorded
+//! the run's end.
 //!
-//! Invariant: a run is in this list exactly as long as its [`LeaseHandle`] lives, and so is its slot. So
-//! the lease lapses and the slot is free again whatever happens to the task that owns the tenure,
-//! even a panic. Each run is known with its fence: a run that was lost and claimed again by this
-//! node is another entry.
+//! Invariant: a run is in this list exactly as long as its [`LeaseHandle`] lives. So the lease
+//! lapses and the slot is free again whatever happens to the task that owns the handle, even a
+//! panic. Each entry has the fence of the claim. A run that was lost and claimed again by this node
+//! is another entry.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,30 +21,32 @@ use crate::keeper::BootInstant;
 /// A run and the fence of its claim.
 pub(crate) type Lease = (RunId, Fence);
 
-/// The runs whose leases this node holds.
+/// The runs whose leases this node has.
 #[derive(Default)]
 pub(crate) struct RunningLeases {
     held: Mutex<HashMap<Lease, LeaseState>>,
-    /// Leases that could not be kept and whose runs have no live process. No node need wait for
-    /// these leases to end.
+    /// The leases that could not be renewed and whose runs have no live process. No node need wait
+    /// for these leases to end.
     given_up: Mutex<HashSet<Lease>>,
-    /// Notified when this node no longer has the lease of a run.
+    /// The signal that this node no longer has the lease of a run.
     freed: Notify,
 }
 
-/// A run whose lease this node holds.
+/// The state of a run whose lease this node has.
 pub(crate) struct LeaseState {
-    /// The time until which the run may execute. Closed once the execution is over.
+    /// The channel with the time until which the run may execute. The channel is closed once the
+    /// execution is over.
     pub(crate) deadline: watch::Sender<BootInstant>,
-    /// The request to stop, if any.
+    /// The channel with the request to stop the run, if any.
     pub(crate) stop: watch::Sender<Option<StopReason>>,
-    /// The reason of the stop, as history will show it.
+    /// The reason of the stop, in the form that history shows.
     pub(crate) stop_cause: Option<String>,
-    /// The time the run may take to stop.
+    /// The time the run may take to stop before it is killed.
     pub(crate) kill_grace: Duration,
 }
 
-/// The right to execute one run under its lease. Dropping it ends the renewals.
+/// The right to execute one run under its lease. Dropping the handle ends the renewals of the
+/// lease.
 pub(crate) struct LeaseHandle {
     holdings: Arc<RunningLeases>,
     lease: Lease,
@@ -51,13 +54,14 @@ pub(crate) struct LeaseHandle {
 }
 
 impl RunningLeases {
-    /// Returns all these runs. A panic under this lock leaves the map intact, because entries are
-    /// inserted and removed in one step.
+    /// Returns all runs whose leases this node has, under a lock. A panic under this lock leaves
+    /// the map intact, because entries are inserted and removed in one step.
     pub(crate) fn all(&self) -> MutexGuard<'_, HashMap<Lease, LeaseState>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a run, whose lease is renewed from now on.
+    /// Adds a claimed run, whose lease is renewed from now on. Returns the handle of the lease, and
+    /// the receivers of deadline and stop.
     pub(crate) fn hold(
         self: &Arc<Self>,
         lease: Lease,
@@ -76,17 +80,17 @@ impl RunningLeases {
         self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a lease that could not be kept and whose run has no live process.
+    /// Notes a lease that could not be renewed and whose run has no live process.
     pub(crate) fn give_up(&self, lease: Lease) {
         self.given_up().insert(lease);
     }
 
-    /// Returns all leases given up so far.
+    /// Returns all leases noted as given up and not yet forgotten.
     pub(crate) fn all_given_up(&self) -> HashSet<Lease> {
         self.given_up().clone()
     }
 
-    /// Forgets given-up leases that are over.
+    /// Forgets the given-up leases in `over`, which have ended.
     pub(crate) fn forget_given_up<'a>(&self, over: impl Iterator<Item = &'a Lease>) {
         let mut given_up = self.given_up();
         for lease in over {
@@ -94,8 +98,8 @@ impl RunningLeases {
         }
     }
 
-    /// Waits until the same run is no longer executed under an earlier fence. A run that this node
-    /// lost and claimed again must have ended first.
+    /// Waits until this node no longer executes the same run under an earlier fence. If this node
+    /// lost a run and claimed it again, the earlier execution must have ended first.
     pub(crate) async fn earlier_ended(&self, (run, fence): &Lease) {
         let is_earlier =
             |((other, earlier), held): (&Lease, &LeaseState)| other == run && earlier < fence && !held.deadline.is_closed();
@@ -106,20 +110,20 @@ impl RunningLeases {
 }
 
 impl LeaseState {
-    /// Returns true if the deadline passed before a renewal. The processes of the run are then
-    /// being killed.
+    /// Returns true if the deadline passed before the lease was renewed. The processes of the run
+    /// are then being killed.
     pub(crate) fn has_passed(&self, now: BootInstant) -> bool {
         !self.deadline.is_closed() && now >= *self.deadline.borrow()
     }
 }
 
 impl LeaseHandle {
-    /// Frees the slot. The lease is still renewed.
+    /// Frees the slot of the run. The lease is still renewed.
     pub(crate) fn free_slot(&mut self) {
         self.slot = None;
     }
 
-    /// Returns the reason why the run was asked to stop, as history will show it.
+    /// Returns the reason why the run was asked to stop, in the form that history shows.
     pub(crate) fn stop_cause(&self) -> Option<String> {
         self.holdings.all().get(&self.lease).and_then(|held| held.stop_cause.clone())
     }

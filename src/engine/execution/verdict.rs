@@ -1,5 +1,5 @@
-//! Turns the outcome of an attempt into the verdict for its run: final, another attempt, or handed
-//! back. Pure.
+//! Turns the outcome of an attempt into the verdict for the run: final, another attempt, or handed
+//! back. These functions read and write nothing.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use crate::domain::run::retry::Next;
 use crate::domain::run::run_state::{AttemptOutcome, Ending, RunState};
 use crate::store::{Claim, Verdict};
 
-/// The verdict about an attempt, with the facts to write.
+/// The verdict about an attempt, with the facts to write to the run's record.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AttemptVerdict {
     pub(crate) verdict: Verdict,
     pub(crate) reason: String,
-    /// The number of unclear answers of its `done_check` in a row.
+    /// The number of unclear answers of the job's `done_check` in a row.
     pub(crate) unclear: u32,
 }
 
 /// Returns the verdict for the result of a claim. Returns `None` if nothing may be written, because
-/// the lease was lost and the node that took it over decides.
+/// the lease was lost and the node that takes over the lease decides.
 pub(crate) fn settle(
     spec: &JobSpec,
     claim: &Claim,
@@ -80,8 +80,8 @@ fn retried_or(state: RunState, spec: &JobSpec, claim: &Claim, outcome: &AttemptO
     }
 }
 
-/// Asks again for a while, and then ends the run as lost. The count then begins anew, for an
-/// operator who retries the run.
+/// Returns the verdict after an unclear answer of the `done_check`: asks again some times, and then
+/// ends the run as lost. The count then begins anew, for an operator who retries the run.
 fn settle_unclear(spec: &JobSpec, claim: &Claim, why: &str, draw: f64) -> (Verdict, String, u32) {
     let unclear = claim.unclear.saturating_add(1);
     match retry::next_question(&spec.retry, unclear, draw) {
@@ -91,7 +91,7 @@ fn settle_unclear(spec: &JobSpec, claim: &Claim, why: &str, draw: f64) -> (Verdi
 }
 
 /// Returns the facts of an attempt as fields of the run's record. Every field is written, so that
-/// none is left from an earlier attempt.
+/// no field is left from an earlier attempt.
 pub(crate) fn facts(outcome: &AttemptOutcome, settled: &AttemptVerdict, took: Duration) -> Vec<(&'static str, String)> {
     let text = |value: Option<String>| value.unwrap_or_default();
     vec![
@@ -106,8 +106,8 @@ pub(crate) fn facts(outcome: &AttemptOutcome, settled: &AttemptVerdict, took: Du
     ]
 }
 
-/// Returns the record of one attempt as JSON. It is kept when another attempt follows, or the same
-/// attempt is made anew.
+/// Returns the record of one attempt as JSON. The record is kept when another attempt follows, or
+/// the same attempt is made anew.
 pub(crate) fn past(claim: &Claim, node: &str, outcome: &AttemptOutcome, took: Duration) -> String {
     let state = match outcome.ending {
         Ending::TimedOut => "timed_out",

@@ -1,9 +1,9 @@
-//! Backfill: selects past occurrences that an operator asks for, and plants their runs one after
-//! the other.
+//! Backfill: selects past occurrences that an operator asks for, and adds the runs of these
+//! occurrences to the due set one after the other.
 //!
 //! Invariant: a backfill never moves the schedule, and two backfill runs of a job are never planned
-//! or open at once. The id of a backfill run is derived from its occurrence, so asking twice makes
-//! one run of each.
+//! or open at once. The id of a backfill run is derived from its occurrence, so two requests for
+//! one occurrence make only one run.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::Definition;
 use crate::store::{PlantReply, Store, StoreError};
 
-/// The most ended backfill runs passed over in one call.
+/// The most ended backfill runs that one call of `advance` passes over.
 const ROUNDS: usize = 1_000;
 /// The number of occurrences looked up in one call.
 const PAGE: usize = 200;
 /// The most occurrences examined for one request.
 const LOOKED_AT: usize = 100_000;
-/// The most backfill runs a job may have waiting.
+/// The most backfill runs of a job that may wait at a time.
 const WAITING: usize = 10_000;
 
-/// A past window of time.
+/// A window of past time whose occurrences a backfill runs.
 #[derive(Debug, Clone, Copy)]
 pub struct BackfillWindow {
     /// The first instant of the window.
@@ -37,19 +37,21 @@ pub struct BackfillWindow {
 /// The occurrences of a window that a backfill would run.
 #[derive(Debug, Clone, Default)]
 pub struct BackfillPlan {
-    /// The backfill runs to plant, oldest due first.
+    /// The backfill runs to add, oldest due time first.
     pub runs: Vec<RunId>,
-    /// The number of occurrences left out because history or the ledger says that they succeeded.
+    /// The number of occurrences left out because, by history or the ledger, their runs succeeded.
     pub succeeded: u64,
     /// The number of occurrences left out because they have a backfill run already.
     pub repeated: u64,
-    /// The number of occurrences left out because their own run is planned or has not ended.
+    /// The number of occurrences left out because their regular run is planned or has not ended.
     pub owed: u64,
-    /// The first occurrence that was not examined, because enough were found before it.
+    /// The first occurrence that was not examined, because enough occurrences were found or
+    /// examined before. `None` if all were examined.
     pub cut_at: Option<UnixMillis>,
 }
 
-/// Returns the occurrences of `window` to run, at most `most`, by the present schedule.
+/// Returns the backfill runs for the occurrences of `window`, at most `most` runs, by the present
+/// schedule.
 pub async fn plan(
     store: &Store,
     definition: &Definition,
@@ -97,7 +99,8 @@ pub async fn plan(
     Ok(plan)
 }
 
-/// Plants the next backfill run of a job, unless a backfill run of it is planned or open.
+/// Adds the next backfill run of a job to the due set, unless a backfill run of this job is planned
+/// or open.
 pub async fn advance(store: &Store, job: &JobName) -> Result<(), StoreError> {
     for _ in 0..ROUNDS {
         let Some(first) = store.list_backfill(job, 1).await?.into_iter().next() else { return Ok(()) };

@@ -1,12 +1,12 @@
-//! Plants the runs of `@reboot` jobs when the first schedd since a boot of this host starts.
+//! Plans the runs of `@reboot` jobs when the first schedd since a boot of this host starts.
 //!
 //! As with cron, a job added later waits for the next boot: neither a restart of the daemon nor an
-//! edit starts it. The run is planted in the host's own queue (`@HOST`), which only nodes of this
-//! host poll. It returns there for retries and recovery. This node must carry the labels a job
-//! requires.
+//! edit starts the job. The run is planned in the host's own queue (`@HOST`), which only nodes of
+//! this host poll. Retries and recoveries of the run stay in that queue. This node must carry the
+//! labels a job requires.
 //!
-//! A boot is noted when all its runs are planted. Until then a repeated start goes on, and the
-//! script plants each run once.
+//! A boot is noted in Redis when all its runs are planned. Until then, each start of a node plans
+//! the missing runs, and the script in Redis plans each run only once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ use crate::store::{RebootReply, StoreError};
 const BATCH: usize = 200;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// Plants the runs of this boot once, after this node's file has been applied to Redis.
+/// Plans the `@reboot` runs of this boot once, after this node's jobs file has been applied to
+/// Redis.
 pub(crate) async fn run(shared: Arc<NodeContext>, wish: Arc<WantedJob>) {
     if wish.is_told() {
         shared.file_taken.notified().await;

@@ -1,8 +1,9 @@
-//! Plans that Redis made while its clock was ahead, found by comparing them with the schedule.
+//! Finds planned runs whose times were computed while Redis' clock was ahead, by comparing these
+//! times with the schedule.
 //!
 //! Invariant: an occurrence with a run of its own, or in the ledger, is not planned again. An
-//! occurrence that was recorded as missed before its time came is planned again, because it was not
-//! handled.
+//! occurrence that was recorded as missed before its time came is planned again, because this
+//! occurrence was not handled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,23 +21,23 @@ use crate::engine::dispatch::definition::Definition;
 use crate::engine::maintenance::ledger_view::{Folded, Recorded};
 use crate::store::{InLedger, KeptStretch, LedgerTells, RunRecord, Store, StoreError};
 
-/// The most occurrences with a run of their own that one look passes over. If there are more, the
-/// planned run stays.
+/// The most occurrences with a run of their own that one search passes over. If there are more such
+/// occurrences, the planned run stays.
 const PASSED: usize = 20_000;
-/// The tolerance: a smaller delay does not come from another clock, because no smaller clock step
-/// counts.
+/// The tolerance for a planned time that is too late. A smaller delay does not come from a clock
+/// step, because no smaller step counts.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// A planned run that comes too late.
+/// The correction of a planned run whose due time is too late.
 pub(crate) struct Far {
-    /// The definition by which the job counts from now on.
+    /// The corrected definition, by which occurrences of the job count from now on.
     pub(crate) definition: Definition,
-    /// The occurrence to plant instead.
+    /// The occurrence to plan instead of the present planned run.
     pub(crate) first: UnixMillis,
 }
 
-/// Returns the corrected definition if the planned run of a job may come too late, judged by record
-/// and definition alone.
+/// Returns the corrected definition if the planned run of a job may come too late, judged by the
+/// job's record and definition alone.
 pub(crate) fn may_be_far(definition: &Definition, now: UnixMillis) -> Option<Definition> {
     let record = &definition.record;
     let pending = record.pending.as_ref().filter(|_| record.is_live() && record.paused_at.is_none())?;
@@ -48,8 +49,8 @@ pub(crate) fn may_be_far(definition: &Definition, now: UnixMillis) -> Option<Def
     (first < pending.due()).then_some(counted)
 }
 
-/// Returns the first occurrence before a job's planned run that has no run and is in no ledger.
-/// Returns `None` if there is none.
+/// Returns the first occurrence before a job's planned run that has no run and is not in the
+/// ledger. Returns `None` if there is no such occurrence.
 pub(crate) async fn look_at_plan(store: &Store, definition: &Definition, now: UnixMillis) -> Result<Option<Far>, StoreError> {
     let Some(counted) = may_be_far(definition, now) else { return Ok(None) };
     let (name, planned) = (&counted.record.name, definition.record.pending.as_ref().map_or(now, RunId::due));
@@ -83,7 +84,7 @@ pub(crate) async fn look_at_plan(store: &Store, definition: &Definition, now: Un
 }
 
 /// Returns true if an occurrence was recorded as missed before its time came. Only a clock that was
-/// ahead does that.
+/// ahead causes such a record.
 fn is_missed_ahead(record: &RunRecord, now: UnixMillis) -> bool {
     record.state == RunState::Skipped && record.reason.as_deref() == Some("missed") && record.run.due() > now
 }
@@ -137,7 +138,7 @@ fn ready_instead(definition: &Definition, record: &RunRecord, ready: UnixMillis,
 }
 
 /// Returns the runs that wait longer than their jobs' rules allow, each with its corrected start
-/// time. Planned runs are never among them.
+/// time. The planned run of a job is never among these runs.
 pub(crate) async fn ready_instead_of(
     store: &Store,
     runs: &[(RunId, UnixMillis)],

@@ -1,8 +1,9 @@
-//! Applies a jobs file from outside a node: computes what the file would change, and changes it.
+//! Applies a jobs file from outside a node: compares the file with the live jobs, and makes the
+//! changes.
 //!
-//! Invariant: afterwards the live jobs are as the file says, except names that command-line jobs
-//! own. Jobs of the same source that left the file are removed only on request. Jobs of other
-//! sources are never removed.
+//! Invariant: after an apply the live jobs are as the file says, except for names that belong to
+//! jobs of the command line. Jobs of the same source that left the file are removed only on
+//! request. Jobs of other sources are never removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,30 +39,30 @@ pub struct LastChange<'a> {
 /// The state of a job of the file, or of a job of the same source that left the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApplyState {
-    /// The live job is as the file says.
+    /// The live job has the definition of the file.
     Same,
-    /// No job of this name is live.
+    /// The job is new: no live job has its name.
     New,
-    /// The live job differs from the file in these keys.
+    /// The keys of the definition in which the live job differs from the file.
     Changed(Vec<KeyChange>),
-    /// Another file (if known) changed these keys after this node last changed its own file. The
-    /// newer change wins, so this node leaves the job alone. Reloading an unchanged file of a node
-    /// therefore changes nothing.
+    /// The keys that another source changed after this node last changed its own file, and the
+    /// other file, if known. The newer change wins, so this node leaves the job alone. Reloading an
+    /// unchanged file of a node therefore changes nothing.
     Overruled(Vec<KeyChange>, Option<SourceName>),
     /// The name belongs to a job of the command line.
     Held,
-    /// The job ran at its last time, or that time has passed. Nothing is planted.
+    /// The job ran at its last time, or this last time has passed. No run is planned.
     Over,
-    /// The job is no longer in the file, which listed it before.
+    /// The job is no longer in the file, but an earlier version of the file listed the job.
     Gone,
 }
 
-/// A job and its state.
+/// A job, and the result of comparing the job with the file.
 #[derive(Debug, Clone)]
 pub struct JobStanding {
     /// The name of the job.
     pub name: JobName,
-    /// The state of the job.
+    /// The state of the job compared with the file.
     pub standing: ApplyState,
     /// The other files that list the job.
     pub others: Vec<SourceName>,
@@ -69,29 +70,30 @@ pub struct JobStanding {
     is_listed: bool,
 }
 
-/// A queue or group whose live settings differ from the file.
+/// A queue or group whose live settings differ from the file, and its state.
 #[derive(Debug, Clone)]
 pub struct SectionStanding {
-    /// The queue or group.
+    /// The name of the queue or group.
     pub section: Section,
-    /// The state of the section: new, changed or gone.
+    /// The state of the queue or group: new, changed or gone.
     pub standing: ApplyState,
 }
 
 /// The comparison of a file with the live jobs, queues and groups.
 #[derive(Debug, Clone)]
 pub struct Comparison {
-    /// Each job of the file, then the jobs that are gone from it.
+    /// Each job of the file, and then the jobs that left the file.
     pub jobs: Vec<JobStanding>,
-    /// The queues and groups that differ.
+    /// The queues and groups whose live settings differ from the file.
     pub sections: Vec<SectionStanding>,
-    /// The sections that this source has not declared yet with this text.
+    /// The queues and groups that this source has not yet declared with the present settings of the
+    /// file.
     unsaid: BTreeSet<Section>,
 }
 
 impl Comparison {
-    /// Returns true if applying the file would change what runs. Jobs and sections that left the
-    /// file count only if `prune` removes them.
+    /// Returns true if applying the file would change any job, queue or group. Jobs and sections
+    /// that left the file count only if `prune` removes them.
     pub fn differs(&self, prune: Prune) -> bool {
         let counts = |standing: &ApplyState, others: &[SourceName]| match standing {
             ApplyState::New | ApplyState::Changed(_) | ApplyState::Held => true,
@@ -112,31 +114,32 @@ pub enum Prune {
     No,
 }
 
-/// The result for one job.
+/// The result of applying a file for one job.
 #[derive(Debug, Clone)]
 pub struct AppliedChange {
     /// The name of the job.
     pub name: JobName,
-    /// The change that was made.
+    /// The change that was made to the job.
     pub deed: PlannedChange,
 }
 
 /// The change made to one job.
 #[derive(Debug, Clone)]
 pub enum PlannedChange {
-    /// The job was added. Holds its next time.
+    /// The job was added. Holds the due time of its next run.
     Added(Option<UnixMillis>),
-    /// The job was changed. Holds its next time, if that moved.
+    /// The job was changed. Holds the due time of its next run, if the change moved that run.
     Changed(Option<UnixMillis>),
     /// The job was removed.
     Removed,
-    /// This source lists the job no longer, but another file still does.
+    /// The job was taken off the list of this source, but another file still lists the job.
     LeftToOthers,
     /// Nothing was changed, because the job already was as the file says.
     Nothing,
     /// The job was left out, because its name belongs to a job of the command line.
     Held,
-    /// The time of the job is past. A job that was live under its name does not go on.
+    /// The time of the job is past. If a live job had the same name, this source lists that job no
+    /// longer.
     Past(UnixMillis),
     /// The change failed, with this reason.
     Failed(String),
@@ -206,8 +209,8 @@ fn means(job: &JobRecord, definition: &str) -> bool {
         && config::from_surface(&job.definition).is_ok_and(|spec| config::to_surface(&spec) == definition)
 }
 
-/// Returns `Changed` if the stored definition can no longer be read, so that it is written anew.
-/// Its hash still matches then.
+/// Returns `Changed` if the stored definition can no longer be read, so that the definition is
+/// written anew. The stored hash may still match in this case.
 fn same_or_spoilt(job: &JobRecord) -> ApplyState {
     match config::from_surface(&job.definition) {
         Ok(_) => ApplyState::Same,
@@ -215,7 +218,8 @@ fn same_or_spoilt(job: &JobRecord) -> ApplyState {
     }
 }
 
-/// Returns the sections that differ, and the sections this source has not declared yet.
+/// Returns the queues and groups that differ from the file, and those that this source has not
+/// declared yet.
 async fn compare_sections(store: &Store, said: &LastChange<'_>) -> Result<(Vec<SectionStanding>, BTreeSet<Section>), StoreError> {
     let declared = store.read_declared(said.source).await?;
     let (queues, groups) = (store.read_queues().await?, store.read_groups().await?);
@@ -249,14 +253,14 @@ async fn compare_sections(store: &Store, said: &LastChange<'_>) -> Result<(Vec<S
     Ok((differing, unsaid))
 }
 
-/// Returns the live settings of a queue. A pause set by hand is left out, because no file resumes
-/// it.
+/// Returns the live settings of a queue. A pause set by hand is left out, because no file resumes a
+/// queue paused by hand.
 fn of_record(record: QueueRecord) -> SectionText {
     let is_by_hand = record.paused.is_some_and(|(_, by)| !by.starts_with("file of "));
     SectionText::Queue(QueueSettings { is_paused: record.settings.is_paused && !is_by_hand, ..record.settings })
 }
 
-/// Returns the keys of a section as one line of JSON.
+/// Returns the keys of a queue or group as one line of JSON.
 fn keys_of(text: &SectionText) -> String {
     let keys = match text {
         SectionText::Queue(queue) => config::queue_keys(queue),
@@ -265,8 +269,8 @@ fn keys_of(text: &SectionText) -> String {
     serde_json::Value::Object(keys).to_string()
 }
 
-/// Makes the live jobs, queues and groups as the file says. A failure of one job does not keep
-/// other jobs from being applied.
+/// Changes the live jobs, queues and groups to what the file says. A failure of one job does not
+/// keep other jobs from being applied.
 pub async fn apply(
     store: &Store,
     host_zone: &Zone,

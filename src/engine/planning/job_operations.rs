@@ -1,8 +1,8 @@
 //! Operations that an operator requests on a run or job and that need computed dates: cancel,
 //! pause, resume, run by hand.
 //!
-//! Each operation reads, computes, and calls the script that guards the change. A stale reply means
-//! to read again.
+//! Each operation reads the job, computes the dates, and calls a script in Redis. The script
+//! answers stale if the job changed meanwhile, and the operation then reads the job again.
 
 use super::backfill_plan;
 use super::passed_ranges::unrecorded;
@@ -21,12 +21,12 @@ use crate::store::{
 };
 
 const ROUNDS: usize = 8;
-/// The most open runs that the removal of a job itself asks to stop.
+/// The most open runs that the script removing a job asks to stop in one call.
 const STOPPED_AT_ONCE: u32 = 1_000;
-/// The most runs, from each list of a removed job, that end with it.
+/// The most runs, from each list of a removed job, that end together with the job.
 pub(crate) const ENDED_AT_ONCE: usize = 1_000;
 
-/// The reason why an operation failed.
+/// The reason why an operation on a run or job failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum OperationError {
     /// An error of the store.
@@ -37,13 +37,13 @@ pub enum OperationError {
     Definition {
         /// The name of the job.
         name: JobName,
-        /// The reason.
+        /// The reason why the definition cannot be used.
         why: DefinitionError,
     },
-    /// The job changed at every round.
+    /// Another client changed the job at every round.
     #[error("job {0} keeps changing: another client edits it at the same time; try again")]
     Contended(JobName),
-    /// An id could not be made.
+    /// The id of a new run could not be made.
     #[error(transparent)]
     Id(#[from] IdError),
 }
@@ -53,7 +53,7 @@ pub(crate) fn understand(record: JobRecord) -> Result<Definition, OperationError
     Definition::of(record).map_err(|why| OperationError::Definition { name, why })
 }
 
-/// Cancels one run. Its job goes on.
+/// Cancels one run, for `reason`. The job of the run goes on.
 pub async fn cancel_run(store: &Store, run: &RunId, reason: &str) -> Result<CancelReply, OperationError> {
     let mut not_before = UnixMillis::EPOCH;
     for _ in 0..ROUNDS {
@@ -98,7 +98,7 @@ pub async fn cancel_run(store: &Store, run: &RunId, reason: &str) -> Result<Canc
     Err(OperationError::Contended(run.job().clone()))
 }
 
-/// Removes a job of the command line.
+/// Removes a job that was added on the command line.
 pub async fn cancel_job(
     store: &Store,
     name: &JobName,
@@ -108,8 +108,8 @@ pub async fn cancel_job(
     remove(store, name, SourceKind::Api, "", running, reason).await
 }
 
-/// Takes a job off the list of a file that no longer has it. Removes the job if no other file lists
-/// it.
+/// Takes a job off the list of the file `source`, which no longer has the job. Removes the job if
+/// no other file lists the job.
 pub async fn unlist_job(store: &Store, name: &JobName, source: &str) -> Result<RemoveReply, OperationError> {
     remove(store, name, SourceKind::File, source, StopRunning::No, "removed").await
 }
@@ -160,8 +160,8 @@ async fn remove(
     Err(OperationError::Contended(name.clone()))
 }
 
-/// Returns the unrecorded occurrences behind the planned run of a job, or behind the run kept by a
-/// pause. Also returns the time at which one more will have passed.
+/// Returns the passed but unrecorded occurrences after the planned run of a job, or after the run
+/// that a pause keeps. Also returns the time at which one more occurrence will have passed.
 async fn passed_behind(
     store: &Store,
     definition: &Definition,
@@ -171,8 +171,8 @@ async fn passed_behind(
     Ok((unrecorded(store, definition, stretch).await?, next))
 }
 
-/// Stops all open runs of a removed job. This is for a job with more open runs than its removal
-/// asks to stop. Returns the number stopped.
+/// Stops all open runs of a removed job, and returns the number of stopped runs. This is needed if
+/// the job has more open runs than the removing script asks to stop.
 async fn stop_all(store: &Store, name: &JobName, reason: &str) -> Result<u32, OperationError> {
     let (mut after, mut stopped) = (UnixMillis::EPOCH, 0);
     loop {
@@ -186,8 +186,8 @@ async fn stop_all(store: &Store, name: &JobName, reason: &str) -> Result<u32, Op
     }
 }
 
-/// Ends runs of a removed job that never began, the first of each list. So a later job of this name
-/// does not wait behind them. Claims end the rest.
+/// Ends the runs of a removed job that never began, up to a bound for each list. So a later job of
+/// the same name does not wait behind these runs. Claims end the rest of the runs.
 async fn end_unbegun(store: &Store, name: &JobName, reason: &str) -> Result<(), OperationError> {
     let runs = store.list_places(name, ENDED_AT_ONCE).await?;
     let records = store.read_runs(&runs).await?.into_iter().filter_map(|record| record.ok().flatten());
@@ -197,7 +197,7 @@ async fn end_unbegun(store: &Store, name: &JobName, reason: &str) -> Result<(), 
     Ok(())
 }
 
-/// Pauses a job.
+/// Pauses a job, so that the job starts nothing until it is resumed.
 pub async fn pause(store: &Store, name: &JobName) -> Result<PauseReply, OperationError> {
     for _ in 0..ROUNDS {
         let Some(job) = store.read_job(name).await? else { return Ok(PauseReply::Unknown) };
@@ -215,8 +215,8 @@ pub async fn pause(store: &Store, name: &JobName) -> Result<PauseReply, Operatio
     Err(OperationError::Contended(name.clone()))
 }
 
-/// Resumes a paused job. The occurrences that passed meanwhile become one skipped record. A
-/// one-shot that came due meanwhile runs.
+/// Resumes a paused job. The occurrences that passed during the pause become one skipped range. A
+/// one-shot that became due during the pause runs. Also returns the due time of the next run.
 pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Option<UnixMillis>), OperationError> {
     let mut not_before = UnixMillis::EPOCH;
     for _ in 0..ROUNDS {
@@ -260,13 +260,13 @@ pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Optio
     Err(OperationError::Contended(name.clone()))
 }
 
-/// Plants a manual run, due now. Returns `None` if there is no such job.
+/// Adds a manual run of the job, due now, to the due set. Returns `None` if there is no such job.
 pub async fn run_by_hand(store: &Store, name: &JobName) -> Result<Option<RunId>, OperationError> {
     plant(store, RunId::manual(name.clone(), store.now().await?, &random_word())?).await
 }
 
-/// Plants a run that repeats the work of `run`: it has the same due time and is ready now. Returns
-/// `None` if the job is gone.
+/// Adds a run that repeats the work of `run` to the due set. The new run has the same due time as
+/// `run` and is ready now. Returns `None` if the job is gone.
 pub async fn rerun(store: &Store, run: &RunId) -> Result<Option<RunId>, OperationError> {
     plant(store, RunId::rerun(run.job().clone(), run.due(), &random_word())?).await
 }

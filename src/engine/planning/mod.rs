@@ -1,4 +1,5 @@
-//! Jobs and their planned runs: edits, files, backfills, boots, zones and clocks.
+//! Planning: keeps jobs and their planned runs right after edits, file changes, backfills, boots,
+//! and changes of zones and clocks.
 
 pub mod backfill_plan;
 pub(crate) mod boot_plan;

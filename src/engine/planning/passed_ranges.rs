@@ -1,8 +1,9 @@
-//! Skipped ranges of past occurrences, each recorded in one run, and the runs within them that have
-//! an end of their own. A run restored from a journal is an example.
+//! Skipped ranges of past occurrences, each recorded in one run. Some occurrences within a range
+//! have a run with an end of its own, such as a run restored from a journal.
 //!
 //! Invariant: an occurrence with a recorded run is never counted as skipped too. Code that records
-//! a range leaves such runs out, and code that restores a run takes it out of the range.
+//! a range leaves out such occurrences. Code that restores a run takes the run's occurrence out of
+//! the range.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,7 +20,8 @@ use crate::engine::dispatch::definition::Definition;
 use crate::engine::maintenance::ledger_view::{Folded, Recorded};
 use crate::store::{InLedger, JobRecord, KeptStretch, LedgerTells, Store, StoreError, TakenFrom};
 
-/// Returns the part of `stretch` that is not recorded, or `None` if all of it is.
+/// Returns the part of `stretch` whose occurrences have no record, or `None` if all of them have
+/// records.
 pub(crate) async fn unrecorded(
     store: &Store,
     definition: &Definition,
@@ -29,9 +31,10 @@ pub(crate) async fn unrecorded(
     Ok(lateness::without(&definition.timetable, definition.since(), stretch, &known))
 }
 
-/// Returns the part of a range, from `run` to before the first occurrence that has a record. The
-/// occurrences after that record form a range of their own. `next` is planted afterwards, but
-/// nothing up to `taken`. Only occurrences after `since` count behind `run`.
+/// Returns the part of a range from `run` to before the first occurrence that has a record: its
+/// last occurrence, count, and next occurrence. The occurrences after that record form a range of
+/// their own. `next` is planned afterwards, but no occurrence up to `taken`. Only occurrences after
+/// `since` count behind `run`.
 pub async fn up_to_recorded(
     store: &Store,
     definition: &Definition,
@@ -52,9 +55,9 @@ pub async fn up_to_recorded(
     Ok((table.latest_in(behind, before).unwrap_or(run.due()), 1 + table.count_in(behind, before), next))
 }
 
-/// Returns the ranges recorded in these runs, each with the largest range possible: its occurrences
-/// without those that have records. Leaves out runs that record only themselves, more than are
-/// counted exactly, or no definition.
+/// Returns the ranges recorded in these runs, each with the largest range that is possible. The
+/// largest range has all occurrences of the schedule except those that have records. Left out are
+/// runs that record only themselves, more occurrences than are counted exactly, or no definition.
 pub(crate) async fn look_at_stretches(store: &Store, runs: &[RunId]) -> Result<Vec<StretchFacts>, StoreError> {
     let exact = 2..=u64::from(Timetable::COUNTED);
     let mut of_job: BTreeMap<&JobName, Vec<(&RunId, KeptStretch)>> = BTreeMap::new();
@@ -80,8 +83,8 @@ pub(crate) async fn look_at_stretches(store: &Store, runs: &[RunId]) -> Result<V
     Ok(facts)
 }
 
-/// Returns the ledger of `job`, and the recorded occurrences within its bounds: the newest runs and
-/// the dead letters.
+/// Returns the ledger of `job`, and the recorded occurrences within the ledger's bounds: the newest
+/// runs and the dead letters.
 pub(crate) async fn look_at_ledger(store: &Store, job: &JobRecord) -> Result<(Folded, BTreeSet<UnixMillis>), StoreError> {
     let folded = Folded::read(store, &job.name, Some(job)).await?;
     let Some((first, last)) = folded.bounds() else { return Ok((folded, BTreeSet::new())) };
@@ -89,7 +92,7 @@ pub(crate) async fn look_at_ledger(store: &Store, job: &JobRecord) -> Result<(Fo
     Ok((folded, recorded.into_iter().collect()))
 }
 
-/// Returns the first and the last occurrence of some ranges.
+/// Returns the earliest and the latest occurrence of all these ranges.
 fn bounds<'a>(stretches: impl Iterator<Item = &'a KeptStretch> + Clone) -> Option<(UnixMillis, UnixMillis)> {
     let first = stretches.clone().map(|kept| kept.stretch.first).min()?;
     Some((first, stretches.map(|kept| kept.stretch.last).max()?))
@@ -98,7 +101,7 @@ fn bounds<'a>(stretches: impl Iterator<Item = &'a KeptStretch> + Clone) -> Optio
 /// The skipped ranges of a job, from which restored runs are taken out.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReportedRange {
-    /// The number of ranges recorded before this reading.
+    /// The number of ranges recorded for the job when its record was read.
     pub(crate) count: u64,
     stretches: Vec<KeptStretch>,
     recorded: BTreeSet<UnixMillis>,
@@ -106,7 +109,7 @@ pub(crate) struct ReportedRange {
 }
 
 impl ReportedRange {
-    /// Reads the skipped ranges of a job. `job` is its record as read before.
+    /// Reads the skipped ranges of the job `name`. `job` is the record of this job, as read before.
     pub(crate) async fn read(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<Self, StoreError> {
         let stretches = store.list_stretches(name).await?;
         let folded = Folded::read(store, name, job).await?;
@@ -120,7 +123,7 @@ impl ReportedRange {
 
     /// Takes `run`, which now has an end of its own, out of the skipped range that covers it.
     /// Returns the changed range, and the entry of the ledger that covers the run. For a run that
-    /// already has a record the ledger does not matter.
+    /// already has a record, the ledger is not consulted.
     pub(crate) fn take(&mut self, run: &RunId) -> (Option<TakenFrom>, Option<InLedger>) {
         let at = run.due();
         let recorded = Recorded { dues: &self.recorded, stretches: &self.stretches };

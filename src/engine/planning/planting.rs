@@ -1,9 +1,10 @@
-//! Applies definitions: turns a checked spec into a job with its first run planted. Any caller may
-//! repeat this at any time.
+//! Applies definitions: turns a checked definition into a job in Redis, with the job's first run
+//! added to the due set. Any caller may repeat a request at any time.
 //!
-//! Each round reads, computes and applies. A script that answers stale or occupied has changed
-//! nothing, and the next round starts from the present state. Dates are computed here from Redis'
-//! time; the scripts only guard.
+//! Each round reads the job, computes its dates, and applies the definition. A script in Redis that
+//! answers stale or occupied has changed nothing, and the next round starts from the present state.
+//! Dates are computed here from Redis' time. The scripts only refuse an order made from an outdated
+//! state.
 
 use std::time::Duration;
 
@@ -26,71 +27,76 @@ use crate::store::{
     ApplyOrder, ApplyReply, DefinitionChange, Existing, JobRecord, Rev, SourceKind, Store, StoreError, UniqueOrder,
 };
 
-/// The rounds before giving up on a job that changes faster than it can be read.
+/// The most rounds for a job that changes between each reading and writing.
 const ROUNDS: usize = 8;
 
 /// The most times the same orders are sent to a Redis that may have carried them out without an
 /// answer. After three silent calls the store uses another connection.
 const TRIES: usize = 4;
-/// The pause between these calls.
+/// The pause before the same orders are sent again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A definition to apply.
+/// A request to apply a definition to a job.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The name of the job.
     pub name: JobName,
-    /// The checked definition.
+    /// The checked definition to apply.
     pub spec: JobSpec,
-    /// The delay of a one-shot, counted from Redis' time at the first round.
+    /// The delay of a one-shot, counted from Redis' time at the start of the request.
     pub start_in: Option<Duration>,
     /// The kind of source the definition comes from.
     pub kind: SourceKind,
-    /// The node or applied file that defines the job. Empty for a job of the command line.
+    /// The name of the node or applied file that defines the job. Empty for a job of the command
+    /// line.
     pub source: String,
-    /// The action if the name is taken.
+    /// The action if a live job already has the name.
     pub existing: Existing,
-    /// The revision an edit was based on. If the job has another revision by now, it is not
-    /// changed.
+    /// The revision on which an edit was based. If the job has another revision by now, the job is
+    /// not changed.
     pub seen: Option<Rev>,
 }
 
-/// The result of a request.
+/// The result of a request to apply a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Applied {
-    /// A new job was added, and its first run planted at this time.
+    /// A new job was added. Holds the due time of its first run, if any.
     Created(Option<UnixMillis>),
-    /// The job was changed. Holds its next run, if the change moved it.
+    /// The job was changed. Holds the due time of the job's next run, if the change planned that
+    /// run anew.
     Updated(Option<UnixMillis>),
-    /// The job already was as requested.
+    /// The job already had the requested definition.
     Unchanged,
-    /// Another job was changed instead, because it has the unique key and has not begun. Holds its
-    /// name and next run.
+    /// Another job was changed instead, because that other job has the unique key and has not
+    /// begun. Holds the other job's name and the due time of its next run.
     Moved(JobName, Option<UnixMillis>),
-    /// This job holds the unique key.
+    /// Another job holds the unique key, and nothing was changed. Holds the name of that job.
     Taken(JobName),
-    /// The name is taken.
+    /// A job of this name already exists, and was not changed.
     Exists,
-    /// The job was changed meanwhile. Holds its present revision.
+    /// The job was changed by another client meanwhile, and not by this request. Holds the job's
+    /// present revision.
     Newer(Rev),
-    /// The name belongs to a job of the other kind of source, which is named.
+    /// The name belongs to a job of the other kind of source (a file, or the command line). Holds
+    /// the name of that kind.
     Held(String),
-    /// The one-shot of a file has a time in the past. An edit never starts a job by itself.
+    /// The one-shot of a file has this time, which is in the past. Nothing was planned, because an
+    /// edit never starts a job by itself.
     Past(UnixMillis),
-    /// The one-shot has a time at which a job of this name has already run.
+    /// The one-shot has this time, at which a job of the same name has already run.
     Done(UnixMillis),
 }
 
-/// The reason why a request failed.
+/// The reason why a request to apply a definition failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PlantingError {
     /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The zone is not known.
+    /// The time zone of the definition is not known on this host.
     #[error(transparent)]
     Zone(#[from] ZoneError),
-    /// The job changed at every round.
+    /// Another client changed the job at every round.
     #[error("job {0} keeps changing: another client edits it at the same time; try again")]
     Contended(JobName),
 }
@@ -103,8 +109,8 @@ struct Open<'a> {
     not_before: UnixMillis,
 }
 
-/// Applies requests, each by itself: a refused request does not stop the rest. The answers have the
-/// order of the requests.
+/// Applies several requests, each by itself. A refused request does not stop the rest. The answers
+/// have the order of the requests.
 pub async fn apply(
     store: &Store,
     host_zone: &Zone,
@@ -178,8 +184,9 @@ pub async fn apply(
     Ok(answers)
 }
 
-/// Ends runs of an earlier job of the same name that are not executing. So the new job does not
-/// wait behind a retry that will never come. Claims end the rest.
+/// Ends those runs in `former`, of an earlier job of the same name, that are not executing. So the
+/// new job does not wait behind a retry that will never come. The rest of the earlier job's runs
+/// are ended by claims.
 async fn end_former(store: &Store, former: &[RunId]) {
     let records = store.read_runs(former).await.unwrap_or_default();
     for record in records.into_iter().filter_map(|record| record.ok().flatten()).filter(|run| run.state == RunState::Scheduled) {
@@ -189,8 +196,8 @@ async fn end_former(store: &Store, former: &[RunId]) {
     }
 }
 
-/// Sends orders, and the same orders again if no answer comes. Their tokens make Redis carry each
-/// order out once and answer alike.
+/// Sends orders, and the same orders again if no answer comes. The token of an order makes Redis
+/// carry out the order only once, and give the same answer each time.
 async fn apply_until_answered(store: &Store, orders: &[ApplyOrder]) -> Result<Vec<Result<ApplyReply, StoreError>>, StoreError> {
     for _ in 1..TRIES {
         match store.apply_jobs(orders).await {
@@ -201,14 +208,14 @@ async fn apply_until_answered(store: &Store, orders: &[ApplyOrder]) -> Result<Ve
     store.apply_jobs(orders).await
 }
 
-/// Applies one request.
+/// Applies one request to one job.
 pub async fn apply_one(store: &Store, host_zone: &Zone, request: &Request) -> Result<Applied, PlantingError> {
     let mut answers = apply(store, host_zone, std::slice::from_ref(request)).await?;
     answers.pop().unwrap_or_else(|| Err(PlantingError::Contended(request.name.clone())))
 }
 
 enum Step {
-    /// The order to apply, and the old definition if the schedule changes.
+    /// The order to send to Redis, and the job's old definition if the schedule changes.
     Ask(Box<(ApplyOrder, Option<Definition>)>),
     Known(Applied),
 }
@@ -222,7 +229,8 @@ impl<'a> Open<'a> {
         Self { index, request, spec, token: token(), not_before: UnixMillis::EPOCH }
     }
 
-    /// Returns the order that turns the present state into the requested state.
+    /// Returns the order that turns the present state of the job into the requested state. Returns
+    /// the result if no order is needed.
     fn order(
         &self,
         record: Option<JobRecord>,
@@ -319,8 +327,8 @@ impl<'a> Open<'a> {
     }
 }
 
-/// Returns the newest past instant that is owed. It is owed if `live`, the present job, did not
-/// have it yet or has planted it.
+/// Returns the newest past instant of the schedule, if that instant is owed. The instant is owed if
+/// `live`, the present job, did not have that instant yet or has a run planned for it.
 fn newest_past(timetable: &Timetable, live: Option<&JobRecord>, now: UnixMillis) -> Option<UnixMillis> {
     let newest = timetable.latest_in(UnixMillis::EPOCH, now)?;
     let Some(job) = live else { return Some(newest) };
@@ -329,8 +337,8 @@ fn newest_past(timetable: &Timetable, live: Option<&JobRecord>, now: UnixMillis)
     (is_planted || !had_it()).then_some(newest)
 }
 
-/// Returns the definition with its due time at most `max_wait` after `since`, the first add of its
-/// burst.
+/// Returns the definition with a due time at most `max_wait` after `since`. `since` is the time of
+/// the first add of a debounced burst.
 fn due_within(spec: &JobSpec, since: UnixMillis) -> JobSpec {
     let mut spec = spec.clone();
     let longest = spec.unique.as_ref().and_then(|unique| unique.second.max_wait());
@@ -340,9 +348,10 @@ fn due_within(spec: &JobSpec, since: UnixMillis) -> JobSpec {
     spec
 }
 
-/// Returns the gates to check again after this edit. These are all old gates if the gates changed.
-/// If just the schedule changed, it is only the group, whose turn may wait for the job. There are
-/// none if the old definition is unreadable.
+/// Returns the gates to check again after this edit. If the gates changed, these are all gates of
+/// the old definition. If just the schedule changed, this is only the job's group, in which another
+/// job may wait for this job's turn. If the old definition is unreadable, there are no gates to
+/// check.
 fn gates_left(job: &JobRecord, new: &JobSpec, change: DefinitionChange) -> Vec<Gate> {
     let Ok(old) = Definition::of(job.clone()) else { return Vec::new() };
     let gates = |spec: &JobSpec| gates_of(&job.name, spec, false);
@@ -356,7 +365,7 @@ fn gates_left(job: &JobRecord, new: &JobSpec, change: DefinitionChange) -> Vec<G
     }
 }
 
-/// Returns true if the new definition runs at the same times as the old. An unreadable old
+/// Returns true if the new definition has the same times as the old definition. An unreadable old
 /// definition counts as different.
 fn is_same_schedule(old: &JobRecord, new: &JobSpec, zone: &Zone) -> bool {
     Definition::of(old.clone()).is_ok_and(|old| {
@@ -365,7 +374,7 @@ fn is_same_schedule(old: &JobRecord, new: &JobSpec, zone: &Zone) -> bool {
     })
 }
 
-/// Returns a random token that no other call has.
+/// Returns a random token that identifies one call to Redis.
 pub(crate) fn token() -> String {
     format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
 }

@@ -1,8 +1,8 @@
-//! Applies this node's `jobs.toml` to Redis.
+//! The reconciler: applies this node's `jobs.toml` to Redis.
 //!
 //! Invariant: a job is written only if its definition changed since this file's last write, or if
-//! Redis lacks it. So a restart with an unchanged file changes nothing, and a file never undoes a
-//! later change of another source. A failed write is tried again.
+//! Redis lacks the job. So a restart with an unchanged file changes nothing, and a file never
+//! undoes a later change of another source. A failed write is tried again.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,21 +25,22 @@ use crate::store::{Existing, RemoveReply, Section, SectionText, SourceKind, Stor
 /// The most jobs written in one call.
 const BATCH: usize = 200;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// The interval of tries for a name that an api job has. The name may become free.
+/// The interval at which the file is applied again while a job of the command line has one of the
+/// file's names. That name may become free.
 const HELD_AGAIN: Duration = Duration::from_secs(5);
-/// The interval of checks that all written jobs are still there.
+/// The interval of checks that Redis still has all jobs written from the file.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// The choice whether a file without any job may remove all of its jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
-    /// The jobs are removed, because an operator asked to apply this file as it is.
+    /// The jobs are removed, because an operator asked to apply this file even without jobs.
     Allowed,
     /// The jobs stay, because the file may have been emptied by accident.
     Held,
 }
 
-/// The content of a file, as far as it is stored in Redis.
+/// The content of this node's jobs file, as far as the content is stored in Redis.
 #[derive(Debug, Clone)]
 pub(crate) struct WantedJobs {
     pub(crate) jobs: Arc<BTreeMap<JobName, JobSpec>>,
@@ -47,11 +48,11 @@ pub(crate) struct WantedJobs {
     pub(crate) removal: Removal,
 }
 
-/// The file content to apply. `None` until a file has been read.
+/// The content of the jobs file to apply. No content is set until a file has been read.
 #[derive(Default)]
 pub(crate) struct WantedJob {
     wanted: Mutex<Option<WantedJobs>>,
-    /// True if the file was read since its last success was logged.
+    /// True if the file was read since the last logged success of applying the file.
     is_news: AtomicBool,
 }
 
@@ -61,12 +62,12 @@ impl WantedJob {
         self.is_news.store(true, Ordering::Release);
     }
 
-    /// Returns true if a file has been read.
+    /// Returns true if a jobs file has been read.
     pub(crate) fn is_told(&self) -> bool {
         self.get().is_some()
     }
 
-    /// Returns the number of jobs in the file, or `None` before one has been read.
+    /// Returns the number of jobs in the file, or `None` before a file has been read.
     pub(crate) fn jobs(&self) -> Option<usize> {
         self.get().map(|wanted| wanted.jobs.len())
     }
@@ -76,7 +77,7 @@ impl WantedJob {
     }
 }
 
-/// Reconciles whenever it is woken, for ever.
+/// Applies the jobs file whenever this loop is woken or its pause is over, for ever.
 pub(crate) async fn run(shared: Arc<NodeContext>, wish: Arc<WantedJob>, host_zone: Zone) {
     let mut pause = None;
     loop {
@@ -109,18 +110,18 @@ pub(crate) async fn run(shared: Arc<NodeContext>, wish: Arc<WantedJob>, host_zon
     }
 }
 
-/// The result of a reconciliation.
+/// The result of applying the jobs file once.
 #[derive(Default)]
 struct Outcome {
-    /// The failures whose reason does not pass by itself.
+    /// The failures whose cause does not pass by itself, as text.
     problems: Vec<String>,
-    /// The number of names that belong to api jobs.
+    /// The number of names in the file that belong to jobs of the command line.
     held: usize,
-    /// The changes made. `None` if nothing was to be changed.
+    /// The numbers of changes made. `None` if the file was not applied.
     changes: Option<Changes>,
 }
 
-/// The numbers of changed jobs.
+/// The numbers of jobs created, changed and removed.
 #[derive(Default)]
 struct Changes {
     created: usize,
@@ -134,7 +135,7 @@ impl Changes {
     }
 }
 
-/// Writes changed jobs, and removes jobs that are gone from the file.
+/// Writes the changed jobs of the file to Redis, and removes the jobs that left the file.
 async fn reconcile(shared: &NodeContext, wanted: &WantedJobs, host_zone: &Zone) -> Result<Outcome, StoreError> {
     let node = &shared.settings.node;
     let source = &SourceName::from(node);
@@ -223,8 +224,8 @@ async fn reconcile(shared: &NodeContext, wanted: &WantedJobs, host_zone: &Zone) 
     Ok(Outcome { problems, held, changes: Some(changes) })
 }
 
-/// Declares queues and groups of the file whose text changed or that Redis lacks. Returns the
-/// failures.
+/// Declares in Redis the queues and groups of the file that changed or that Redis lacks. Returns
+/// the failures as text.
 async fn declare(
     shared: &NodeContext,
     source: &SourceName,

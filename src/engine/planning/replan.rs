@@ -1,8 +1,10 @@
-//! Finds plans made by a Redis clock that was ahead, and has them made anew by the present clock.
+//! Finds planned times computed while Redis' clock was ahead, and has these times computed anew by
+//! the present clock.
 //!
-//! It runs at the start of a node, because no node may have seen the step, and after each step. It
-//! judges and repairs as `doctor --fix` does, so any number of nodes may do it at once. The
-//! consistency check does the same, a slice at a time.
+//! This search runs at the start of a node, because perhaps no node saw the step of the clock, and
+//! after each step. The search judges and repairs as `doctor --fix` does, so any number of nodes
+//! may search at once. The consistency check in the background does the same, for some jobs at a
+//! time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +24,8 @@ use crate::engine::maintenance::repair;
 use crate::engine::node_context::NodeContext;
 use crate::store::{Store, StoreError};
 
-/// The pauses between repeated looks. A plan computed before a step may have been written after it.
+/// The pauses between repeated searches. A time computed before a step of the clock may have been
+/// written after the step.
 const AGAIN: [Duration; 5] =
     [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(2), Duration::from_secs(5), Duration::from_secs(10)];
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -31,7 +34,7 @@ const JOBS: usize = 200;
 /// The most entries of a due set read in one call.
 const RUNS: usize = 1_000;
 
-/// Looks for such plans, for ever.
+/// Searches for such planned times at the start and after each step of Redis' clock, for ever.
 pub(crate) async fn run(shared: Arc<NodeContext>) {
     let mut again = AGAIN.iter();
     loop {
@@ -55,7 +58,7 @@ async fn look(store: &Store) -> Result<(), StoreError> {
     look_at_marks(store).await
 }
 
-/// Repairs planned runs that come too late.
+/// Repairs the planned runs of jobs whose due times are too late.
 async fn look_at_jobs(store: &Store) -> Result<(), StoreError> {
     let now = store.now().await?;
     let mut pages = Pages::after(now);
@@ -108,7 +111,7 @@ async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Corrects other records with a time in the future.
+/// Corrects the other records in Redis that have a time in the future.
 async fn look_at_marks(store: &Store) -> Result<(), StoreError> {
     store.pull_in(&BTreeSet::new()).await?;
     let now = store.now().await?;
@@ -124,7 +127,8 @@ async fn look_at_marks(store: &Store) -> Result<(), StoreError> {
     }
 }
 
-/// Repairs the findings about clocks, if a second look a moment later finds them again.
+/// Repairs those findings that concern clocks, if a second check a moment later confirms the
+/// findings.
 pub(crate) async fn mend(store: &Store, findings: Vec<Inconsistency>) -> Result<(), StoreError> {
     let of_kind: Vec<Inconsistency> =
         findings.into_iter().filter(|finding| ConsistencyRule::OF_CLOCKS.contains(&finding.rule)).collect();
@@ -144,7 +148,7 @@ pub(crate) async fn mend(store: &Store, findings: Vec<Inconsistency>) -> Result<
     Ok(())
 }
 
-/// The position in a sorted set.
+/// The position of a paged reading in a sorted set of times.
 struct Pages {
     after: UnixMillis,
     /// The number of entries after `after` that were examined.
@@ -156,8 +160,8 @@ impl Pages {
         Self { after, offset: 0 }
     }
 
-    /// Moves on behind a page of `count` entries, of `most` at most, that ends at `last`. Returns
-    /// false if that page was the last.
+    /// Moves the position behind a page of `count` entries that ends at the time `last`. A page has
+    /// at most `most` entries. Returns false if this page was the last.
     fn turn(&mut self, last: Option<UnixMillis>, count: usize, most: usize) -> bool {
         // More than a page of entries may have the same instant.
         match last.map(|last| last.saturating_sub(Duration::from_millis(1))).filter(|last| *last > self.after) {

@@ -1,5 +1,5 @@
-//! Retries a dead letter because an operator asks for it. The job is read, the record of the last
-//! attempt is kept, and the script guards the change.
+//! Retries a dead letter on request of an operator. The record of the last attempt is kept. The
+//! script in Redis refuses the retry if the job changed since it was read.
 
 use serde_json::json;
 
@@ -11,8 +11,8 @@ use crate::store::{Beside, JobRecord, RetryOrder, RetryReply, RunRecord, Store};
 
 const ROUNDS: usize = 8;
 
-/// Retries a dead letter. It is ready now, or waits behind an open run of its job. Its attempts go
-/// on being counted.
+/// Retries the dead letter `run`. The run is ready now, or waits behind an open run of its job. The
+/// numbers of its attempts continue.
 pub async fn retry_run(store: &Store, run: &RunId) -> Result<RetryReply, OperationError> {
     let Some(record) = store.read_run(run).await? else { return Ok(RetryReply::Unknown) };
     for _ in 0..ROUNDS {
@@ -43,7 +43,7 @@ fn is_runnable(job: &JobRecord) -> bool {
     job.ended.as_deref().is_none_or(|how| how == "finished")
 }
 
-/// Returns the record of the last attempt as JSON.
+/// Returns the record of the last attempt of `run` as JSON.
 fn past(run: &RunRecord) -> String {
     json!({
         "attempt": run.attempt,

@@ -1,9 +1,9 @@
-//! Unique keys at an add: which job holds the key, and whether the add changes that job instead of
-//! making a new one.
+//! Unique keys when a job is added: finds the job that holds the key, and decides whether the add
+//! changes that job instead of making a new job.
 //!
-//! The decision here uses data read before. `apply_job.lua` judges it again in the step that
-//! writes, and answers stale if it is outdated. So of racing adds one is first, and of a debounced
-//! burst the last add holds.
+//! The decision here uses data read before. `apply_job.lua` checks the decision again in the step
+//! that writes, and answers stale if the decision is outdated. So only one of several simultaneous
+//! adds is the first, and in a debounced burst the last add counts.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::domain::name::names::JobName;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{JobRecord, Store, StoreError, UniqueHolder};
 
-/// The holder of a key, and its record.
+/// The holder of a unique key, with the record of the holding job.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyHolder {
-    /// The job that holds the key, or that was its last holder.
+    /// The job that holds the key, or that was the last holder of the key.
     pub(crate) holder: UniqueHolder,
     record: Option<JobRecord>,
 }
@@ -46,19 +46,19 @@ pub(crate) async fn read_held(
 }
 
 impl KeyHolder {
-    /// Returns the job to change instead of making a new one. Such a job was debounced itself and
-    /// has not begun.
+    /// Returns the holder of the key if an add changes this job instead of making a new job. Such a
+    /// job was added with a debounce itself and has not begun.
     pub(crate) fn to_change(&self, unique: &Unique) -> Option<&JobRecord> {
         self.debounced(unique).filter(|job| job.pending.is_some() || job.held.is_some())
     }
 
-    /// Returns true if the job of this name was debounced itself and runs. It then gets another run
-    /// instead of a second job of the name.
+    /// Returns true if the holder has the name `name` and was added with a debounce itself. The job
+    /// then gets another run, instead of a second job of the same name.
     pub(crate) fn runs_as(&self, name: &JobName, unique: &Unique) -> bool {
         self.debounced(unique).is_some_and(|job| job.name == *name)
     }
 
-    /// Returns the time of the first add of this burst.
+    /// Returns the time of the first add in the present debounced burst of the key.
     pub(crate) fn burst_since(&self) -> Option<UnixMillis> {
         self.holder.since
     }

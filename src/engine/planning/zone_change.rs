@@ -1,9 +1,10 @@
 //! Moves planned runs after a change of the zone data.
 //!
-//! It runs at a start, and when the zone data was read again. It examines planned runs in the
-//! future whose schedule goes by a clock or by days. A run that is no occurrence of its schedule
-//! any more gives way to the next occurrence. So an updated `tzdata` moves the run already planned
-//! too, not only later runs. A run that is due is owed and stays.
+//! The loop examines all jobs at the start of a node, and when the zone data was read again. It
+//! examines planned runs in the future whose schedule goes by a clock or by days. If such a run is
+//! no longer an occurrence of its schedule, the next occurrence is planned instead. So an updated
+//! `tzdata` also moves the run already planned, not only later runs. A run that is already due is
+//! owed and stays.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,8 @@ use crate::store::{ApplyOrder, ApplyReply, DefinitionChange, Existing, StoreErro
 const BATCH: usize = 200;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// Examines all jobs once, and again whenever the zone data was read again, for ever.
+/// Examines the planned runs of all jobs once, and again whenever the zone data was read again, for
+/// ever.
 pub(crate) async fn run(shared: Arc<NodeContext>) {
     loop {
         match look(&shared).await {
@@ -58,7 +60,8 @@ async fn look(shared: &NodeContext) -> Result<(), StoreError> {
     }
 }
 
-/// Returns the time of a planned run in the future that is no occurrence of its schedule.
+/// Returns the due time of the job's planned run if the run is in the future and no occurrence of
+/// the schedule.
 fn misplaced(definition: &Definition, now: UnixMillis) -> Option<UnixMillis> {
     let due = definition.record.pending.as_ref()?.due();
     let is_zoned = definition.spec.schedule.goes_by_clocks() || definition.spec.shape.counts_by_days();

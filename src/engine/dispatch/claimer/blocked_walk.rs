@@ -1,15 +1,16 @@
-//! Looks past blocked runs at the head of a lane for runs behind them that may start.
+//! Searches a lane for runs that may start although they come behind blocked runs at the head of
+//! the lane.
 //!
-//! Runs that find their gate shut are moved to the gate one by one. Many runs of one gate may be
-//! due before a run with another gate. So two searches follow once a claim met blocked runs and the
-//! heads of all lanes had their turn:
+//! A run whose gate has no free place is blocked, and moved to the gate by a claim. Many runs of
+//! one gate may be due before a run with another gate. So two searches follow once a claim met
+//! blocked runs and the heads of all lanes were handled:
 //! - First, the runs of gates that few jobs name are looked up by gate.
 //! - Then the lane is walked behind its head from a remembered position, and the first few runs of
 //!   each gate are taken out of order.
 //!
-//! Invariant: no run of a gate is taken before an earlier run of that gate. Past the first few
-//! runs, a gate is left alone until the walk begins again. A run that found no slot is met again
-//! first.
+//! Invariant: no run of a gate is taken before an earlier run of that gate. After the first few
+//! runs of a gate, further runs of that gate are left until the walk begins again. A run that was
+//! taken but found no slot is taken again first.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -26,42 +27,42 @@ use crate::engine::dispatch::slots::BATCH;
 use crate::keeper::BootInstant;
 use crate::store::{RipeEntry, StoreError};
 
-/// The number of entries read in one call: few enough that the call delays nothing for more than
-/// some milliseconds.
+/// The number of entries read in one call. So few entries keep other calls to Redis waiting for
+/// some milliseconds at most.
 const PAGE: usize = 250;
-/// The number of runs of each gate taken in one walk. It is more than one because a gate may let in
-/// several.
+/// The number of runs of each gate taken in one walk. The number is more than one because a gate
+/// may have several free places.
 const FEW: usize = 5;
-/// The factor of rest: a walk that left runs out begins again after so many times its duration.
-/// Reading a whole lane is expensive.
+/// The factor of rest. A walk that left out runs begins again after a rest of this many times its
+/// reading time. Reading a whole lane is expensive.
 const REST: u32 = 10;
-/// The shortest rest before a walk begins again.
+/// The shortest rest before a walk that left out runs begins again.
 const LEAST_REST: Duration = Duration::from_secs(1);
 
-/// The progress of a walk through a lane.
+/// The progress of the search behind the head of a lane.
 #[derive(Default)]
 pub(super) struct Walk {
-    /// The entry behind which the next call begins. It is the last entry left in place before any
-    /// was taken.
+    /// The entry behind which the next call begins. This entry is the last of the entries that the
+    /// walk left in place before it took the first entry.
     after: Option<String>,
-    /// The gate after which the search by gate goes on.
+    /// The gate after which the next search by gate goes on.
     pub(super) after_gate: Option<Gate>,
-    /// True if the search by gate found a run that could not be handled. From then on only the walk
-    /// goes on.
+    /// True if the runs found by gate could not be handled. From then on the lane is only walked
+    /// entry by entry.
     is_by_entries: bool,
-    /// The entries taken of each gate.
+    /// The entries taken, listed by the gate of their runs.
     taken: HashMap<Gate, Vec<String>>,
-    /// True if the walk left any entry out.
+    /// True if the walk left out any entry.
     has_left: bool,
-    /// The time spent reading.
+    /// The time the walk spent on reading entries.
     spent: Duration,
-    /// The time at which the walk came to the last due run.
+    /// The time at which the walk came to the last due run. `None` before that.
     arrived: Option<BootInstant>,
 }
 
 impl Walk {
-    /// Takes entries into `chosen` until it has `most`. Entries taken by an earlier call that found
-    /// no slot are taken again before the entries behind them.
+    /// Takes entries into `chosen` until `chosen` has `most` entries. Entries that an earlier call
+    /// took, but that found no slot, are taken again before the entries behind them.
     fn choose(&mut self, entries: Vec<(RipeEntry, Option<Gate>)>, chosen: &mut Vec<RipeEntry>, most: usize) {
         for (entry, gate) in entries {
             if chosen.len() == most {
@@ -78,7 +79,8 @@ impl Walk {
         }
     }
 
-    /// Returns true if `entry` is among the first few entries of `gate`, and notes it.
+    /// Returns true if `entry` is among the first few entries of `gate`, and counts `entry` as
+    /// taken.
     pub(super) fn may_take(&mut self, gate: Gate, entry: &RipeEntry) -> bool {
         let taken = self.taken.entry(gate).or_default();
         let is_known = taken.contains(&entry.member);
@@ -96,8 +98,8 @@ impl Walk {
 }
 
 impl Claimer {
-    /// Returns true if the search must go behind the first due entries of `lane`, because some were
-    /// blocked.
+    /// Returns true if the search must go behind the first due entries of `lane`, because some of
+    /// these entries are blocked runs.
     pub(crate) fn has_blocked(&mut self, lane: &Lane, ripe: &[RipeEntry]) -> bool {
         // A poll without a free slot shows nothing. The position is kept until there is a slot.
         let has_blocked = self.blocked.contains(lane) && ripe.len() >= BATCH;
@@ -107,8 +109,9 @@ impl Claimer {
         has_blocked
     }
 
-    /// Claims up to `slots` due runs that come behind blocked runs in `lane`. Stops at `until` and
-    /// resumes there at the next call. Returns true if more can be claimed now.
+    /// Claims up to `slots` due runs that come behind blocked runs in `lane`. The search stops at
+    /// the time `until`, and the next call resumes the search. Returns true if another call may
+    /// claim more runs now.
     pub(crate) async fn take_behind(
         &mut self,
         queue: &QueueName,
@@ -176,8 +179,9 @@ impl Claimer {
         }
     }
 
-    /// Adds to each entry the first gate its run must pass. A job without gates counts as its own
-    /// gate. An entry that is no run has no gate: it is handled at the head.
+    /// Returns each entry with the first gate that the run of the entry must pass. A job without
+    /// gates counts as a gate of its own. An entry that is no run has no gate, and is handled at
+    /// the head of the lane.
     async fn with_gates(&self, entries: Vec<RipeEntry>) -> Result<Vec<(RipeEntry, Option<Gate>)>, StoreError> {
         let runs: Vec<Option<JobName>> =
             entries.iter().map(|entry| well_formed(entry).ok().map(|(run, _)| run.job().clone())).collect();

@@ -1,8 +1,8 @@
 //! The claim call, repeated with the same token while no answer comes.
 //!
 //! Invariant: Redis may have carried out a call whose answer got lost. So the call is repeated as
-//! long as the lease it may have taken could still be used. After that the claim is noted as
-//! abandoned.
+//! long as the lease that the call may have taken could still be used. After that time the claim is
+//! noted as abandoned.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::engine::planning::planting;
 use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, ClaimReply, StoreError};
 
-/// The number of tries of a claim without an answer once the node is to stop.
+/// The number of times a claim without an answer is repeated once the node is to stop.
 const LAST_TRIES: u32 = 3;
 
 impl Claimer {
-    /// Claims runs. Repeats the call with the same token while no answer comes, because Redis may
-    /// have carried it out.
+    /// Claims the runs in `planned`, at most `slots` of them. The call is repeated with the same
+    /// token while no answer comes, because Redis may have carried out the call.
     pub(super) async fn claim(&self, lane: &Lane, slots: usize, planned: &[Planned]) -> Result<Vec<ClaimReply>, StoreError> {
         let token = planting::token();
         let orders: Vec<ClaimOrder> = planned.iter().map(|planned| planned.order.clone()).collect();

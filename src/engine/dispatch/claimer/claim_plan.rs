@@ -1,8 +1,8 @@
 //! Decides about each due run, and makes a claim order for each run that is to start. The order
 //! includes the next occurrence of the job.
 //!
-//! Invariant: each entry becomes an order, or is handled, or decided again, or counted as left.
-//! None is forgotten.
+//! Invariant: each entry becomes an order, or is handled, or decided again, or counted as left. No
+//! entry is forgotten.
 
 use std::time::Duration;
 
@@ -16,32 +16,32 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::due_entry::Ripe;
 use crate::store::{ClaimOrder, StoreError};
 
-/// The age below which a run counts as on time. An older run came due when no node could start it.
-/// If its job makes up for all missed occurrences, the run then waits for the missed runs before
-/// it. It does so although it does not count as missed itself.
+/// The age below which a run counts as on time. An older run came due when no node could start that
+/// run. If its job makes up for all missed occurrences, the run then waits for the missed runs
+/// before it. The run waits although it does not count as missed itself.
 const ON_TIME: Duration = Duration::from_secs(1);
 
-/// The result of judging a run.
+/// The result of deciding about a due run.
 pub(super) enum Dealt {
     /// The run is to be claimed.
     ToClaim,
-    /// The run is to be claimed, and no next run is planted, because it is not the pending run of
+    /// The run is to be claimed. No next run is planned, because this run is not the pending run of
     /// its job.
     Owed,
-    /// The run must not start, because its record says that it ran or cannot be read. A claim
-    /// passes over it.
+    /// The run must not start, because its record says that the run ran, or cannot be read. A claim
+    /// call passes over the run and plans the next run.
     Over,
     /// The run was skipped or spread.
     Done,
-    /// The run is to be judged again.
+    /// The run is to be decided about again, because the job or its records changed meanwhile.
     Again,
     /// The run cannot be handled, and is left alone for a while.
     Left,
 }
 
 impl Claimer {
-    /// Makes an order of each run that is to start, and skips the rest. Returns the orders and the
-    /// runs to decide again.
+    /// Decides about each due run in `open`: makes a claim order, or skips, spreads or ends the
+    /// run. Returns the orders, and the runs to decide about again.
     pub(super) async fn decide(
         &mut self,
         lane: &Lane,

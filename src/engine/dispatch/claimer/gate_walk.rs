@@ -1,6 +1,7 @@
-//! Looks for due runs of a lane by their first gate, for gates that few jobs name.
+//! Searches a lane for due runs by the first gate of each run. Only gates that few jobs name are
+//! searched.
 //!
-//! A mass of runs of one gate costs nothing here, because the search skips to the next gate.
+//! Many due runs of one gate do not slow this search, because the search skips to the next gate.
 //!
 //! Invariant: no run is taken before an earlier planned or open run of its gate. A manual run has
 //! no place in this order, so another run may overtake it once.
@@ -17,10 +18,10 @@ use crate::engine::dispatch::definition::Definition;
 use crate::engine::dispatch::due_entry::well_formed;
 use crate::store::{PlannedAtGate, RipeEntry, StoreError};
 
-/// The number of jobs examined in one call.
+/// The number of jobs with gates examined in one call.
 const JOBS: usize = 250;
-/// The most jobs of a gate for this search. If more jobs name a gate, the walk decides which of its
-/// runs is first.
+/// The most jobs of a gate for this search. If more jobs name a gate, the walk through the lane
+/// decides which run of this gate is first.
 const FEW_JOBS: usize = 100;
 
 impl Claimer {
@@ -64,8 +65,8 @@ impl Claimer {
         Ok(chosen)
     }
 
-    /// Removes one-shot jobs from the list of jobs with gates. Their run was claimed, or waits at
-    /// its gate.
+    /// Removes one-shot jobs from the list of jobs with gates. The run of each of these jobs was
+    /// claimed, or waits at its gate.
     pub(super) async fn unlist_gated(&self, lane: &Lane, judged: &[(JobName, String)]) {
         // If this fails, the entry is removed when a search meets it, or when its job is forgotten.
         if let Err(error) = self.shared.store.unlist_gated(judged).await {

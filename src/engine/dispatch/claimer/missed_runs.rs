@@ -1,8 +1,8 @@
-//! Missed runs, before any claim: a range of missed occurrences is skipped, or missed runs are
-//! spread over a time.
+//! Missed runs are handled before any claim. A range of missed occurrences is skipped, or the start
+//! times of missed runs are spread over a period.
 //!
-//! Invariant: only a job's pending run is judged. Any other run is owed: it waited for its turn,
-//! was spread, or came back.
+//! Invariant: only a job's pending run is judged as missed or not. Any other run is owed: the run
+//! waited at a gate, was spread before, or was handed back.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::engine::dispatch::definition::Definition;
 use crate::engine::planning::passed_ranges;
 use crate::store::{SkipOrder, SkipReply, SpreadOrder, SpreadReply, SpreadWindow, StoreError, Successor};
 
-/// The most runs spread by one call.
+/// The most missed runs that one call spreads.
 const BATCH: usize = 100;
 
 impl Claimer {
@@ -26,7 +26,8 @@ impl Claimer {
         lateness::judge(self.due(definition, run, now))
     }
 
-    /// Returns the last occurrence, from `run` on, that is known to have a record.
+    /// Returns the last occurrence that is known to have a record, or the due time of `run` if that
+    /// is later.
     pub(super) fn taken_behind(&self, run: &RunId) -> UnixMillis {
         self.occupied.get(run).copied().map_or(run.due(), |taken| taken.max(run.due()))
     }
@@ -45,8 +46,8 @@ impl Claimer {
         }
     }
 
-    /// Skips a range of occurrences: from `run` to `last`, with `count` occurrences. `next` is
-    /// planted.
+    /// Skips the `count` missed occurrences from `run` to `last`. Adds the run of the occurrence
+    /// `next` to the due set.
     pub(super) async fn skip(
         &mut self,
         definition: &Definition,
@@ -93,7 +94,8 @@ impl Claimer {
         })
     }
 
-    /// Gives the missed occurrences from `run` on ready times within `within` from now.
+    /// Plans the runs of the missed occurrences from `run` on, with ready times spread over the
+    /// period `within` from `now`.
     pub(super) async fn spread(
         &mut self,
         definition: &Definition,
@@ -153,9 +155,9 @@ impl Claimer {
         })
     }
 
-    /// Leaves a run alone for a while after Redis refused a step, for a wrong type in the job's
-    /// keys or for want of memory. Steps that only remove runs go on. Other passing errors are
-    /// returned.
+    /// Leaves a run alone for a while after Redis refused a step. The cause is a key of the job
+    /// with the wrong type, or a lack of memory in Redis. Steps that only remove runs go on. Other
+    /// passing errors are returned.
     fn cannot(&mut self, run: &RunId, error: StoreError) -> Result<Dealt, StoreError> {
         if error.is_passing() && !matches!(error, StoreError::OutOfMemory { .. }) {
             return Err(error);

@@ -1,11 +1,11 @@
 //! Decides about each due run, and claims the runs that are to start.
 //!
 //! Invariants:
-//! - Each claimed run is started, whatever else fails. Nothing that can fail lies between the
-//!   answer of a claim and the start of its runs.
-//! - A claim without an answer is repeated with its token until Redis answers, as long as its lease
-//!   could still be used.
-//! - A run that cannot be handled delays no other run, and is not tried again at every poll.
+//! - Each claimed run is started, whatever else fails. No step that can fail lies between the
+//!   answer to a claim and the start of its runs.
+//! - A claim without an answer is repeated with the same token until Redis answers, as long as the
+//!   claimed lease could still be used.
+//! - A run that cannot be handled delays no other run, and is not handled again at every poll.
 
 mod blocked_walk;
 mod claim_call;
@@ -34,40 +34,41 @@ use crate::engine::node_context::{NodeContext, Phase};
 use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, ClaimReply, Claimant, RipeEntry, StoreError};
 
-/// The number of rounds after which a run is left to the next poll.
+/// The most rounds in which one poll decides about the same run. After these rounds the run is left
+/// to the next poll.
 const ROUNDS: usize = 5;
-/// The time for which a run that could not be handled is left alone.
+/// The time for which a run is left alone after it could not be handled.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
-/// The state of dispatch: decides about due runs and claims them.
+/// The part of dispatch that decides about due runs and claims those that are to start.
 pub(crate) struct Claimer {
     shared: Arc<NodeContext>,
     definitions: Definitions,
-    /// The share of each queue while this node has fewer slots than the queues want.
+    /// The shares of the queues, used while this node has fewer slots than the queues want.
     pub(crate) shares: Shares,
     left: HashMap<Lane, usize>,
-    /// Lanes in which blocked runs were found lately. More runs are read in these lanes than there
-    /// are slots.
+    /// The lanes in which blocked runs were found lately. A poll reads more runs of these lanes
+    /// than there are slots.
     blocked: HashSet<Lane>,
-    /// The position behind the head of each blocked lane.
+    /// The search behind the head of each lane with blocked runs.
     walks: HashMap<Lane, blocked_walk::Walk>,
-    /// The turns of each queue, which decide between priority and age.
+    /// The state of each queue that decides whether the most urgent or the oldest run is next.
     turns: HashMap<QueueName, LaneTurns>,
     claimant: Claimant,
-    /// For each run, a later occurrence of its job that already has a record. The claimer looks for
-    /// the job's next occurrence after this time.
+    /// The later occurrences that already have a record, one for each run. The claimer looks for
+    /// the next occurrence of the run's job after this time.
     occupied: HashMap<RunId, UnixMillis>,
-    /// Runs that could not be handled, each with the time of the failure.
+    /// The runs that could not be handled, each with the time of the failure.
     refused: HashMap<RunId, BootInstant>,
-    /// Jobs that other jobs name in `not_while`, as far as claims reported them.
+    /// The jobs that other jobs name in `not_while`, as far as claims reported such jobs.
     shunned: HashSet<JobName>,
-    /// Gates a run was found at in addition to the gates of its definition.
+    /// The gates at which a run has a place or waits, in addition to the gates of its definition.
     stands_at: HashMap<RunId, Vec<Gate>>,
 }
 
-/// The due entries of lanes of one queue.
+/// The due entries found in the lanes of one queue.
 pub(crate) type RipeInLanes = Vec<(Lane, Vec<RipeEntry>)>;
 
-/// A due run that is to start.
+/// A due run that is to start, with the order to claim it.
 struct Planned {
     ripe: Ripe,
     order: ClaimOrder,
@@ -79,20 +80,20 @@ struct Planned {
 pub(crate) struct Taken {
     /// The number of entries that were handled.
     pub(crate) done: usize,
-    /// The number of runs that started. Each took one slot.
+    /// The number of runs that started. Each of these runs took one slot.
     pub(crate) started: usize,
 }
 
-/// The counts of due entries by result.
+/// The numbers of due entries of one lane by result.
 #[derive(Default)]
 struct Tally {
-    /// Entries that left the due set.
+    /// The number of entries that left the due set.
     done: usize,
-    /// Entries that stay in the due set, because nothing can be done about them now.
+    /// The number of entries that stay in the due set, because they cannot be handled now.
     left: usize,
-    /// Runs that a claim judged.
+    /// The number of runs for which a claim call gave a reply.
     judged: usize,
-    /// Judged runs that are blocked and do not start now.
+    /// The number of runs among these that are blocked and do not start now.
     blocked: usize,
 }
 
@@ -120,14 +121,14 @@ impl Claimer {
         }
     }
 
-    /// Returns how many due runs of `lane` to read beyond the free slots. Counts the runs the last
-    /// look could not handle, plus a batch if it met blocked runs.
+    /// Returns how many due runs of `lane` to read beyond the free slots. The number covers the
+    /// runs that the last poll could not handle, plus a batch if blocked runs were found.
     pub(crate) fn left_in(&self, lane: &Lane) -> usize {
         let blocked = if self.blocked.contains(lane) { BATCH } else { 0 };
         self.left.get(lane).copied().unwrap_or(0) + blocked
     }
 
-    /// Logs that a key of a lane or its queue has the wrong type.
+    /// Logs that a key of a lane, or of the lane's queue, has the wrong type.
     pub(crate) fn report_spoilt_lane(&self, lane: &Lane, error: &StoreError) {
         if self.shared.said.is_news(&format!("spoilt lane {lane}")) {
             error!(queue = %lane, "{error}; no run of this lane starts until it is repaired.");
@@ -276,8 +277,8 @@ impl Claimer {
         Ok(started)
     }
 
-    /// Handles one reply. It neither waits nor fails, because later replies may have claimed runs
-    /// that must start.
+    /// Handles the reply to one order. This function neither waits nor fails, because later replies
+    /// may have claimed runs that must start.
     fn settle(&mut self, planned: Planned, reply: ClaimReply, sent: BootInstant) -> Settled {
         let Planned { ripe, order, definition } = planned;
         match reply {
@@ -352,7 +353,7 @@ impl Claimer {
         self.refused.insert(run, BootInstant::now());
     }
 
-    /// Returns true if `run` could not be handled within the last `REFUSED_FOR`.
+    /// Returns true if an attempt to handle `run` failed within the last `REFUSED_FOR`.
     fn is_refused(&mut self, run: &RunId) -> bool {
         let Some(at) = self.refused.get(run) else { return false };
         let is_refused = BootInstant::now().since(*at) < REFUSED_FOR;
@@ -363,16 +364,16 @@ impl Claimer {
     }
 }
 
-/// The result of one order.
+/// The result of handling the reply to one order.
 enum Settled {
     Started,
     Done,
     Left,
-    /// No slot was left for the run. A later poll shows it again.
+    /// No slot was left for the run. A later poll shows the run again.
     Full,
     Held,
     Again(Ripe),
     Orphan(RipeEntry),
-    /// The entry goes to quarantine, for this reason.
+    /// The entry goes to quarantine, for the reason given.
     Aside(RipeEntry, &'static str),
 }

@@ -1,5 +1,5 @@
-//! Due entries that cannot be claimed. A run whose job was forgotten ends, and an entry that is no
-//! run goes to quarantine.
+//! Handles due entries that cannot be claimed. A run whose job is no longer known ends, and an
+//! entry that is no run goes to quarantine.
 
 use tracing::{error, info};
 
@@ -10,7 +10,8 @@ use crate::engine::dispatch::orphans;
 use crate::store::{Quarantined, RipeEntry, StoreError};
 
 impl Claimer {
-    /// Handles an entry whose job is not known.
+    /// Ends the run of an entry whose job is not known. If the run cannot be ended, moves the entry
+    /// to quarantine.
     pub(super) async fn end_orphan(&self, lane: &Lane, entry: &RipeEntry, tally: &mut Tally) -> Result<(), StoreError> {
         if let Ok((run, _)) = well_formed(entry)
             && orphans::end_orphan(&self.shared.store, &run).await?
@@ -22,8 +23,8 @@ impl Claimer {
         self.put_aside(lane, entry, "its job is not known", tally).await
     }
 
-    /// Moves an entry to quarantine. If Redis refuses that, logs the error and leaves the entry in
-    /// place.
+    /// Moves an entry to quarantine, for the reason `why`. If Redis refuses the move, logs the
+    /// error and leaves the entry in place.
     pub(super) async fn put_aside(&self, lane: &Lane, entry: &RipeEntry, why: &str, tally: &mut Tally) -> Result<(), StoreError> {
         match self.shared.store.quarantine_run(lane, entry, why).await {
             Ok(Quarantined::Kept) => {
