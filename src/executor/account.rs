@@ -152,7 +152,6 @@ impl MayRunAs {
 
     /// Returns the uid of the user that `run_as` names. `None` if the user cannot be found, or if
     /// no job may run as that user on this host.
-    /// here.
     pub(super) async fn id_of(&self, run_as: &RunAs) -> Option<u32> {
         let (may, wanted) = (self.clone(), run_as.clone());
         let account = looked_up(move || may.look_up(&wanted)).await.ok()?.ok()?;

@@ -3,6 +3,7 @@
 //!
 //! Without fallbacks, a missing directory or file of variables would make the run fail and also
 //! suppress the notice about that failure.
+//!
 //! Invariant: a job's own attempt never goes without anything. Nothing that should run as another
 //! user runs as root instead. No request that should be signed is sent unsigned.
 

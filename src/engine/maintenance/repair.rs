@@ -307,8 +307,8 @@ fn passing_plan(look: Result<Option<Far>, StoreError>) -> Result<Option<Far>, St
     }
 }
 
-/// Returns the run to add to the due set if a live job has no planned run, and the ready time of
-/// that run.
+/// Returns the run to add to the due set if a live job has no planned run. Also returns the ready
+/// time of the run that the job has planned.
 fn next_of(definition: &Definition, from: UnixMillis) -> (Option<Successor>, Option<UnixMillis>) {
     if definition.record.paused_at.is_some() {
         return (None, None);
