@@ -70,8 +70,9 @@ pub(crate) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), 
     Ok(())
 }
 
-/// Replaces the action and environment of `attempt` by the present definition of `job`. If that job
-/// is gone, cannot be read or has no such notice any more, the attempt stays as it was planned.
+/// Replaces the action and settings of `attempt` by those in the present definition of `job`. If
+/// that job is gone, cannot be read or has no such notice any more, the attempt stays as it was
+/// planned.
 async fn do_as_said_now(store: &Store, attempt: &mut Attempt, job: &JobName, kind: NoticeKind) -> Result<(), StoreError> {
     let record = unless_spoilt(&attempt.run, store.read_job(job).await)?;
     let Some(hidden) = said_now(record, kind) else { return Ok(()) };

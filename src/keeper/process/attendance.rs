@@ -137,7 +137,7 @@ impl StartingProcess {
         rustix::process::waitid(WaitId::Pid(self.leader), options).ok().flatten()
     }
 
-    /// Returns the report of a child that was killed while it waited for a file system or a user
+    /// Returns the report of a child that was killed while it waited for a directory, file or host
     /// that did not answer.
     fn not_begun(&self, launch: &LaunchOrder, more: &str) -> RunReport {
         let what = program_file::unanswering(self.marks.place(), launch, &self.candidates);

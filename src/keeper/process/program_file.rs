@@ -162,8 +162,8 @@ pub(crate) fn wanting(step: StartStep) -> Option<Wanting> {
     }
 }
 
-/// Returns the name of the file or user that did not answer a child. `place` is the progress of
-/// that child.
+/// Returns the name of the directory, file or host that did not answer a child. `place` is the
+/// progress of that child.
 pub(crate) fn unanswering(place: CallPlace, launch: &LaunchOrder, candidates: &Candidates) -> String {
     let name = || launch.argv.first().cloned().unwrap_or_default();
     match place.step {

@@ -297,7 +297,7 @@ pub(crate) enum NoteData {
     Settles,
     /// The node has just met this Redis server: nothing is due.
     IsLookedAt,
-    /// The data is known and complete: runs can be due.
+    /// The data has settled: runs can be due.
     IsSettled,
 }
 
