@@ -16,25 +16,27 @@ use tokio::sync::Semaphore;
 use crate::domain::job::process_rules::RunAs;
 use crate::keeper::Owner;
 
-/// The longest time for looking up a user. The host may ask a server for it.
+/// The longest time for looking up a user. The host may ask a server for the user.
 const LOOK_UP: Duration = Duration::from_secs(10);
 
-/// The number of users looked up at a time.
+/// The number of users that may be looked up at the same time.
 static LOOKING_UP: Semaphore = Semaphore::const_new(16);
 
-/// The user a job runs as.
+/// The account of the user that a job runs as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Account {
     pub(super) user: String,
     pub(super) home: String,
     /// The login shell, if the account belongs to another user.
     pub(super) shell: Option<String>,
-    /// The ids that its processes have to take; `None` if they have the right ids already.
+    /// The ids that the processes of the job have to take; `None` if they have the right ids
+    /// already.
     pub(super) owner: Option<Owner>,
 }
 
 impl Account {
-    /// Returns the account of this process, from `/etc/passwd`, else from USER and HOME.
+    /// Returns the account of the user of this process, from `/etc/passwd`, or else from the
+    /// variables USER and HOME.
     pub(super) fn of_this_process() -> Self {
         let uid = rustix::process::geteuid().as_raw();
         let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -85,8 +87,8 @@ pub struct MayRunAs {
 }
 
 impl MayRunAs {
-    /// Returns what this process can do and what its file allows: `users`, or `None` if the file
-    /// says nothing.
+    /// Returns the users that this process can become and that its file allows. `users` are the
+    /// users in the file, or `None` if the file names none.
     pub fn of_this_process(users: Option<BTreeSet<String>>) -> Self {
         // KILL is needed too: a process that cannot be stopped must not be started.
         let needed = CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL;
@@ -94,7 +96,7 @@ impl MayRunAs {
         Self { uid: rustix::process::geteuid().as_raw(), can_change, listed: users }
     }
 
-    /// Returns why no job can run as another user here; `None` if some can.
+    /// Returns why no job can run as another user on this host; `None` if some job can.
     pub fn nobody(&self) -> Option<String> {
         let uid = self.uid;
         match (self.can_change, &self.listed) {
@@ -108,7 +110,7 @@ impl MayRunAs {
         }
     }
 
-    /// Returns the rules of a process with this uid that cannot change users.
+    /// Returns the rules of a process that has the user id `uid` and cannot change users.
     #[cfg(test)]
     pub(super) fn of_uid(uid: u32) -> Self {
         Self { uid, can_change: false, listed: None }
@@ -148,8 +150,8 @@ impl MayRunAs {
         account.map(Some).map_err(|why| format!("user {run_as}: {why}"))
     }
 
-    /// Returns the uid of the user. `None` if it cannot be found, or if no job may run as that user
-    /// here.
+    /// Returns the uid of the user that `run_as` names. `None` if the user cannot be found, or if
+    /// no job may run as that user on this host.
     pub(super) async fn id_of(&self, run_as: &RunAs) -> Option<u32> {
         let (may, wanted) = (self.clone(), run_as.clone());
         let account = looked_up(move || may.look_up(&wanted)).await.ok()?.ok()?;

@@ -1,7 +1,7 @@
-//! The secrets of this node, put into an attempt at the moment it is made.
+//! The secrets of this node, filled into an attempt at the moment the attempt is made.
 //!
-//! Files may be slow to read, so they are read on a thread of their own. The results are never
-//! printed. Libraries that receive them know that they are sensitive.
+//! Files of secrets may be slow to read, so they are read on a thread of their own. The results are
+//! never printed. Libraries that receive the results know that the results are sensitive.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,8 @@ use crate::secrets::Credentials;
 
 use super::Attempt;
 
-/// Returns the variables that `attempt` itself sets, and texts that say why others cannot be read.
-/// Its files may also belong to `job_user`.
+/// Returns the variables that `attempt` itself sets, and texts that say why other variables cannot
+/// be read. Files of variables may also belong to `job_user`.
 pub(super) async fn variables(
     attempt: &Attempt,
     job_user: Option<u32>,
@@ -34,7 +34,8 @@ pub(super) struct Filled {
     pub(super) secret_headers: BTreeSet<String>,
 }
 
-/// Returns the request with its credentials filled in. The error says why that failed.
+/// Returns the request with its credentials filled in. The error says why a credential cannot be
+/// filled in.
 pub(super) async fn request(request: &HttpRequest, credentials: &Credentials) -> Result<Filled, String> {
     let mut texts = request.headers.values().chain([&request.url, &request.body]);
     if !texts.any(|text| secret_reference::is_in(text)) {
@@ -53,8 +54,8 @@ pub(super) async fn text(text: &str, credentials: &Credentials) -> Result<String
     waiting(move || credentials.fill(&text).map_err(|error| error.to_string())).await
 }
 
-/// Returns the URL with its credentials filled in. Fails if it then contains blanks or control
-/// characters.
+/// Returns the URL with its credentials filled in. Fails if the resulting URL contains blanks or
+/// control characters.
 pub(super) async fn url(url: &str, credentials: &Credentials) -> Result<String, String> {
     let filled = text(url, credentials).await.map_err(|error| format!("URL: {error}"))?;
     is_whole(&filled).then_some(filled).ok_or_else(|| NOT_WHOLE.to_owned())
@@ -62,12 +63,13 @@ pub(super) async fn url(url: &str, credentials: &Credentials) -> Result<String, 
 
 const NOT_WHOLE: &str = "URL: its credential holds a blank or a control character, wanted it percent-encoded";
 
-/// Returns true if a parser would not silently drop a part of the URL.
+/// Returns true if `url` has no part that a parser would silently drop.
 fn is_whole(url: &str) -> bool {
     !url.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-/// Returns the secrets that can sign now, and texts that say why others cannot be read.
+/// Returns the secrets that can sign a request now, and texts that say why other secrets cannot be
+/// read.
 pub(super) async fn secrets(named: &[SigningSecret], credentials: &Credentials) -> (Vec<WebhookSecret>, Vec<String>) {
     let (mut secrets, mut faults) = (Vec::with_capacity(named.len()), Vec::new());
     for secret in named {

@@ -1,4 +1,4 @@
-//! The variables and the directory a job's process starts with.
+//! The variables and the directory with which a job's process starts.
 //!
 //! Invariant: nothing is inherited from the daemon's own environment. The `SCHEDD_*` variables are
 //! always true, whatever the job sets.
@@ -47,8 +47,8 @@ impl Account {
         )
     }
 
-    /// Returns the value of `SHELL`: the job's shell, else the other user's login shell if that
-    /// user can log in.
+    /// Returns the value of the variable `SHELL`: the job's shell, or else the login shell of the
+    /// other user if that user can log in.
     fn shell(&self, attempt: &Attempt) -> String {
         let own =
             self.shell.as_ref().filter(|shell| !shell.is_empty() && !shell.ends_with("/nologin") && !shell.ends_with("/false"));

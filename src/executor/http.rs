@@ -24,10 +24,10 @@ use crate::domain::run::run_state::{AttemptOutcome, Ending};
 use crate::keeper::BootInstant;
 use crate::secrets::Credentials;
 
-/// The number of bytes of a body that are kept.
+/// The number of bytes of a response body that are kept.
 const KEPT: usize = 64 * 1024;
-/// The number of bytes of a body that are read. After them the connection is closed, because a body
-/// may have no end.
+/// The number of bytes of a response body that are read. After these bytes the connection is
+/// closed, because a body may have no end.
 ///
 /// Bytes read but not kept count as dropped. Bytes never read are not counted, because their number
 /// is unknown.
@@ -41,11 +41,11 @@ const PING: Duration = Duration::from_secs(5);
 /// URL.
 const WEBHOOK: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
-/// Builds the client for all requests. It uses the system's certificates, no proxies from the
-/// environment, and no redirects or retries of its own.
+/// Builds the client for all requests. The client uses the system's certificates, no proxies from
+/// the environment, and no redirects or retries of its own.
 ///
-/// On a host without certificates it is built without any. Then `https` fails with an error that
-/// says so, and `http` works.
+/// On a host without certificates the client is built without certificates. Then `https` fails with
+/// an error that says so, and `http` works.
 pub(super) fn client() -> Result<Client, reqwest::Error> {
     // The call fails if the process has a provider already, which serves as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -63,7 +63,7 @@ pub(super) fn client() -> Result<Client, reqwest::Error> {
     })
 }
 
-/// Sends `request` by the rules of `attempt`.
+/// Sends `request` by the rules of `attempt`, and returns the outcome.
 pub(super) async fn execute(
     client: &Client,
     credentials: &Credentials,
@@ -127,8 +127,8 @@ impl From<Interruption> for Failure {
     }
 }
 
-/// Sends the request, follows the allowed redirects, reads the answer into `output` and judges its
-/// status.
+/// Sends the request, follows the allowed redirects, reads the answer into `output` and judges the
+/// status of the answer.
 async fn follow(
     client: &Client,
     (filled, secrets): (&Filled, &[WebhookSecret]),
@@ -226,7 +226,8 @@ impl Hop {
         request
     }
 
-    /// Returns the request to which `response` redirects; `None` if `response` is the answer.
+    /// Returns the next request if `response` is a redirect; `None` if `response` is the final
+    /// answer.
     fn redirected(&self, response: &Response) -> Result<Option<Self>, String> {
         let status = response.status();
         let keeps_method = matches!(status.as_u16(), 307 | 308);
@@ -255,8 +256,8 @@ impl Hop {
 }
 
 impl Hop {
-    /// Removes what was meant only for the origin before. The error says why nothing is sent: an
-    /// empty body in place of the job's body would be another request.
+    /// Removes the parts of the request that were meant only for the previous origin. The error
+    /// says why nothing is sent: an empty body in place of the job's body would be another request.
     fn leave_the_origin(&mut self, status: u16) -> Result<(), String> {
         if !self.body.is_empty() {
             let origin = self.url.origin().ascii_serialization();
@@ -291,16 +292,16 @@ fn sign(headers: &mut HeaderMap, secrets: &[WebhookSecret], attempt: &Attempt, b
     Ok(())
 }
 
-/// Requests `url` and accepts any answer that is no error. The error says why there was none,
-/// without the URL.
+/// Requests `url` and accepts any answer that is no error. The error says, without the URL, why
+/// there was no such answer.
 pub(super) async fn ping(client: &Client, url: &str) -> Result<(), String> {
     let url = Url::parse(url).map_err(|error| format!("URL is not valid: {error}"))?;
     let answer = client.get(url).timeout(PING).send().await.and_then(Response::error_for_status);
     answer.map(drop).map_err(in_words)
 }
 
-/// Returns the header fields of the job and ours. Ours override the job's, so that a receiver can
-/// rely on them.
+/// Returns the header fields of the job and of schedd. The fields of schedd override the fields of
+/// the job, so that a receiver can rely on them.
 fn headers(Filled { request, secret_headers, .. }: &Filled, attempt: &Attempt) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in &request.headers {

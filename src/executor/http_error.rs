@@ -1,4 +1,4 @@
-//! Texts that say why a request got no answer. They omit the URL, because a query may contain
+//! Texts that say why a request got no answer. The texts omit the URL, because a query may contain
 //! secrets.
 
 use std::error::Error;
@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 
 use rustix::io::Errno;
 
-/// Returns why the request failed: `cannot connect: connection refused`,
-/// `TLS: certificate has expired`.
+/// Returns the reason why a request failed: `cannot connect: connection refused`, `TLS: certificate
+/// has expired`.
 pub(super) fn in_words(error: reqwest::Error) -> String {
     let error = error.without_url();
     let at_connect = error.is_connect();
@@ -28,8 +28,8 @@ pub(super) fn in_words(error: reqwest::Error) -> String {
     if at_connect { format!("cannot connect: {words}") } else { format!("request failed: {words}") }
 }
 
-/// Returns why this node could not connect, if it lacks descriptors or memory itself. Nothing was
-/// sent then. `None` for any other error.
+/// Returns why this node could not connect, if this node itself lacks descriptors or memory. In
+/// this case nothing was sent. `None` for any other error.
 pub(super) fn short_of(error: &reqwest::Error) -> Option<String> {
     let causes = std::iter::successors(Some(error as &(dyn Error + 'static)), |cause| inside(*cause));
     let mut errors = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>());

@@ -2,8 +2,8 @@
 //! requested.
 //!
 //! Invariant: these conditions are checked before each poll of the future. So no step (a connect, a
-//! send) is made on a lease that has passed. That includes the first step after the machine slept
-//! or the process was stopped.
+//! send) is made on a lease that has passed. This rule includes the first step after the machine
+//! slept or the process was stopped.
 
 use std::future::Future;
 use std::pin::pin;
@@ -18,12 +18,12 @@ use crate::keeper::BootInstant;
 /// the machine sleeps.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The reason why the future was stopped.
+/// The reason why a guarded future was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Interruption {
     /// The lease passed.
     LeaseLost,
-    /// The time is up.
+    /// The timeout of the attempt is over.
     TimedOut,
     /// A stop was requested.
     Stopped(StopReason),
@@ -44,19 +44,19 @@ impl Interruption {
     }
 }
 
-/// The bounds of one attempt.
+/// The bounds of one attempt: its lease, its timeout and a requested stop.
 pub(super) struct LeaseGuard {
     control: Control,
     timeout_at: BootInstant,
 }
 
 impl LeaseGuard {
-    /// Creates bounds whose timeout begins now.
+    /// Creates the bounds of an attempt whose timeout begins now.
     pub(super) fn new(control: Control, timeout: Duration) -> Self {
         Self { control, timeout_at: BootInstant::now().saturating_add(timeout) }
     }
 
-    /// Returns why the attempt may not go on; `None` if it may.
+    /// Returns why the attempt may not go on; `None` if the attempt may go on.
     pub(super) fn interruption(&self) -> Option<Interruption> {
         let now = BootInstant::now();
         if now >= *self.control.deadline.borrow() {
@@ -68,7 +68,7 @@ impl LeaseGuard {
         (now >= self.timeout_at).then_some(Interruption::TimedOut)
     }
 
-    /// Returns the result of `future`, unless a bound comes first. Then `future` is dropped.
+    /// Returns the result of `future`, unless a bound is reached first. Then `future` is dropped.
     pub(super) async fn run<T>(&self, future: impl Future<Output = T>) -> Result<T, Interruption> {
         let mut future = pin!(future);
         let mut look = tokio::time::interval(LOOK);

@@ -1,7 +1,7 @@
 //! Layer 2: runs one attempt of a job.
 //!
-//! A process runs in the keeper (`process`); an HTTP request is made here (`http`). Output and
-//! answers go into an [`OutputBuffer`]. The end of the attempt is an `AttemptOutcome`.
+//! A process runs in the keeper (`process`). An HTTP request is made in this process (`http`).
+//! Output and answers go into an [`OutputBuffer`]. The end of the attempt is an `AttemptOutcome`.
 //!
 //! Invariant: an attempt has its lease or is ended. Nothing is started or sent past the lease's
 //! deadline.
@@ -57,7 +57,8 @@ pub enum ExecutorError {
     HttpClient(#[source] reqwest::Error),
 }
 
-/// The executors of attempts: the keeper and one HTTP client. Clones share both.
+/// The executors of attempts: the keeper and one HTTP client. Clones share the keeper and the
+/// client.
 #[derive(Debug, Clone)]
 pub struct Executors {
     keeper: Keeper,
@@ -70,7 +71,7 @@ pub struct Executors {
     requests: Arc<Shortage>,
 }
 
-/// A try of a run.
+/// One attempt of a run, with everything its execution needs.
 #[derive(Debug, Clone)]
 pub struct Attempt {
     /// The run of this attempt.
@@ -87,57 +88,59 @@ pub struct Attempt {
     pub env: BTreeMap<String, String>,
     /// The files with more variables.
     pub env_files: Vec<EnvFile>,
-    /// The secrets that sign its requests, with references to credentials.
+    /// The secrets that sign the requests of the attempt, with references to credentials.
     pub webhook_secrets: Vec<SigningSecret>,
-    /// Redis' time, and the instant by this node's clock at which Redis reported it. Signed
-    /// requests get their date from these.
+    /// Redis' time, and the instant by this node's clock at which Redis reported that time. Signed
+    /// requests get their date from both.
     pub by_redis: (UnixMillis, BootInstant),
-    /// The payload, if this is an attempt of a notice.
+    /// The payload of the notice, if this attempt delivers a notice.
     pub tidings: NoticeFacts,
     /// The directory in which a process starts; `None` for the home of the user it runs as.
     pub cwd: Option<PathBuf>,
     /// The rules for starting a process.
     pub process: ProcessRules,
-    /// The longest time the attempt may take in all.
+    /// The longest time that the whole attempt may take.
     pub timeout: Duration,
-    /// The time between TERM and KILL.
+    /// The time between the signals TERM and KILL.
     pub kill_grace: Duration,
     /// The length of the lease. If the lease is lost, a tenth of it lies between TERM and KILL.
     pub lease: Duration,
 }
 
-/// The payload of a notice. Its texts come from elsewhere and are passed on unchanged, so that
-/// nothing in them counts as a reference to a credential.
+/// The payload of a notice. The texts of the payload come from outside and are passed on unchanged.
+/// So nothing in these texts counts as a reference to a credential.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NoticeFacts {
-    /// Variables of a process. They override the variables of its job.
+    /// The variables of a process that delivers the notice. They override the variables of the
+    /// notice's job.
     pub variables: BTreeMap<String, String>,
-    /// The body of a request that has no body and whose method takes one. Empty: no body.
+    /// The body of a request that has no body of its own and whose method takes a body. An empty
+    /// text means no body.
     pub body: String,
-    /// The run and the kind of a ping, which become part of its address.
+    /// The run and the kind of a ping, which become part of the ping's address.
     pub ping: Option<(RunId, Ping)>,
 }
 
 /// The signals to an attempt from outside while it runs.
 #[derive(Debug, Clone)]
 pub struct Control {
-    /// The end of the lease. Each renewal moves it on.
+    /// The instant at which the lease ends. Each renewal of the lease moves this instant on.
     pub deadline: watch::Receiver<BootInstant>,
-    /// The reason to stop, once a stop was requested.
+    /// The reason to stop the attempt; `None` until a stop is requested.
     pub stop: watch::Receiver<Option<StopReason>>,
 }
 
 /// The reason why an attempt is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// An operator asked for it, or a run that replaces this run.
+    /// An operator asked for the stop, or another run replaces this run.
     Cancelled,
     /// This node is stopping.
     ShutDown,
 }
 
 impl StopReason {
-    /// Returns how an attempt stopped for this reason ends.
+    /// Returns the ending of an attempt that was stopped for this reason.
     pub fn ending(self) -> Ending {
         match self {
             Self::Cancelled => Ending::Stopped,
@@ -147,8 +150,8 @@ impl StopReason {
 }
 
 impl Executors {
-    /// Creates executors on this keeper. They fill in `credentials` where jobs refer to them, and
-    /// run jobs as the users that `may_run_as` allows.
+    /// Creates executors that use this keeper. The executors fill in `credentials` where jobs refer
+    /// to them, and run jobs as the users that `may_run_as` allows.
     ///
     /// Fails if no HTTP client can be built.
     pub fn new(keeper: Keeper, credentials: Credentials, may_run_as: MayRunAs) -> Result<Self, ExecutorError> {
@@ -171,18 +174,19 @@ impl Executors {
         http::ping(&self.client, &ping_address(&base, run, ping)).await
     }
 
-    /// Returns true if an attempt begun now would start at once.
+    /// Returns true if an attempt that begins now would start at once.
     pub fn are_ready(&self) -> bool {
         self.keeper.is_ready()
     }
 
-    /// Returns what this node was short of at its last try, if it could start nothing.
+    /// Returns the resource that this node lacked at its last start of a run. `None` if that start
+    /// succeeded.
     pub fn short_of(&self) -> Option<String> {
         self.processes.why().or_else(|| self.requests.why())
     }
 
-    /// Notes that a run with this action was claimed. If the run is the try of a node that could
-    /// start nothing, no more runs are claimed until its result is known.
+    /// Notes that a run with this action was claimed. After a shortage, one such run tests whether
+    /// this node can start runs. Until the result of this test is known, no more runs are claimed.
     pub fn note_claimed(&self, action: &Action) {
         match action {
             Action::Http(_) => self.requests.begin(),
@@ -190,7 +194,8 @@ impl Executors {
         }
     }
 
-    /// Returns how many runs may be claimed, judged by what this node could start recently.
+    /// Returns how many runs may be claimed, judged by the starts that succeeded or failed
+    /// recently.
     pub fn room(&self) -> usize {
         self.processes.room().min(self.requests.room())
     }
@@ -201,13 +206,14 @@ impl Executors {
         by_itself.chain(self.keeper.limits().iter().copied()).collect()
     }
 
-    /// Returns how many files a process may have open here at most, whatever its job's limit says.
-    /// `None`: any number.
+    /// Returns how many files a process may have open on this host at most, whatever limit the job
+    /// sets. `None`: any number.
     pub fn most_files(&self) -> Option<u64> {
         process::most_files()
     }
 
-    /// Returns true if each run has a cgroup of its own, by which all its processes are found.
+    /// Returns true if each run has a cgroup of its own, by which all processes of the run are
+    /// found.
     pub fn has_cgroups(&self) -> bool {
         self.keeper.has_cgroups()
     }
@@ -217,13 +223,13 @@ impl Executors {
         &self.account.user
     }
 
-    /// Returns the users that jobs may run as here.
+    /// Returns the users that jobs may run as on this node.
     pub fn may_run_as(&self) -> &MayRunAs {
         &self.may_run_as
     }
 
-    /// Runs `attempt` to its end and returns how it ended. Never fails: whatever goes wrong is an
-    /// outcome. If the future is dropped before that, the started process is killed.
+    /// Runs `attempt` to its end and returns its outcome. Never fails: every problem is an outcome.
+    /// If the future is dropped before the end, the started process is killed.
     pub async fn execute(&self, attempt: &Attempt, control: Control, output: &OutputBuffer) -> AttemptOutcome {
         if let Action::Http(request) = &attempt.action {
             let outcome = http::execute(&self.client, &self.credentials, request, attempt, control, output).await;
@@ -271,7 +277,7 @@ impl Executors {
 }
 
 impl Attempt {
-    /// Returns the arguments of its process; empty for a request.
+    /// Returns the arguments of the attempt's process; empty for a request.
     fn argv(&self) -> Vec<String> {
         match &self.action {
             Action::Http(_) => Vec::new(),

@@ -1,4 +1,5 @@
-//! The fallbacks of a notice that lacks something its job names: it goes without that and says so.
+//! The fallbacks of a notice that lacks something its job names. The notice is delivered without
+//! the missing part and names that part.
 //!
 //! Without fallbacks, a missing directory or file of variables would make the run fail and also
 //! suppress the notice about that failure.
@@ -18,27 +19,27 @@ use crate::domain::job::job_spec::Action;
 use crate::domain::run::run_state::{AttemptOutcome, Ending};
 use crate::keeper::Wanting;
 
-/// The variable, and the field of a JSON body, that name what a notice goes without.
+/// The variable, and the field of a JSON body, that name the parts that a notice lacks.
 const VARIABLE: &str = "SCHEDD_ABOUT_WITHOUT";
 const FIELD: &str = "without";
-/// The directory of a notice whose own directory cannot be used.
+/// The directory used by a notice whose own directory cannot be used.
 const DIRECTORY: &str = "/";
 
-/// An attempt, and the list of what it goes without.
+/// An attempt of a notice, and the list of the parts that the attempt lacks.
 pub(super) struct MakingDo<'a> {
     attempt: Cow<'a, Attempt>,
     may_go_without: bool,
-    /// The reasons why each missing thing could not be used.
+    /// The reason for each missing part why that part could not be used.
     without: Vec<String>,
 }
 
 impl<'a> MakingDo<'a> {
-    /// Starts with all that `attempt` names.
+    /// Starts with all parts that `attempt` names.
     pub(super) fn of(attempt: &'a Attempt) -> Self {
         Self { attempt: Cow::Borrowed(attempt), may_go_without: is_notice(attempt), without: Vec::new() }
     }
 
-    /// Returns the attempt in its present form.
+    /// Returns the attempt without the parts that were removed so far.
     pub(super) fn attempt(&mut self) -> &Attempt {
         if !self.without.is_empty() {
             let told = self.without.join("; ").replace('\0', "\u{fffd}");
@@ -47,8 +48,9 @@ impl<'a> MakingDo<'a> {
         &self.attempt
     }
 
-    /// Goes without the variables named in `faults`, and without variables of `own` that may not be
-    /// set for another user. The error says why the attempt may not go without them.
+    /// Removes the variables named in `faults` from the attempt, and the variables of `own` that
+    /// may not be set for another user. The error says why the attempt may not run without these
+    /// variables.
     pub(super) fn without_variables(&mut self, own: &mut BTreeMap<String, String>, faults: Vec<String>) -> Result<(), String> {
         if !self.may_go_without {
             return faults.into_iter().next().map_or(Ok(()), Err);
@@ -82,8 +84,8 @@ impl<'a> MakingDo<'a> {
         Ok(())
     }
 
-    /// Returns true if the attempt must be started again, without the part that `wanting` names and
-    /// `outcome` describes.
+    /// Returns true if the attempt must be started again, without the part that `wanting` names.
+    /// `outcome` says why that part could not be used.
     pub(super) fn start_without(&mut self, wanting: Option<Wanting>, outcome: &AttemptOutcome) -> bool {
         let Some(wanting) = wanting.filter(|_| self.may_go_without) else { return false };
         match wanting {
@@ -102,7 +104,7 @@ impl<'a> MakingDo<'a> {
         true
     }
 
-    /// Returns the outcome, extended by what the attempt went without.
+    /// Returns `outcome`, extended by the list of the parts that the attempt lacked.
     pub(super) fn told(self, mut outcome: AttemptOutcome) -> AttemptOutcome {
         if !self.without.is_empty() {
             let without = self.without.join("; ");
@@ -115,8 +117,8 @@ impl<'a> MakingDo<'a> {
     }
 }
 
-/// Checks that a request may be signed by `count` secrets although others cannot be read, as
-/// `faults` say. If `body` is the notice's own, the faults are added to it.
+/// Checks that a request may be signed by the `count` secrets that can be read, although others
+/// cannot, as `faults` say. If `body` is the notice's own body, the faults are added to the body.
 ///
 /// The error says why the request is not sent.
 pub(super) fn sign_by_the_others(attempt: &Attempt, body: &mut String, count: usize, faults: &[String]) -> Result<(), String> {

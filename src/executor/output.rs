@@ -1,9 +1,9 @@
 //! The output of an attempt, shared between the task that fills it and the task that reports it
 //! while the attempt runs.
 //!
-//! Invariant: it keeps the beginning and the end of both streams together, each as long as its
-//! bound, in the order they came. Every byte is either kept or counted as dropped. Memory stays
-//! bounded whatever comes.
+//! Invariant: the buffer keeps the beginning and the end of both streams together, each as long as
+//! its bound, in the order of arrival. Every byte is either kept or counted as dropped. Memory
+//! stays bounded whatever the job prints.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,10 +15,10 @@ use crate::keeper::limits::excerpt::Excerpt;
 pub use crate::keeper::limits::excerpt::{Chunk, ExcerptStream, Output};
 use crate::keeper::{OutputBounds, OutputSink};
 
-/// The target that marks an event of the log as a line that a job wrote.
+/// The log target that marks an event as a line that a job wrote.
 pub const LOG_TARGET: &str = "schedd::job_output";
 
-/// The output of one attempt. Clones share it.
+/// The output of one attempt. Clones share the same output.
 #[derive(Debug, Clone, Default)]
 pub struct OutputBuffer {
     inner: Arc<Inner>,
@@ -63,29 +63,29 @@ impl OutputBuffer {
         self.tell(|lines| lines.append(stream, bytes));
     }
 
-    /// Counts bytes that were dropped before they came here.
+    /// Counts bytes that were dropped before they reached this buffer.
     pub fn add_dropped(&self, count: u64) {
         self.change(|excerpt| excerpt.add_dropped(count));
         self.tell(|lines| lines.add_dropped(count));
     }
 
-    /// Appends bytes that `stream` wrote in an earlier start of the attempt. The log got them then,
-    /// so they are not logged again.
+    /// Appends bytes that `stream` wrote in an earlier start of the attempt. These bytes were
+    /// logged in that start, so they are not logged again.
     pub fn put_back(&self, stream: ExcerptStream, bytes: &[u8]) {
         self.change(|excerpt| excerpt.append(stream, bytes));
     }
 
-    /// Counts bytes of an earlier start that were dropped.
+    /// Counts bytes that were dropped in an earlier start of the attempt.
     pub fn put_back_dropped(&self, count: u64) {
         self.change(|excerpt| excerpt.add_dropped(count));
     }
 
-    /// Returns a copy of the output that is kept now.
+    /// Returns a copy of the output that is kept at present.
     pub fn snapshot(&self) -> Output {
         self.inner.excerpt.lock().unwrap_or_else(PoisonError::into_inner).output()
     }
 
-    /// Returns a number that rises with each change.
+    /// Returns a number that rises with each change of the output.
     pub fn revision(&self) -> u64 {
         self.inner.revision.load(Ordering::Acquire)
     }

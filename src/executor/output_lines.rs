@@ -1,13 +1,13 @@
 //! The output of an attempt as events for the log, line by line.
 //!
-//! Invariant: memory is bounded whatever comes: a line that does not end is logged in pieces.
-//! Nothing here waits for a reader of the log.
+//! Invariant: memory is bounded whatever the job prints. A line that does not end is logged in
+//! pieces. Nothing in this module waits for a reader of the log.
 
 use tracing::Span;
 
 use super::output::{ExcerptStream, LOG_TARGET};
 
-/// The longest line, in bytes.
+/// The length of the longest line that is logged whole, in bytes.
 const LONGEST: usize = 8 * 1024;
 
 /// The unfinished lines of an attempt, one for each stream.
@@ -20,7 +20,7 @@ pub(super) struct OutputLines {
 }
 
 impl OutputLines {
-    /// Creates empty lines of the run with this span.
+    /// Creates the empty lines of the run that has this span.
     pub(super) fn of(run: Span) -> Self {
         Self { run, stdout: Vec::new(), stderr: Vec::new() }
     }
@@ -51,7 +51,7 @@ impl OutputLines {
         }
     }
 
-    /// Logs that `count` bytes were left out.
+    /// Logs that `count` bytes of the output were left out.
     pub(super) fn add_dropped(&self, count: u64) {
         tracing::warn!(parent: &self.run, bytes = count, "Some of the output came too fast to be logged.");
     }

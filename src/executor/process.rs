@@ -1,7 +1,7 @@
 //! The execution of `command` and `shell` jobs, in the keeper.
 //!
-//! Invariant: whatever is requested or lost meanwhile, the outcome comes from the keeper's report.
-//! So it comes after the processes are gone.
+//! Invariant: the outcome of an attempt comes from the keeper's report, whatever is requested or
+//! lost meanwhile. So the outcome comes after all processes of the attempt are gone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::keeper::{BootInstant, Keeper, LaunchOrder, ProcessEnd, RunReport, Var
 pub(super) struct Program {
     /// The program and its arguments.
     pub(super) argv: Vec<String>,
-    /// All its variables.
+    /// All variables of the program's environment.
     pub(super) env: Variables,
 }
 
-/// Returns how many files this process may allow others to open, which is its own hard limit.
+/// Returns how many files a job's process may open, which is the hard limit of this process.
 /// `None`: any number.
 pub(super) fn most_files() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum
 }
 
-/// Returns the limits of an attempt that do not hold as requested, as text. These are the
-/// `unenforced` limits, and a limit of open files above `most`; then `most` is the limit.
+/// Returns, as text, the limits of an attempt that cannot be enforced as requested. These are the
+/// `unenforced` limits, and a limit of open files above `most`, which `most` replaces.
 fn told_unheld(limits: Limits, unenforced: &BTreeSet<LimitKind>, most: Option<u64>) -> Option<String> {
     let fewer = most.filter(|most| limits.files.is_some_and(|files| files > *most));
     let fewer = fewer.map(|most| format!("{} (only {most})", LimitKind::Files));
@@ -41,8 +41,8 @@ fn told_unheld(limits: Limits, unenforced: &BTreeSet<LimitKind>, most: Option<u6
         .reduce(|told, fewer| format!("{told}, {fewer}"))
 }
 
-/// Runs `program` by the rules of `attempt` and waits until none of its processes is left. Also
-/// returns the part of the job whose absence prevented the start.
+/// Runs `program` by the rules of `attempt` and waits until none of its processes is left. Returns
+/// the outcome, and the part of the job whose absence prevented the start.
 pub(super) async fn execute(
     (keeper, shortage): (&Keeper, &Shortage),
     account: &Account,

@@ -1,4 +1,4 @@
-//! The wait that an answer asks for by its field `Retry-After` (RFC 9110, 10.2.3).
+//! The wait for which an answer asks by its field `Retry-After` (RFC 9110, 10.2.3).
 //!
 //! Invariant: the wait is never longer than a day, whatever a server says. A field that cannot be
 //! read counts as absent.
@@ -15,14 +15,14 @@ const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 /// The three forms of a date that a receiver must understand (RFC 9110, 5.6.7).
 const DATES: [&str; 3] = ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
 
-/// Returns the wait that `headers` ask for; `None` if they ask for none.
+/// Returns the wait for which `headers` ask; `None` if they ask for none.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     wait_asked(text(header::RETRY_AFTER)?, text(header::DATE))
 }
 
-/// Returns the wait that a `Retry-After` asks for in an answer with the date `sent`; `None` if it
-/// cannot be read.
+/// Returns the wait for which the value `asked` of a `Retry-After` asks, in an answer with the date
+/// `sent`. `None` if the value cannot be read.
 ///
 /// A date is compared with the answer's own `Date`, which a server with a clock sends (RFC 9110,
 /// 6.6.1). The clock of this host may differ from the server's.

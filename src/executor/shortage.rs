@@ -1,9 +1,9 @@
-//! The state whether this node can start anything, judged by its last tries.
+//! The shortage of resources on this node, judged by its last attempts to start runs.
 //!
 //! Invariant: a run that was not started because the node lacks resources (descriptors, processes,
-//! memory) ran nothing and is handed back. The node then claims nothing for a moment and tries one
-//! run. It waits longer each time until a start succeeds, because other nodes may have the
-//! resources.
+//! memory) executed nothing and is handed back. The node then claims nothing for a moment, and
+//! after that starts one run as a test. The pause grows each time until a start succeeds, because
+//! other nodes may have the resources.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,17 +13,17 @@ use tracing::{info, warn};
 use crate::domain::run::run_state::{AttemptOutcome, Ending};
 use crate::keeper::BootInstant;
 
-/// The pause in claims after the first failed try.
+/// The pause in claims after the first failed start.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause in claims.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// The time for which a try is awaited before another is made.
+/// The time for which the result of a test start is awaited before another test start is made.
 const TRY: Duration = Duration::from_secs(2);
 
-/// The shortage of this node, if any.
+/// The shortage of resources on this node, if there is any.
 #[derive(Debug, Default)]
 pub(super) struct Shortage {
-    /// The shortage; `None` if the last start succeeded, or there was none.
+    /// The present shortage; `None` if the last start succeeded, or no start has failed.
     state: Mutex<Option<Short>>,
 }
 
@@ -32,7 +32,7 @@ struct Short {
     why: String,
     pause: Duration,
     until: BootInstant,
-    /// True if a try was begun since the pause ended.
+    /// True if a test start was begun since the pause ended.
     is_tried: bool,
 }
 
@@ -41,7 +41,7 @@ impl Shortage {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that nothing was started because of `error`.
+    /// Notes that a run was not started because of `error`.
     pub(super) fn note(&self, error: &str) {
         let why = error.strip_prefix("not started: ").unwrap_or(error).to_owned();
         let now = BootInstant::now();
@@ -56,14 +56,14 @@ impl Shortage {
         *state = Some(Short { why, pause, until: now.saturating_add(pause), is_tried: false });
     }
 
-    /// Notes that a start succeeded.
+    /// Notes that a start of a run succeeded.
     pub(super) fn clear(&self) {
         if self.lock().take().is_some() {
             info!("This node starts runs again.");
         }
     }
 
-    /// Notes what the outcome of a request says about the shortage.
+    /// Notes the shortage, or its end, that the outcome of a request shows.
     pub(super) fn judge_request(&self, outcome: &AttemptOutcome) {
         match (&outcome.error, outcome.http_status) {
             (Some(error), _) if outcome.ending == Ending::NotStarted && error.contains("cannot connect") => self.note(error),
@@ -72,14 +72,14 @@ impl Shortage {
         }
     }
 
-    /// Returns what this node is short of. `None` once a start has succeeded, or if nothing was
-    /// tried for long after the pause.
+    /// Returns the resource that this node lacks. `None` once a start has succeeded, or if no start
+    /// was tried for long after the pause.
     pub(super) fn why(&self) -> Option<String> {
         let now = BootInstant::now();
         self.lock().as_ref().filter(|short| now < short.until.saturating_add(LONGEST_PAUSE)).map(|short| short.why.clone())
     }
 
-    /// Returns how many runs may be claimed: none during the pause, then one, which is the try.
+    /// Returns how many runs may be claimed: none during the pause, then one run as a test.
     pub(super) fn room(&self) -> usize {
         let now = BootInstant::now();
         match &*self.lock() {
@@ -90,8 +90,8 @@ impl Shortage {
         }
     }
 
-    /// Notes that a run is about to be started. After the pause, this start is the try. No more runs
-    /// are then claimed until the result of the try is known, for at most `TRY`.
+    /// Notes that a run is about to be started. After the pause, this start is a test. No more runs
+    /// are then claimed until the result of the test is known, for at most `TRY`.
     pub(super) fn begin(&self) {
         let now = BootInstant::now();
         if let Some(short) = self.lock().as_mut().filter(|short| short.until <= now) {

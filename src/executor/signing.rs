@@ -1,5 +1,5 @@
 //! Signatures of requests by Standard Webhooks: an HMAC-SHA256 of an id, the time and the body. The
-//! id is the same at each attempt.
+//! id is the same in each attempt of a run.
 //!
 //! Invariant: a request that cannot be signed as its job says is not sent.
 

@@ -1,11 +1,12 @@
 //! Layer 2: the small process that owns the jobs' processes.
 //!
 //! The daemon has one keeper: the same program, started with an argument of its own. A socket to
-//! the daemon is its only connection. Only the keeper starts jobs. When the daemon dies, the keeper
-//! kills them (`serve`). When the keeper dies, the daemon kills them (`supervise`). `attend`
-//! follows a run's process from its start until nothing of it is left.
+//! the daemon is the keeper's only connection. Only the keeper starts jobs. When the daemon dies,
+//! the keeper kills the jobs (`serve`). When the keeper dies, the daemon kills the jobs
+//! (`supervise`). `attend` follows a run's process from its start until no process of the run is
+//! left.
 //!
-//! Invariant: no process of a job outlives the lease of its run, whichever of the two processes
+//! Invariant: no process of a job outlives the lease of its run, whether the keeper or the daemon
 //! dies or hangs. (If both hang at once, the host is frozen.)
 
 pub mod limits;

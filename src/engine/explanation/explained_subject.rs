@@ -1,4 +1,5 @@
-//! The subject of a question: the job as a whole, its last occurrence, an instant or a run.
+//! The subject of the question that `schedctl explain` answers: a job as a whole, its last
+//! occurrence, an instant or a run.
 
 use futures_util::future::try_join_all;
 
@@ -10,33 +11,33 @@ use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{RunRecord, StoreError};
 
-/// How many runs of each kind are listed for a job.
+/// The number of runs of each kind that are listed for a job.
 const OPEN_SHOWN: usize = 10;
-/// How many pages are searched for a regular run.
+/// The number of pages of history searched for a regular run.
 const PAGES: usize = 20;
 
-/// The question.
+/// The question about a job or a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
-    /// Asks about the job as it is now.
+    /// Asks about the present state of the job.
     Job,
-    /// Asks about its last occurrence.
+    /// Asks about the last occurrence of the job.
     Last,
-    /// Asks about the occurrence at this instant.
+    /// Asks about the occurrence of the job at this instant.
     At(UnixMillis),
     /// Asks about this run.
     Run(RunId),
 }
 
 impl Known<'_> {
-    /// True if no run of a job of this name is on record.
+    /// Returns true if no run of a job of this name is on record.
     pub(super) async fn has_no_past(&self) -> Result<bool, StoreError> {
         let (history, ledger) =
             tokio::try_join!(self.store.read_history(Some(self.name), 0, 1), self.store.read_ledger(self.name))?;
         Ok(history.entries == 0 && ledger.ranges.is_empty() && ledger.until.is_none())
     }
 
-    /// The subject of the question; `waiting` are the backfill runs that wait.
+    /// Returns the subject of the question. `waiting` are the backfill runs that wait.
     pub(super) async fn subject(&self, ask: &Ask, waiting: &[RunId]) -> Result<Subject, StoreError> {
         let subject = match ask {
             Ask::Job => Box::pin(self.job(waiting.first())).await?,
@@ -55,7 +56,8 @@ impl Known<'_> {
         }
     }
 
-    /// The backfill run of an instant, or that the instant waits for it.
+    /// Returns the backfill run of the instant `at`, or says that the instant waits for its
+    /// backfill run.
     async fn made_up(&self, at: UnixMillis, waiting: &[RunId]) -> Result<Option<Subject>, StoreError> {
         let id = RunId::backfill(self.name.clone(), at);
         Ok(match self.run(&id).await? {
@@ -64,7 +66,7 @@ impl Known<'_> {
         })
     }
 
-    /// The backfill run of the subject, and its state.
+    /// Returns the backfill run of the subject, and the state of that run.
     pub(super) async fn made_up_by(&self, subject: &Subject, waiting: &[RunId]) -> Result<Option<(RunId, RunState)>, StoreError> {
         let at = match subject {
             Subject::Run(run) if run.run.kind() == RunKind::Regular => run.run.due(),
@@ -77,7 +79,7 @@ impl Known<'_> {
         Ok(state.map(|state| (id, state)))
     }
 
-    /// The job as it is now: its open runs, oldest due first, and the run that ended last.
+    /// Returns the job as it is now: its open runs, oldest due first, and the run that ended last.
     async fn job(&self, made_up: Option<&RunId>) -> Result<Subject, StoreError> {
         let (store, name) = (self.store, self.name);
         let (mut ids, mut rest): (Vec<RunId>, Vec<RunId>) = (Vec::new(), Vec::new());
@@ -111,12 +113,13 @@ impl Known<'_> {
         Ok(Subject::Job { open, more, last })
     }
 
-    /// True if the job has a schedule that names times.
+    /// Returns true if the job has a schedule that names times.
     fn has_times(&self) -> bool {
         self.understood().is_some_and(|job| job.spec.schedule != Schedule::Manual && !job.spec.schedule.is_at_boot())
     }
 
-    /// The last regular occurrence up to now. For a job without a schedule: the last manual run.
+    /// Returns the last regular occurrence up to now, or the last manual run of a job without a
+    /// schedule.
     async fn last(&self) -> Result<Subject, StoreError> {
         let (store, name) = (self.store, self.name);
         let mut ids: Vec<RunId> = self.planned().filter(|run| run.due() <= self.now).cloned().into_iter().collect();

@@ -1,4 +1,5 @@
-//! The gate at which a run waits, or that let it in, and why the run does not begin.
+//! The gate at which a run waits, or which let the run in, and the reason why the run does not
+//! begin.
 
 use super::known_facts::Known;
 use super::live_state;
@@ -11,7 +12,8 @@ use crate::domain::queue::lane_serving::{Serving, Unserved};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{GroupStanding, LetIn, RunRecord, Store, StoreError};
 
-/// How long the gap or the turn timeout of a group keeps it shut, from its standing.
+/// Returns how long the gap or the turn timeout of `group` keeps the group shut, judged by its
+/// `standing`.
 pub async fn shut(store: &Store, group: &GroupName, standing: &GroupStanding, now: UnixMillis) -> Result<Shut, StoreError> {
     let is_free = standing.held.is_empty() && standing.let_in.is_empty();
     let GroupSettings::Alternate(turns) = store.read_group(group).await? else { return Ok(Shut::default()) };
@@ -28,8 +30,8 @@ pub async fn shut(store: &Store, group: &GroupName, standing: &GroupStanding, no
     Ok(Shut { gap, turn_timeout })
 }
 
-/// True if the turn waits for a member: no run of it waits, and a run is open or comes in time.
-/// Judges as `open_gate.lua` does, except for runs in lanes.
+/// Returns true if the turn waits for a member: no run of the member waits, and a run is open or
+/// comes in time. The judgement is that of `open_gate.lua`, except for runs in lanes.
 async fn is_awaited(
     store: &Store,
     group: &GroupName,
@@ -47,7 +49,7 @@ async fn is_awaited(
 }
 
 impl Known<'_> {
-    /// A gate at which a run waits.
+    /// Returns the facts about a gate at which the run waits.
     pub(super) async fn waits_at(&self, run: &RunId, lane: &Lane, gate: &Gate) -> Result<AtGate, StoreError> {
         let standing = async {
             let Some(group) = gate.group() else { return Ok(None) };
@@ -85,12 +87,13 @@ impl Known<'_> {
         Ok(AtGate { gate: gate.words(), turn, shut, holder, stuck, hindrance, rate, unserved, passed_over, until: None })
     }
 
-    /// The queues and labels that the running nodes serve.
+    /// Returns the queues and labels that the running nodes serve.
     fn serving(&self) -> Vec<Serving> {
         self.nodes.iter().map(|node| node.serving.clone()).collect()
     }
 
-    /// True if a run has ended, or has no record. An unreadable record is for the doctor.
+    /// Returns true if the run has ended or has no record. An unreadable record is left to
+    /// `schedctl doctor`.
     pub(super) async fn is_over(&self, run: &RunId) -> Result<bool, StoreError> {
         match self.store.read_run(run).await {
             Ok(record) => Ok(record.is_none_or(|record| record.state.is_final())),
@@ -99,7 +102,8 @@ impl Known<'_> {
         }
     }
 
-    /// Why a run that was let in has not begun; none if a node may take it any moment.
+    /// Returns why a run that was let in has not begun. Returns `None` if a node may take the run
+    /// at any moment.
     pub(super) async fn hindrance(&self, run: &RunId) -> Result<Option<String>, StoreError> {
         let Ok(Some(record)) = self.store.read_run(run).await else { return Ok(None) };
         if let Some(gate) = self.store.standing(run, &record.lane, &record.places).await?.gate {
@@ -108,8 +112,8 @@ impl Known<'_> {
         live_state::hindrance(self.store, &record.lane, &self.nodes).await
     }
 
-    /// The gate that let a run in, while the run is in its queue. A gate where it gave its place up
-    /// comes before a gate where it still has its place.
+    /// Returns the gate that let the run in, while the run is in its queue. A gate where the run
+    /// gave up its place comes before a gate where the run still has its place.
     pub(super) async fn passed(&self, record: &RunRecord) -> Result<Option<Passed>, StoreError> {
         let places = self.store.read_let_in(&record.run, &record.places).await?;
         let mut found: Vec<(&Gate, LetIn)> =

@@ -1,4 +1,5 @@
-//! A job and the nodes as they were read, and the facts that follow from them alone.
+//! The records of a job and of the nodes as they were read, and the facts that follow from these
+//! records alone.
 
 use super::live_state;
 use crate::domain::explain::{Blocker, Facts, JobFacts, Loss, NodeFacts, PastSchedule, Source, Subject};
@@ -9,10 +10,10 @@ use crate::domain::time::zone::Zone;
 use crate::engine::dispatch::definition::{Definition, DefinitionError};
 use crate::store::{JobRecord, NodeEvents, NodeRecord, SourceKind, Store, StoreError};
 
-/// How many ended runs one page holds.
+/// The number of ended runs on one page of history.
 pub(super) const LOOKED_THROUGH: usize = 50;
 
-/// A job and the nodes as they were read.
+/// The records of a job and of the nodes as they were read.
 pub(super) struct Known<'s> {
     pub(super) store: &'s Store,
     pub(super) name: &'s JobName,
@@ -22,7 +23,7 @@ pub(super) struct Known<'s> {
     pub(super) deeds: &'s [AuditEntry],
     pub(super) past: &'s [PastSchedule],
     pub(super) losses: &'s [Loss],
-    /// The nodes that run.
+    /// The nodes that are running.
     pub(super) nodes: Vec<NodeRecord>,
 }
 
@@ -31,7 +32,7 @@ impl Known<'_> {
         self.definition.as_ref()?.as_ref().ok()
     }
 
-    /// The blockers of the ready run, or the pause that will keep the next run of the job.
+    /// Returns what blocks the ready run, or the pause that will keep the next run of the job.
     pub(super) async fn blockers(&self, facts: &Facts) -> Result<Vec<Blocker>, StoreError> {
         let queue = self.record.as_ref().filter(|job| job.is_live()).map(|job| job.lane.queue());
         match (facts.owed(), &facts.subject, queue) {
@@ -41,7 +42,7 @@ impl Known<'_> {
         }
     }
 
-    /// A node with its events.
+    /// Returns the facts about a node and its events.
     pub(super) fn node(&self, node: NodeEvents) -> NodeFacts {
         let running = self.nodes.iter().find(|running| running.name == node.node.as_str());
         NodeFacts {
@@ -79,7 +80,7 @@ impl Known<'_> {
         })
     }
 
-    /// The planned run of the job, even if a pause took it out of the queue.
+    /// Returns the planned run of the job, even if a pause took the run out of the queue.
     pub(super) fn planned(&self) -> Option<&RunId> {
         let record = self.record.as_ref()?;
         record.pending.as_ref().or(record.held.as_ref())

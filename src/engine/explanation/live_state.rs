@@ -1,4 +1,5 @@
-//! The blockers of a ready run: its queue as a poll finds it, and the nodes that take its lane.
+//! The blockers of a ready run: the state of its queue as a poll finds it, and the nodes that take
+//! its lane.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +11,12 @@ use crate::domain::queue::queue_rules::QueueHold;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueRecord, Store, StoreError};
 
-/// How many executing runs are read to find nodes without a free slot.
+/// The number of executing runs read to find nodes without a free slot.
 const READ: usize = 500;
-/// How many of them are named.
+/// The number of executing runs that are named in the answer.
 const NAMED: usize = 3;
 
-/// The blockers of ready runs in a lane. `nodes` are the nodes that run.
+/// Returns the blockers of ready runs in `lane`. `nodes` are the running nodes.
 pub(super) async fn blockers(store: &Store, lane: &Lane, nodes: &[NodeRecord]) -> Result<Vec<Blocker>, StoreError> {
     if nodes.is_empty() {
         return Ok(vec![Blocker::NoNode]);
@@ -55,7 +56,8 @@ pub(super) async fn blockers(store: &Store, lane: &Lane, nodes: &[NodeRecord]) -
     Ok(found)
 }
 
-/// Why a ready run in `lane` does not begin, in a few words; none if a node may take it any moment.
+/// Returns in a few words why a ready run in `lane` does not begin. Returns `None` if a node may
+/// take the run at any moment.
 pub(super) async fn hindrance(store: &Store, lane: &Lane, nodes: &[NodeRecord]) -> Result<Option<String>, StoreError> {
     let serving: Vec<Serving> = nodes.iter().map(|node| node.serving.clone()).collect();
     if let Some(why) = Unserved::of(lane, &serving) {
@@ -74,7 +76,7 @@ pub(super) async fn hindrance(store: &Store, lane: &Lane, nodes: &[NodeRecord]) 
     }))
 }
 
-/// The pause of a queue, which will keep the next run of a job.
+/// Returns the pause of `queue`, which will keep the next run of a job, or no blocker.
 pub(super) async fn pause(store: &Store, queue: &QueueName) -> Result<Vec<Blocker>, StoreError> {
     let record = store.read_queue_settings(std::slice::from_ref(queue)).await?.pop();
     let told = |record: QueueRecord| {

@@ -1,4 +1,4 @@
-//! Gathers the facts that explain a job or an occurrence. Each read is bounded.
+//! Gathers the facts that explain a job or an occurrence. Each read of Redis is bounded.
 
 mod explained_subject;
 mod gate_reader;
@@ -20,13 +20,14 @@ pub use explained_subject::Ask;
 pub use gate_reader::shut;
 use known_facts::Known;
 
-/// How many backfill runs of a job may wait.
+/// The most backfill runs of a job that may wait.
 const WAITING: usize = 10_000;
 
-/// The facts about a job and the subject; none if nothing is kept of a job of this name.
+/// Returns the facts about the job `name` and the subject of the question. Returns `None` if Redis
+/// keeps nothing of a job of this name.
 ///
-/// Reads in three stages, each of which sends its calls at once: first the job and the nodes, then
-/// the subject, then node events and blockers, which depend on the subject.
+/// Reads in three stages, each of which sends its calls at once. First come the job and the nodes,
+/// then the subject. Last come node events and blockers, which depend on the subject.
 pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<Facts>, StoreError> {
     let (now, record, (deeds, deeds_error), waiting, (losses, gone), past, nodes) = Box::pin(async {
         tokio::try_join!(
@@ -80,7 +81,8 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
     Ok(Some(facts))
 }
 
-/// The audit log of a job, or why it cannot be read, which keeps nothing else from being explained.
+/// Returns the audit log of a job, or the reason why the log cannot be read. An unreadable log does
+/// not prevent the rest of the explanation.
 async fn deeds(store: &Store, name: &JobName) -> Result<(Vec<AuditEntry>, Option<String>), StoreError> {
     match store.read_deeds(name).await {
         Ok(deeds) => Ok((deeds, None)),
@@ -89,15 +91,16 @@ async fn deeds(store: &Store, name: &JobName) -> Result<(Vec<AuditEntry>, Option
     }
 }
 
-/// The nodes that run.
+/// Returns the running nodes among `nodes`.
 fn running((now, nodes): (UnixMillis, Vec<NodeRecord>)) -> Vec<NodeRecord> {
     nodes.into_iter().filter(|node| node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER)).collect()
 }
 
-/// For a job that a data loss took: when the loss was noticed, and the schedule in words.
+/// For a job removed by a data loss: the time when the loss was noticed, and the schedule of the
+/// job in words.
 type Gone = Option<(UnixMillis, String)>;
 
-/// The data losses, oldest first, and whether one took the job.
+/// Returns the data losses, oldest first, and the job's entry if a data loss removed the job.
 async fn losses(store: &Store, name: &JobName) -> Result<(Vec<Loss>, Gone), StoreError> {
     let read = match store.read_losses().await {
         Err(StoreError::WrongType { .. }) => Vec::new(),

@@ -1,6 +1,8 @@
-//! The occurrence at an instant: its run, the range that holds it, or that nothing was due.
+//! The occurrence at an instant: its run, the skipped range that covers the occurrence, or the fact
+//! that nothing was due.
 //!
-//! Invariant: a record wins over the schedule, and a schedule of another time says nothing.
+//! Invariant: a record wins over the schedule. A schedule that was in force at another time says
+//! nothing about the instant.
 
 use std::time::Duration;
 
@@ -13,11 +15,12 @@ use crate::engine::dispatch::definition::Definition;
 use crate::engine::maintenance::ledger_view::eras_of;
 use crate::store::{Ledger, LedgerRange, RunRecord, StoreError};
 
-/// How long history is kept. What was due within it has a record, unless newer records replaced it.
+/// The time for which history is kept. An occurrence due within this time has a record, unless
+/// newer records replaced the record.
 const HISTORY_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl Known<'_> {
-    /// The occurrence at an instant.
+    /// Returns the occurrence at the instant `at`.
     pub(super) async fn at(&self, at: UnixMillis) -> Result<Subject, StoreError> {
         if let Some(run) = self.run(&RunId::regular(self.name.clone(), at)).await? {
             return Ok(Subject::Run(Box::new(run)));
@@ -85,8 +88,9 @@ impl Known<'_> {
         Ok(Subject::Unrecorded { at })
     }
 
-    /// True if the skipped range that begins with `first` and spans `at` has an occurrence there:
-    /// by the schedule that counted it, or, if that is not kept, by the schedule of then.
+    /// Returns true if the skipped range that begins with `first` and spans `at` has an occurrence
+    /// at `at`. The schedule that counted the range decides, or, if that schedule is not kept, the
+    /// schedule at that instant.
     async fn is_told_by(&self, first: &RunId, at: UnixMillis, is_occurrence: Option<bool>) -> Result<bool, StoreError> {
         let kept = self.store.read_stretches(std::slice::from_ref(first)).await?.pop().flatten();
         if kept.as_ref().is_some_and(|kept| at == kept.stretch.first || at == kept.stretch.last) {
@@ -99,7 +103,8 @@ impl Known<'_> {
         })
     }
 
-    /// The schedule at an instant, as far as it is kept or the audit log names it.
+    /// Returns the schedule that the job had at an instant, if that schedule is kept or the audit
+    /// log names it.
     fn held(&self, at: UnixMillis) -> ScheduleThen {
         match self.understood() {
             Some(job) => {
@@ -110,8 +115,8 @@ impl Known<'_> {
         }
     }
 
-    /// True if all occurrences of the schedule within a range are accounted for: by the range, by
-    /// ranges within it, or by records.
+    /// Returns true if all occurrences of the schedule within a range are accounted for: by the
+    /// range, by narrower ranges within the range, or by records.
     async fn is_filled(&self, held: &ScheduleThen, ledger: &Ledger, range: &LedgerRange) -> Result<bool, StoreError> {
         let Some(wanted) = held.count_in(range.from, range.to) else { return Ok(false) };
         let is_within = |from: UnixMillis, to: UnixMillis| range.from <= from && to <= range.to;
@@ -130,8 +135,8 @@ impl Known<'_> {
         Ok(told.saturating_add(behind_them) >= wanted)
     }
 
-    /// True if nothing of the job was due any more at an instant. `ended_after` are the runs that
-    /// ended since.
+    /// Returns true if nothing of the job was due any more at the instant `at`. `ended_after` are
+    /// the runs that ended after that instant.
     fn is_over_by(&self, at: UnixMillis, ended_after: &[RunRecord]) -> bool {
         let Some(job) = &self.record else { return false };
         let has_ended = job.ended.is_some() && job.ended_at.is_some_and(|ended| ended < at);
@@ -140,7 +145,7 @@ impl Known<'_> {
             || is_used_up && job.since <= at && ended_after.iter().all(|record| record.run.is_manual() || record.run.due() < at)
     }
 
-    /// A past occurrence of the schedule without a record.
+    /// Returns the subject for a past occurrence of the schedule that has no record.
     async fn undone(&self, at: UnixMillis) -> Result<Subject, StoreError> {
         let Some(planned) = self.planned().filter(|run| run.due() < at).cloned() else { return Ok(Subject::Unrecorded { at }) };
         let Some(run) = self.run(&planned).await? else { return Ok(Subject::Unrecorded { at }) };
@@ -151,8 +156,8 @@ impl Known<'_> {
         })
     }
 
-    /// True if anything due at an instant would have a record: history reaches back to it, or
-    /// the job was added later.
+    /// Returns true if anything due at the instant `at` would have a record. That holds if history
+    /// reaches back to `at`, or if the job was added later.
     async fn is_within_history(&self, at: UnixMillis) -> Result<bool, StoreError> {
         let Some(job) = &self.record else { return Ok(false) };
         let oldest = self.store.read_ended_from(self.name, UnixMillis::EPOCH, 1).await?.pop();
@@ -163,7 +168,8 @@ impl Known<'_> {
         Ok(reaches_back || job.created.as_ref().is_some_and(|(created, _)| *created > at))
     }
 
-    /// Nothing was due at `at`: the occurrences before and after it.
+    /// Returns the subject for an instant at which nothing was due: the occurrences before and
+    /// after `at`.
     async fn not_due(&self, at: UnixMillis, ended_after: &[RunRecord]) -> Result<Subject, StoreError> {
         let Some(definition) = self.understood() else { return Ok(Subject::Unrecorded { at }) };
         let eras = eras_of(self.past, self.record.as_ref());
@@ -182,7 +188,7 @@ impl Known<'_> {
         Ok(Subject::NotDue { at, before, after })
     }
 
-    /// The due time of the last run that ended before an instant.
+    /// Returns the due time of the last run that ended before the instant `at`.
     async fn before(&self, at: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
         let ended = crate::store::Ended { job: Some(self.name.clone()), until: Some(at), ..crate::store::Ended::history() };
         Ok(self.store.read_ended(&ended, 0, 1).await?.runs.pop().map(|record| record.run.due()))

@@ -1,4 +1,4 @@
-//! Facts from the record of a run: its attempts in words, oldest first.
+//! Facts from the record of a run, with the attempts of the run in words, oldest first.
 
 use crate::domain::explain::{AtGate, AttemptFacts, LateNotice, Place, RunFacts};
 use crate::domain::job::notice::Deadline;
@@ -8,7 +8,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::in_words;
 use crate::store::{PastAttempt, RunPlacement, RunRecord};
 
-/// The facts from a record and the standing of its run.
+/// Returns the facts from a record and from the place of its run in the indexes.
 pub(super) fn run_facts(record: RunRecord, standing: RunPlacement, place: Place, waits_at: Option<AtGate>) -> RunFacts {
     let waited_at = record.waited_at.clone().map(|(gate, until)| AtGate {
         rate: None,
@@ -49,7 +49,7 @@ pub(super) fn run_facts(record: RunRecord, standing: RunPlacement, place: Place,
     }
 }
 
-/// The facts from the record of a notice.
+/// Returns the facts from the record of a notice.
 pub(super) fn late_notice(of: Deadline, record: &RunRecord) -> LateNotice {
     let last = attempts(record).pop();
     LateNotice {
@@ -67,7 +67,7 @@ fn past_instant(past: &PastAttempt, field: &str) -> Option<UnixMillis> {
     UnixMillis::new(record[field].as_i64()?)
 }
 
-/// The attempts of a run, oldest first.
+/// Returns the attempts of a run, oldest first.
 fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
     let past = record.past.iter().map(past_attempt);
     // Where only its done_check was asked, nothing was started.
@@ -100,7 +100,7 @@ fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
     past.chain(current).collect()
 }
 
-/// The end of an attempt, with the limits that its node could not enforce.
+/// Returns the text on the end of an attempt, with the limits that its node could not enforce.
 fn with_unenforced(not_enforced: Option<&str>, end: String) -> String {
     match not_enforced {
         Some(limits) => format!("{end}, not held to its limits of {limits}, which its node cannot"),

@@ -1,4 +1,4 @@
-//! The facts about a run: its record, where it stands, and the notices about it.
+//! The facts about a run: its record, its place in the indexes, and the notices about the run.
 
 use super::known_facts::Known;
 use super::record_reader::{late_notice, run_facts};
@@ -8,7 +8,7 @@ use crate::domain::name::names::RunId;
 use crate::store::{RunPlacement, RunRecord, StoreError};
 
 impl Known<'_> {
-    /// A run with a record, or a planned one.
+    /// Returns the facts about a run that has a record or is planned.
     pub(super) async fn run(&self, run: &RunId) -> Result<Option<RunFacts>, StoreError> {
         let planned = || {
             let lane = self.record.as_ref().map(|job| job.lane.clone())?;
@@ -20,7 +20,8 @@ impl Known<'_> {
         }
     }
 
-    /// A run from its record, with its place and the notices about it.
+    /// Returns the facts about the run of `record`, with the place of the run and the notices about
+    /// the run.
     pub(super) async fn of_record(&self, mut record: RunRecord) -> Result<RunFacts, StoreError> {
         let run = record.run.clone();
         let (standing, late_notices) = tokio::try_join!(self.standing(&mut record), self.late_notices(&run))?;
@@ -52,7 +53,8 @@ impl Known<'_> {
         Ok(RunFacts { passed, late_notices, ..run_facts(record, standing, place, waits_at) })
     }
 
-    /// Where a run stands in the indexes. Moves `record` to the lane where the run is found.
+    /// Returns the place of a run in the indexes. Changes the lane of `record` to the lane where
+    /// the run is found.
     async fn standing(&self, record: &mut RunRecord) -> Result<RunPlacement, StoreError> {
         Ok(if record.state.is_final() {
             RunPlacement { ready: None, is_waiting: false, gate: None, stop_asked_by: None }
@@ -75,7 +77,7 @@ impl Known<'_> {
         })
     }
 
-    /// The notices that a run was late; there are none about a notice.
+    /// Returns the notices that a run was late. There are no notices about a notice.
     async fn late_notices(&self, run: &RunId) -> Result<Vec<LateNotice>, StoreError> {
         let ids = Deadline::ALL.into_iter().filter_map(|of| Some((of, notice_id(run, NoticeKind::Late, of.as_str()).ok()?)));
         let (deadlines, ids): (Vec<Deadline>, Vec<RunId>) = ids.unzip();

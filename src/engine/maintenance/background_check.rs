@@ -4,8 +4,8 @@
 //! Invariant: the check only reads and reports, with one exception: plans made by a Redis clock
 //! that was ahead are planned anew.
 //! - A slice has a bound, whatever the amount of data. The next slice starts where the last ended.
-//! - Each turn checks earlier findings again, so a repaired finding disappears.
-//! - Counters are checked once a round, if there are not more keys than one turn may count.
+//! - Each slice checks earlier findings again, so a repaired finding disappears.
+//! - Counters are checked once a round, if there are not more keys than one slice may count.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,21 +24,22 @@ use crate::engine::node_context::NodeContext;
 use crate::engine::planning::replan;
 use crate::store::{AuditNote, IndexName, Store, StoreError};
 
-/// The interval of slices, by whichever node comes first.
+/// The interval between slices. The first node that asks after this interval checks the next slice.
 pub const EVERY: Duration = Duration::from_secs(60);
-/// The interval at which a node asks whether it is its turn.
+/// The interval at which a node asks whether the next slice is due.
 const ASK: Duration = Duration::from_secs(5);
-/// The number of index members checked in one turn.
+/// The number of index members checked in one slice.
 const SLICE: usize = 500;
 const PAGE: usize = 100;
 /// The number of runs checked in each place of one job.
 const PLACES: usize = 20;
-/// The number of findings kept.
+/// The number of findings kept in Redis.
 const KEPT: usize = 100;
-/// The number of keys in the whole Redis beyond which only `doctor` checks the counters.
+/// The number of keys in the whole Redis up to which the background check counts. Beyond this
+/// number only `doctor` checks the counters.
 const COUNTED: u64 = 100_000;
 
-/// Asks for a turn, for ever.
+/// Asks at intervals for a slice to check, for ever.
 pub(crate) async fn run(shared: Arc<NodeContext>) {
     loop {
         tokio::time::sleep(ASK.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
@@ -123,8 +124,8 @@ async fn count(store: &Store) -> Result<Vec<Inconsistency>, StoreError> {
     Ok(count_check::judge(store, &names).await?.findings)
 }
 
-/// Checks one page of a part and moves `place` on. Returns the findings and the number of members
-/// checked.
+/// Checks one page of a part of the data and moves `place` on. Returns the findings and the number
+/// of members checked.
 async fn look(shared: &NodeContext, books: &mut Books<'_>, place: &mut Place) -> Result<(Vec<Inconsistency>, usize), StoreError> {
     let index = match &place.part {
         Part::Index(index) => index.clone(),
@@ -172,8 +173,8 @@ async fn look(shared: &NodeContext, books: &mut Books<'_>, place: &mut Place) ->
     Ok((books.look_at_runs(&runs).await?, count))
 }
 
-/// Checks one page of the keys themselves, and the jobs and runs they belong to, whether or not an
-/// index names these.
+/// Checks one page of the keys themselves, and the jobs and runs to which these keys belong, even
+/// if no index names them.
 async fn look_at_keys(
     shared: &NodeContext,
     books: &mut Books<'_>,
@@ -207,11 +208,11 @@ enum Part {
     Index(IndexName),
     /// All keys of the namespace.
     Keys,
-    /// The counters, checked in one go.
+    /// The counters, which are checked together in one slice.
     Counters,
 }
 
-/// The position at which the check goes on.
+/// The position in the round at which the check continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     part: Part,
@@ -245,8 +246,8 @@ impl Place {
         }
     }
 
-    /// Parses the stored position at which the last turn of this check stopped. An unknown position
-    /// means the beginning.
+    /// Parses the stored position at which the last slice stopped. An unknown position means the
+    /// beginning of a round.
     fn parse(text: &str, lanes: &[Lane]) -> Self {
         let (word, cursor) = text.split_once(' ').unwrap_or((text, ""));
         let part = Self::round(lanes).into_iter().find(|part| Self::word(part) == word);
@@ -256,7 +257,7 @@ impl Place {
         }
     }
 
-    /// Returns true if a round begins here.
+    /// Returns true if a round begins at this position.
     fn is_beginning(&self) -> bool {
         self.part == Part::Index(IndexName::Jobs)
     }
@@ -272,14 +273,14 @@ impl Place {
     }
 }
 
-/// The findings of earlier turns.
+/// The findings of earlier slices.
 struct Known {
     told: BTreeSet<(String, FindingSubject)>,
     subjects: BTreeSet<FindingSubject>,
 }
 
 impl Known {
-    /// Reads stored findings. Entries that cannot be read count as never reported.
+    /// Reads stored findings. A finding that cannot be read counts as never reported.
     fn read(list: &str) -> Self {
         let items = match serde_json::from_str(list) {
             Ok(Value::Array(items)) => items,
@@ -311,7 +312,7 @@ fn told(item: &Value) -> Option<(String, FindingSubject)> {
     Some((text("rule")?.to_owned(), subject))
 }
 
-/// Returns a finding in its stored form.
+/// Returns a finding as the JSON that is stored.
 fn finding_json(finding: &Inconsistency) -> Value {
     let mut item = match &finding.subject {
         FindingSubject::Job(name) => json!({"job": name.as_str()}),

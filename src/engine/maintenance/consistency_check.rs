@@ -24,7 +24,8 @@ use crate::engine::dispatch::definition::{Definition, DefinitionError};
 use crate::engine::planning::{far_plans, passed_ranges};
 use crate::store::{JobRecord, JobToInspect, Store, StoreError};
 
-/// The time between the first look and its confirmation.
+/// The time between the first reading of the facts and the second reading, which confirms the
+/// findings.
 const MOMENT: Duration = Duration::from_millis(300);
 /// The number of leases read to know which runs are leased.
 pub(crate) const LEASES: usize = 20_000;
@@ -40,8 +41,8 @@ pub struct Books<'a> {
 }
 
 impl<'a> Books<'a> {
-    /// Starts a pass. It covers every known lane, the lanes of hosts with boot runs, the lanes of
-    /// `more`, and the leases.
+    /// Starts a pass. The pass covers every known lane, the lanes of hosts with boot runs, the
+    /// lanes of `more`, and the leases.
     pub async fn open(store: &'a Store, more: &BTreeSet<Lane>) -> Result<Self, StoreError> {
         let mut lanes = store.list_lanes().await?;
         lanes.extend(more.iter().cloned());
@@ -49,17 +50,18 @@ impl<'a> Books<'a> {
         Ok(Self { store, now: store.now().await?, lanes, leased: store.read_leased(LEASES).await? })
     }
 
-    /// Returns the lanes this pass looks into.
+    /// Returns the lanes that this pass checks.
     pub fn lanes(&self) -> Vec<Lane> {
         self.lanes.iter().cloned().collect()
     }
 
-    /// Adds lanes that this pass looks into from now on.
+    /// Adds lanes that this pass checks from now on.
     pub fn add_lanes(&mut self, more: impl IntoIterator<Item = Lane>) {
         self.lanes.extend(more);
     }
 
-    /// Returns the findings about these jobs. Adds unknown lanes of these jobs to the pass.
+    /// Returns the findings about these jobs. Adds lanes of these jobs that are still unknown to
+    /// the pass.
     pub async fn look_at_jobs(&mut self, names: &[JobName]) -> Result<Vec<Inconsistency>, StoreError> {
         let mut findings = Vec::new();
         let mut records = Vec::with_capacity(names.len());
@@ -138,8 +140,8 @@ impl<'a> Books<'a> {
         Ok(records.into_iter().find(|record| record.retried_at.is_none()).map(|record| record.run))
     }
 
-    /// Returns the findings about these runs. A run may come with the fence of the lease that names
-    /// it.
+    /// Returns the findings about these runs. A run found in a lease comes with the fence of that
+    /// lease.
     pub async fn look_at_runs(&mut self, runs: &[(RunId, Option<Fence>)]) -> Result<Vec<Inconsistency>, StoreError> {
         let names: BTreeSet<JobName> = runs.iter().map(|(run, _)| run.job().clone()).collect();
         let names: Vec<JobName> = names.into_iter().collect();
@@ -192,7 +194,7 @@ impl<'a> Books<'a> {
         Ok(consistency::judge_gate(key, &self.store.inspect_gate(&gate).await?))
     }
 
-    /// Returns the findings about the key that a wrong-type error names. Returns any other error.
+    /// Returns the findings about the key named by a wrong-type error. Passes on any other error.
     async fn of_key(&self, error: StoreError) -> Result<Vec<Inconsistency>, StoreError> {
         match error {
             StoreError::WrongType { key, .. } => Ok(self.look_at_key(&key).await?),
@@ -200,7 +202,7 @@ impl<'a> Books<'a> {
         }
     }
 
-    /// Returns the findings about one key, its fields and its text.
+    /// Returns the findings about one key, about the fields of the key and about its text.
     async fn look_at_key(&self, name: &str) -> Result<Vec<Inconsistency>, StoreError> {
         let Some(key) = self.store.look_at_key(name).await? else { return Ok(Vec::new()) };
         let mut findings = consistency::judge_key(&key);
@@ -237,7 +239,7 @@ impl<'a> Books<'a> {
         Ok(findings)
     }
 
-    /// Returns the findings about these unique keys.
+    /// Returns the findings about the entries of these unique keys.
     pub async fn look_at_uniques(&self, keys: &[UniqueKey]) -> Result<Vec<Inconsistency>, StoreError> {
         let facts = self.store.inspect_uniques(keys).await?;
         Ok(facts.iter().filter_map(|facts| consistency::judge_unique(facts, self.now)).collect())
@@ -277,7 +279,7 @@ pub(crate) async fn read_bad_fields(store: &Store, keys: &[String]) -> Result<Ve
     Ok(keys.iter().zip(store.read_fields(keys).await?).map(judge).collect())
 }
 
-/// Returns those `findings` that a second look, a moment later, finds again.
+/// Returns those of `findings` that a second reading of the facts, a moment later, shows again.
 pub async fn confirm(
     store: &Store,
     more: &BTreeSet<Lane>,
@@ -294,8 +296,8 @@ pub async fn confirm(
     Ok(again.into_iter().filter(|finding| first.remove(&(finding.rule, finding.subject.clone()))).collect())
 }
 
-/// Returns the unique key whose entry is the key `rest`, the escaped name of the key inside the
-/// namespace.
+/// Returns the unique key whose entry is stored under `rest`, the escaped name of the Redis key
+/// inside the namespace.
 pub(crate) fn unique_key(rest: &str) -> Option<UniqueKey> {
     String::from_utf8(consistency::member_bytes(rest.strip_prefix("unique:")?)).ok()?.parse().ok()
 }
@@ -307,8 +309,8 @@ pub(crate) fn gate_of_key(store: &Store, key: &str) -> Option<Gate> {
     Gate::from_name(rest.strip_prefix("queued:").or_else(|| rest.strip_prefix("held:"))?)
 }
 
-/// Returns what the definition plans as the next run, and the entry under which the job is listed
-/// with its first gate.
+/// Returns the run that the definition plans next, and the entry under which the job is listed with
+/// its first gate.
 fn plan_of(record: &JobRecord, now: UnixMillis) -> (PlannedRun, Option<String>) {
     let definition = match Definition::of(record.clone()) {
         Ok(definition) => definition,

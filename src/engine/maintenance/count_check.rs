@@ -1,29 +1,30 @@
 //! Checks that need many keys together: counters against the data they count, and outputs against
 //! their indexes.
 //!
-//! Invariant: each finding was found twice, the second time also among keys made since the first.
+//! Invariant: each finding was found twice. The second reading also covers keys that were made
+//! after the first reading.
 
 use std::time::Duration;
 
 use crate::domain::consistency::{CountFacts, Inconsistency, KeyFacts, judge_counts, judge_outputs};
 use crate::store::{CounterPair, OutputFacts, Store, StoreError};
 
-/// The most looks while data changes, and the pause between looks.
+/// The most readings while data changes, and the pause between readings.
 const LOOKS: usize = 6;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The result of these checks.
+/// The result of the checks that need many keys together.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Whole {
-    /// The findings.
+    /// The findings of these checks.
     pub(crate) findings: Vec<Inconsistency>,
-    /// The counters, as they were judged.
+    /// The counters as this check read and judged them.
     pub(crate) counts: CountFacts,
-    /// The outputs and their indexes, as they were judged.
+    /// The outputs and their indexes as this check read and judged them.
     pub(crate) outputs: OutputFacts,
 }
 
-/// The keys that are checked together, by their names within the namespace.
+/// The names, within the namespace, of the keys that are checked together.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names {
     counted: CounterPair,
@@ -31,7 +32,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Returns such keys among `keys`.
+    /// Returns the names of those `keys` that are checked together.
     pub(crate) fn among<'a>(keys: impl Iterator<Item = &'a KeyFacts>) -> Self {
         let mut names = Self::default();
         for key in keys {
@@ -47,7 +48,7 @@ impl Names {
         names
     }
 
-    /// Returns all such keys of the namespace.
+    /// Returns the names of all keys of the namespace that are checked together.
     pub(crate) async fn read(store: &Store) -> Result<Self, StoreError> {
         let mut keys = Vec::new();
         for of in ["waiting:*", "queued:*", "ledger:*", "output*"] {
@@ -57,8 +58,9 @@ impl Names {
     }
 }
 
-/// Judges these keys. If anything is wrong, judges all present keys again: once if no data changes
-/// meanwhile, or else several times. A difference that is the same each time was not in transit.
+/// Judges the named keys. If anything is wrong, judges all present keys again: once if no data
+/// changes meanwhile, or else several times. A difference that is the same each time is real and
+/// not a change in progress.
 pub(crate) async fn judge(store: &Store, names: &Names) -> Result<Whole, StoreError> {
     let mut found = look(store, names).await?;
     for _ in 0..LOOKS {
@@ -78,7 +80,7 @@ pub(crate) async fn judge(store: &Store, names: &Names) -> Result<Whole, StoreEr
 }
 
 impl Whole {
-    /// Returns the findings that were found before too. If data changed meanwhile, only differences
+    /// Returns the findings that `before` contains too. If data changed meanwhile, only differences
     /// of the same size are kept.
     fn if_also_in(mut self, store: &Store, before: &Self, is_still: bool) -> Self {
         if !is_still {

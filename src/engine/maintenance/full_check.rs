@@ -1,8 +1,8 @@
 //! The complete consistency check of `schedctl doctor`: every key, every job, every run, every
 //! counter.
 //!
-//! Invariant: it only reads, and reports only what was found twice. A key with a wrong type keeps
-//! only its own content from being judged. The report says so.
+//! Invariant: the check only reads, and reports only problems that were found twice. For a key with
+//! a wrong type only the content of that key is not judged. The report says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,13 +21,13 @@ use crate::store::{OutputFacts, Quarantined, RipeEntry, Store, StoreError};
 
 /// The number of sets read in one call.
 const SETS: usize = 100;
-/// The most rounds of repairs. A repair may reveal a problem that was hidden before.
+/// The most rounds of repairs. A repair may reveal another problem, which the next round repairs.
 const ROUNDS: usize = 4;
 
-/// The result of an examination.
+/// The result of a complete consistency check.
 #[derive(Debug, Clone, Default)]
 pub struct Examination {
-    /// The findings.
+    /// The findings of the check.
     pub findings: Vec<Inconsistency>,
     /// The number of keys checked.
     pub keys: usize,
@@ -35,7 +35,7 @@ pub struct Examination {
     pub jobs: usize,
     /// The number of runs checked.
     pub runs: usize,
-    /// The reason why not everything could be judged, if so.
+    /// The reason why some data could not be judged, or `None` if all data was judged.
     pub partial: Option<String>,
     entries: BTreeMap<String, Vec<RipeEntry>>,
     counts: CountFacts,
@@ -43,21 +43,21 @@ pub struct Examination {
     lanes: BTreeSet<Lane>,
 }
 
-/// A finding that was repaired.
+/// A finding that was repaired, with the steps of the repair.
 #[derive(Debug, Clone)]
 pub struct Mended {
-    /// The finding.
+    /// The finding that was repaired.
     pub finding: Inconsistency,
     /// The steps of the repair, as text.
     pub done: Vec<String>,
 }
 
-/// The jobs, runs and entries found in the names and members of keys.
+/// The jobs, runs and other entries found in the names and members of keys.
 #[derive(Default)]
 struct Census {
     jobs: BTreeSet<JobName>,
-    /// Runs that have a record or are members of an index. Records are included because they say in
-    /// which index their run belongs.
+    /// The runs that have a record or are members of an index. Runs with a record are included,
+    /// because the record says to which index the run belongs.
     runs: BTreeSet<(RunId, Option<Fence>)>,
     uniques: BTreeSet<UniqueKey>,
     entries: BTreeMap<String, Vec<(RipeEntry, String)>>,
@@ -108,8 +108,8 @@ fn known_type(kind: &str) -> KnownNames {
     }
 }
 
-/// Returns true for findings that only a second reading of all data could confirm. That second
-/// reading has already been made.
+/// Returns true for a finding that only a second reading of all data could confirm. The check has
+/// already made this second reading.
 fn is_of_whole(finding: &Inconsistency) -> bool {
     ConsistencyRule::OF_MANY_KEYS.contains(&finding.rule)
         || matches!(finding.rule, ConsistencyRule::Entry | ConsistencyRule::LaneUnknown)
@@ -154,8 +154,8 @@ impl Examination {
         Ok(())
     }
 
-    /// Repairs what is safe and examines again, until nothing more can be repaired. Returns the
-    /// repairs and the last examination.
+    /// Repairs the findings that are safe to repair and checks again, until nothing more can be
+    /// repaired. Returns the repairs and the last examination.
     pub async fn mend(mut self, store: &Store) -> Result<(Vec<Mended>, Self), StoreError> {
         let mut mended: Vec<Mended> = Vec::new();
         for _ in 0..ROUNDS {
@@ -221,7 +221,8 @@ impl Examination {
     }
 }
 
-/// Collects all jobs and runs from the names and members of keys, and the entries that are neither.
+/// Collects all jobs and runs from the names and members of keys, and the entries that name neither
+/// a job nor a run.
 async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreError> {
     let mut census = Census::default();
     let mut sets: Vec<(String, u64)> = Vec::new();
@@ -266,7 +267,7 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
     Ok(census)
 }
 
-/// Returns the entries that are still in their set.
+/// Returns the entries of `bad` that are still in their set.
 async fn still_there(store: &Store, rest: &str, bad: &[(RipeEntry, String)]) -> Result<Vec<(RipeEntry, String)>, StoreError> {
     let (mut there, mut cursor) = (BTreeSet::new(), 0);
     loop {

@@ -1,6 +1,6 @@
-//! The janitor: removes what exceeds its age or bound, in bounded steps. It covers history, output,
-//! ended jobs, gone nodes and unique keys. It also continues backfills whose last run no node
-//! followed up.
+//! The janitor: removes data that exceeds its age or bound, in bounded steps. This data is history,
+//! output, ended jobs, gone nodes and unique keys. The janitor also continues backfills whose last
+//! run ended without a node planning the next run.
 //!
 //! Invariant: each job is trimmed to its own bounds before the bounds of all jobs apply. So a job
 //! with a flood of runs pushes out its own records and none of other jobs.
@@ -23,26 +23,27 @@ use crate::store::{NodeEvents, SourceKind, Store, StoreError};
 const EVERY: Duration = Duration::from_secs(30);
 const DEAD_A_JOB: usize = 1_000;
 const DEAD_IN_ALL: usize = 10_000;
-/// The number of runs, and of dead letters, kept of the notices of one job and kind. So notices do
-/// not push job runs out of the bounds of all jobs.
+/// The number of runs, and the number of dead letters, kept of the notices of one job and kind.
+/// With this bound, notices do not push job runs out of the bounds of all jobs.
 const NOTICES_A_JOB: usize = 100;
-/// The number of jobs with a backfill examined in a round.
+/// The number of jobs with a backfill that are examined in one round.
 const BACKFILLS: usize = 1_000;
 const NODE_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
-/// The time for which an unused lane is known. It is longer than any run of the lane may take, and
-/// than any node is away.
+/// The time for which an unused lane stays known. This time is longer than any run of the lane may
+/// take, and longer than any node is away.
 const LANE_AGE: Duration = Duration::from_secs(90 * 24 * 3600);
 /// The number of jobs from the file of one gone node examined in a round.
 const LISTED: usize = 1_000;
 const ENDED_JOBS: usize = 10_000;
 const ENDED_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
-/// The most steps of one kind in one round. The rest waits for the next round.
+/// The most steps of one kind in one round. The remaining data waits for the next round.
 const STEPS: usize = 100;
-/// The most steps for one job in one round. It is large enough to trim all runs that the bound of
-/// all jobs could keep of one job. So runs of other jobs are never dropped in their place.
+/// The most steps for one job in one round. The number is large enough to trim all runs that the
+/// bound of all jobs could keep of one job. So runs of other jobs are never dropped in place of
+/// this job's runs.
 const STEPS_A_JOB: usize = 1_000;
 
-/// Tidies up, for ever.
+/// Removes data that exceeds its age or bound, at intervals, for ever.
 pub(crate) async fn run(shared: Arc<NodeContext>) {
     recall(&shared).await;
     // The time up to which ends of runs have been examined.
@@ -64,8 +65,8 @@ pub(crate) async fn run(shared: Arc<NodeContext>) {
 
 /// Reads node events to find a recent jump of Redis' clock.
 ///
-/// A long time in which no node ran counts as a jump too. After a jump, the ages of records are
-/// computed for a while from the time before the jump.
+/// A long time in which no node ran counts as a jump too. For a while after a jump, the ages of
+/// records are computed from the time before the jump.
 async fn recall(shared: &NodeContext) {
     let noted = async {
         let now = shared.store.now().await?;
@@ -84,9 +85,10 @@ async fn recall(shared: &NodeContext) {
 }
 
 /// Returns the time before Redis' clock showed `now`, if `now` cannot be trusted yet. Two events of
-/// the last hour cause that:
+/// the last hour make `now` untrusted:
 /// - a node saw the clock jump ahead,
-/// - or a node came back after it, and every other node, was away for longer than an hour.
+/// - or a node came back after the jump, when this node and every other node had been away for
+/// longer than an hour.
 fn time_before(nodes: &[NodeEvents], now: UnixMillis) -> Option<UnixMillis> {
     let is_of_late = |at: UnixMillis| now.since(at) < HELD && at.since(now) < HELD;
     let was_there = |node: &NodeEvents| {
@@ -166,14 +168,14 @@ async fn round(shared: &NodeContext, seen: &mut UnixMillis) -> Result<usize, Sto
     Ok(total)
 }
 
-/// Returns the number of runs, and of dead letters, kept of a job.
+/// Returns the number of runs, and the number of dead letters, that are kept of `job`.
 pub(crate) fn bounds_of(job: &JobName, keep_per_job: usize) -> (usize, usize) {
     if job.is_hidden() { (keep_per_job.min(NOTICES_A_JOB), NOTICES_A_JOB) } else { (keep_per_job, DEAD_A_JOB) }
 }
 
-/// Forgets nodes that are gone for long. A node stays known while only its file lists a live job,
-/// because no file has dropped that job. Jobs that another file lists, or that ended, are taken off
-/// its list.
+/// Removes the records of nodes that are gone for long. A node stays known only while its file
+/// lists a live job, because no file has dropped that job. A job that another file lists, or that
+/// ended, is removed from the node's list.
 async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, StoreError> {
     let before = now.saturating_sub(NODE_AGE);
     let gone = store.list_gone_nodes(before).await?;
@@ -192,8 +194,8 @@ async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, Stor
     store.forget_nodes(&gone, before).await
 }
 
-/// Trims one job to its own bounds. A key of the wrong type is logged, and other jobs are trimmed
-/// all the same.
+/// Trims one job to its own bounds. A key of the wrong type is logged, and the trimming of other
+/// jobs continues.
 async fn trim_job(shared: &NodeContext, job: &JobName, now: UnixMillis, keeping: &Keeping) -> Result<usize, StoreError> {
     let store = &shared.store;
     let (ended_before, written_before) =

@@ -1,4 +1,4 @@
-//! The ledger of a job, read to learn about occurrences whose records were trimmed.
+//! A view of the ledger of a job, which tells about occurrences whose records were trimmed.
 //!
 //! Invariant: no occurrence is counted twice. Both ends of a range are certain. An occurrence
 //! between the ends belongs to the range only if two conditions hold:
@@ -25,14 +25,14 @@ use crate::engine::dispatch::definition;
 use crate::engine::dispatch::definition::Definition;
 use crate::store::{InLedger, JobRecord, KeptEra, KeptStretch, Ledger, LedgerRange, LedgerTells, Store, StoreError};
 
-/// The bound of occurrences for counting one range. A range with more is not counted, and is
-/// assumed complete.
+/// The most occurrences of a range that is counted. A range with more occurrences is not counted
+/// and is assumed complete.
 const COUNTED: u64 = 10_000;
-/// Upper bound of occurrences counted per job. Short ranges are counted first; the rest are assumed
-/// correct.
+/// The most occurrences counted per job. Short ranges are counted first, and the remaining ranges
+/// are assumed correct.
 const COUNTED_IN_ALL: u64 = 100_000;
 
-/// The ledger of a job, and the schedules it had.
+/// The ledger of a job, and the schedules that the job had.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Folded {
     ledger: Ledger,
@@ -46,15 +46,16 @@ pub(crate) struct Recorded<'a> {
     pub(crate) stretches: &'a [KeptStretch],
 }
 
-/// A range that counts more occurrences than there were.
+/// A range of the ledger that counts more occurrences than the schedules had.
 #[derive(Debug, Clone)]
 pub(crate) struct ToldOver {
-    /// The first occurrence of the range, which is certain.
+    /// The first occurrence of the range. This occurrence certainly belongs to the range.
     pub(crate) run: RunId,
     pub(crate) range: LedgerRange,
-    /// The rest of the range with one occurrence less.
+    /// The rest of the range after its count was lowered by one. `None` if nothing is left.
     pub(crate) left: Option<SkippedStretch>,
-    /// The number of occurrences recorded between its ends, and the number the schedule has there.
+    /// The number of occurrences recorded between the ends of the range. `has` is the number of
+    /// occurrences that the schedules have there.
     pub(crate) told: u64,
     pub(crate) has: u64,
 }
@@ -75,7 +76,8 @@ impl Folded {
         Some((ranges.iter().map(|range| range.from).min()?, ranges.iter().map(|range| range.to).max()?))
     }
 
-    /// Returns what the ledger says about `run`, which has no record.
+    /// Returns the ledger's entry for `run`, which has no record. Returns `None` if no range spans
+    /// the due time of the run.
     pub(crate) fn tells_of(&self, run: &RunId, recorded: Recorded<'_>) -> Option<InLedger> {
         let range = self.ledger.fate_at(run.due())?;
         let tells = match range.state {
@@ -97,7 +99,7 @@ impl Folded {
     }
 
     /// Returns the first occurrence of `job` that has a record and is certainly in the ledger too.
-    /// Returns also its range, and the rest of the range without it.
+    /// Also returns the range of that occurrence, and the rest of the range without the occurrence.
     pub(crate) fn told_twice(
         &self,
         job: &JobName,
@@ -135,9 +137,9 @@ impl Folded {
         told.iter().find(|(due, place)| self.eras.has(*due) && is_over(*place))
     }
 
-    /// Returns the narrowest range that counts more occurrences than the schedules had there. The
-    /// count includes narrower ranges and records within it. Some occurrence was counted twice, and
-    /// the range gives up one, because narrower ranges are certain.
+    /// Returns the narrowest range that counts more occurrences than the schedules had between its
+    /// ends. The count includes narrower ranges and records within the range. Some occurrence was
+    /// counted twice. The range gives up one occurrence, because narrower ranges are certain.
     pub(crate) fn told_over(&self, job: &JobName, dues: &BTreeSet<UnixMillis>) -> Option<ToldOver> {
         let (ranges, ends) = (&self.ledger.ranges, self.ends());
         // An end that is no occurrence of a schedule does not count against the schedules.
@@ -179,14 +181,15 @@ impl Folded {
         self.ledger.ranges.iter().map(|range| (range.from, range.to)).collect()
     }
 
-    /// Applies an answer of `tells_of` to this copy of the ledger.
+    /// Applies an answer of `tells_of` to this copy of the ledger, so that the next answer respects
+    /// it.
     pub(crate) fn note(&mut self, told: &InLedger) {
         if let LedgerTells::Skipped(left) = told.tells {
             self.shrink(&told.range, left);
         }
     }
 
-    /// Reduces a range to `left`, or removes it.
+    /// Reduces `range` to `left`, or removes the range if `left` is `None`.
     pub(crate) fn shrink(&mut self, range: &LedgerRange, left: Option<SkippedStretch>) {
         let ranges = &mut self.ledger.ranges;
         let Some(place) = ranges.iter().position(|other| other == range) else { return };
@@ -200,7 +203,7 @@ impl Folded {
         if self.holds(range, run, recorded) { self.left_of(range, run, recorded) } else { Rest::All }
     }
 
-    /// Returns true if `range` covers `run`.
+    /// Returns true if `range` covers the occurrence of `run`.
     fn holds(&self, range: &LedgerRange, run: &RunId, recorded: Recorded<'_>) -> bool {
         if range.ends_at(run.due()) || !self.eras.tell(range.from, range.to) {
             return true;
@@ -219,7 +222,7 @@ impl Folded {
         in_ledger.saturating_add(behind_them).saturating_add(u64::try_from(records).unwrap_or(u64::MAX))
     }
 
-    /// Returns true if `told` occurrences are all between the ends of `range`, and at least
+    /// Returns true if `told` counts all occurrences between the ends of `range`, and at least
     /// `beyond` more.
     fn is_full(&self, range: &LedgerRange, told: u64, beyond: u64) -> bool {
         // The first occurrence always counts as one: an older schedule may have owed it.
@@ -228,7 +231,7 @@ impl Folded {
         if told > COUNTED { beyond == 0 } else { told > has().saturating_add(beyond) }
     }
 
-    /// Returns the rest of `range` without `run`, which it covers.
+    /// Returns the rest of `range` without `run`. The range covers that run.
     fn left_of(&self, range: &LedgerRange, run: &RunId, recorded: Recorded<'_>) -> Rest {
         // The run was the last occurrence of the range. If the schedule is unknown, it may lie
         // anywhere in the range.
@@ -247,14 +250,14 @@ impl Folded {
     }
 }
 
-/// Returns the occurrences the job had, as far as they are known. A schedule that cannot be used
-/// here counts as unknown.
+/// Returns the schedule versions of a job, as far as they are known. A schedule that cannot be used
+/// on this host counts as unknown.
 async fn read_eras(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<ScheduleVersions, StoreError> {
     Ok(eras_of(&past_schedules(store, name).await?, job))
 }
 
 /// Returns the earlier schedules of a job, oldest first, as far as they are stored. A schedule that
-/// cannot be used here has no definition.
+/// cannot be used on this host has no definition.
 pub(crate) async fn past_schedules(store: &Store, name: &JobName) -> Result<Vec<PastSchedule>, StoreError> {
     let past = |kept: KeptEra| PastSchedule {
         from: kept.from,
@@ -264,7 +267,7 @@ pub(crate) async fn past_schedules(store: &Store, name: &JobName) -> Result<Vec<
     Ok(or_nothing(store.read_eras(name).await)?.into_iter().map(past).collect())
 }
 
-/// Returns the occurrences of the earlier schedules and of the present schedule.
+/// Returns the schedule versions made of the earlier schedules and of the present schedule.
 pub(crate) fn eras_of(past: &[PastSchedule], job: Option<&JobRecord>) -> ScheduleVersions {
     let timetable_of = |one: &PastSchedule| one.definition.as_ref().map(|(_, timetable)| timetable.clone());
     let mut eras: Vec<ScheduleVersion> =
@@ -278,12 +281,13 @@ pub(crate) fn eras_of(past: &[PastSchedule], job: Option<&JobRecord>) -> Schedul
     ScheduleVersions::new(eras)
 }
 
-/// Returns the bound for counting: one more than `told`, enough to know whether there are fewer.
+/// Returns the bound for counting occurrences: one more than `told`, which is enough to see whether
+/// there are fewer.
 fn most(told: u64) -> u32 {
     u32::try_from(told).unwrap_or(u32::MAX).saturating_add(1)
 }
 
-/// Returns an empty value for a key of the wrong type.
+/// Returns the value read, or an empty value for a key of the wrong type.
 fn or_nothing<T: Default>(read: Result<T, StoreError>) -> Result<T, StoreError> {
     match read {
         Err(error) if !error.is_passing() => Ok(T::default()),

@@ -1,4 +1,4 @@
-//! Announces this node, under a name that no other live node has.
+//! Announces this node to other nodes, under a name that no other live node has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::keeper::BootInstant;
 use crate::store::{BeatFacts, BeatReply, EventNote, NameClaim, NodeBeat, QueueRecord, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(5);
-/// The interval at which a node reports the lanes it uses.
+/// The interval at which a node reports the lanes that the node uses.
 const KEEP_EVERY: Duration = Duration::from_secs(3600);
 /// The time after which an unseen node counts as gone.
 pub use crate::domain::explain::GONE_AFTER;
-/// The highest number tried behind the host's own name: `host-2` to `host-99`.
+/// The highest number appended to the host's own name to find a free name: `host-2` to `host-99`.
 const NAMES_TRIED: u32 = 99;
 
 /// The facts about the host of this process.
@@ -28,13 +28,13 @@ const NAMES_TRIED: u32 = 99;
 pub struct HostFacts {
     /// The name of the host.
     pub host: String,
-    /// The id of its present boot (`/proc/sys/kernel/random/boot_id`).
+    /// The id of the present boot of the host (`/proc/sys/kernel/random/boot_id`).
     pub boot_id: String,
-    /// Returns true if a process with that id is alive on this host. This distinguishes a killed
-    /// predecessor from a live process.
+    /// Returns true if a process with the given process id is alive on this host. The answer
+    /// distinguishes a killed predecessor from a live process.
     pub is_alive: fn(u32) -> bool,
-    /// Returns the time by the host's clock. It is reported beside Redis' time, and no decision
-    /// uses it.
+    /// Returns the time by the host's clock. This time is reported beside Redis' time, and no
+    /// decision uses it.
     pub clock: fn() -> UnixMillis,
     /// Returns the load average of one minute, or `None` if it is not known.
     pub load: fn() -> Option<f64>,
@@ -60,12 +60,12 @@ pub enum PresenceError {
     Store(#[from] StoreError),
 }
 
-/// The origin of the name: requested, or derived from the host.
+/// The origin of a node's name: requested by the operator, or derived from the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Naming {
-    /// Exactly this name.
+    /// The node takes exactly the requested name.
     Asked,
-    /// This name, or this name with a number appended.
+    /// The node takes the host's name, or the host's name with a number appended.
     FromHost,
 }
 
@@ -182,7 +182,7 @@ fn numbered(name: &NodeName, number: u32) -> NodeName {
     NodeName::from_host_name(&format!("{base}{suffix}"))
 }
 
-/// Returns what this node reports of itself now.
+/// Returns the facts that this node reports about itself now.
 fn facts(shared: &NodeContext, clock_offset_ms: Option<i64>) -> BeatFacts {
     let EngineSettings { host, started_at, .. } = &shared.settings;
     BeatFacts {
@@ -207,8 +207,8 @@ fn facts(shared: &NodeContext, clock_offset_ms: Option<i64>) -> BeatFacts {
     }
 }
 
-/// Updates what this node knows of queues and lanes. Registers lanes in use that Redis does not
-/// list, so that no run waits in a lane unknown to all nodes.
+/// Reads the present queues and lanes. Registers lanes in use that Redis does not list, so that no
+/// run waits in a lane unknown to all nodes.
 async fn learn(shared: &NodeContext) -> Result<(), StoreError> {
     let store = &shared.store;
     shared.slots.set_known(known_queues(store).await?);
@@ -225,12 +225,12 @@ async fn learn(shared: &NodeContext) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Reports the lanes this node found in use, so that they are not forgotten.
+/// Reports the lanes that this node found in use, so that Redis keeps them listed.
 async fn keep_lanes(shared: &NodeContext) -> Result<(), StoreError> {
     shared.store.note_lanes(&shared.slots.in_use_beside(&BTreeSet::new())).await
 }
 
-/// Learns the queues and lanes, and reports now and then which lanes are in use.
+/// Reads the queues and lanes, and reports at intervals which lanes are in use.
 async fn look_around(shared: &NodeContext, kept: &mut BootInstant) {
     match learn(shared).await {
         Err(error) if error.is_passing() => debug!("Queues and lanes cannot be read: {error}."),
@@ -246,8 +246,8 @@ async fn look_around(shared: &NodeContext, kept: &mut BootInstant) {
     }
 }
 
-/// Returns how far a clock is ahead of Redis' clock, ms. The clock read `before` and `after` a
-/// call, and Redis' read `now` in between. A slow answer alone gives 0.
+/// Returns by how many ms a clock is ahead of Redis' clock. The clock showed `before` and `after` a
+/// call, and Redis' clock showed `now` in between. A slow answer alone gives 0.
 fn ahead_of(before: UnixMillis, now: UnixMillis, after: UnixMillis) -> i64 {
     let (before, now, after) = (before.as_i64(), now.as_i64(), after.as_i64());
     if now < before { before - now } else { (after - now).min(0) }
@@ -260,7 +260,7 @@ async fn known_queues(store: &Store) -> Result<BTreeMap<QueueName, QueueRecord>,
     Ok(names.into_iter().zip(records).collect())
 }
 
-/// Reports this node for ever, and at once when there is something new.
+/// Reports this node at intervals, for ever, and at once when there is something new to report.
 pub(crate) async fn run(shared: Arc<NodeContext>) {
     let settings = &shared.settings;
     let (mut clock_offset_ms, mut kept) = (None, BootInstant::now());

@@ -29,16 +29,17 @@ use crate::store::{
 };
 
 const EVERY: Duration = Duration::from_secs(1);
-/// The most leases examined in one pass, those that end first.
+/// The most leases examined in one pass. The leases that end first are examined.
 const PAGE: usize = 1_000;
-/// The number of recoveries in a row after which a run fails: the run itself may be what kills its
-/// nodes.
+/// The number of recoveries in a row after which a run fails. The run itself may be what kills the
+/// nodes that execute it.
 const POISON: u32 = 3;
 
 /// The time after a node's start during which it looks for the end mark of its predecessor. The
 /// predecessor's keeper writes this mark when no job of the predecessor is alive.
 const PREDECESSOR_EXPECTED: Duration = Duration::from_secs(60);
-/// The time in which it looks often: a keeper kills its jobs at once.
+/// The time after a node's start during which it looks often for the end mark, because a keeper
+/// kills its jobs at once.
 const PREDECESSOR_LIKELY: Duration = Duration::from_secs(3);
 const LOOK_FOR_PREDECESSOR: Duration = Duration::from_millis(100);
 
@@ -47,7 +48,7 @@ struct Watched {
     since: BootInstant,
 }
 
-/// Watches leases, for ever.
+/// Watches the leases of all nodes, for ever.
 pub(crate) async fn run(shared: Arc<NodeContext>) {
     let mut watched: HashMap<(RunId, Fence), Watched> = HashMap::new();
     let started = BootInstant::now();
@@ -85,8 +86,8 @@ fn predecessor(settings: &EngineSettings) -> Option<EndedMark> {
     (is_its && mark.incarnation != settings.incarnation).then_some(mark)
 }
 
-/// Takes back at once all runs of this node's predecessor, because its keeper recorded that none of
-/// its jobs is alive.
+/// Takes back at once all runs of this node's predecessor. The keeper of the predecessor recorded
+/// that none of its jobs is alive.
 async fn take_back(shared: &NodeContext, incarnation: &str) -> Result<(), StoreError> {
     for lease in shared.store.list_leases(PAGE).await?.into_iter().flatten() {
         let Ok(Some(record)) = shared.store.read_run(&lease.run).await else { continue };
@@ -150,8 +151,8 @@ async fn pass(shared: &NodeContext, watched: &mut HashMap<(RunId, Fence), Watche
     Ok(())
 }
 
-/// Gives back all runs won by claims whose answer never came, with retries. Call it after this node
-/// has stopped claiming.
+/// Gives back, with retries, all runs won by claims whose answer never came. The caller must first
+/// stop claiming on this node.
 pub(crate) async fn release_all_abandoned(shared: &NodeContext) {
     for run in shared.abandoned.runs() {
         while let Err(error) = release_abandoned(shared, &run).await {
@@ -161,8 +162,8 @@ pub(crate) async fn release_all_abandoned(shared: &NodeContext) {
     }
 }
 
-/// Gives a run back if a given-up claim leased it to this node, because it never started. Returns
-/// true if it was given back.
+/// Gives a run back if a given-up claim leased the run to this node, because the run never started.
+/// Returns true if the run was given back.
 async fn release_abandoned(shared: &NodeContext, run: &RunId) -> Result<bool, StoreError> {
     if !shared.abandoned.knows(run) {
         return Ok(false);
@@ -193,8 +194,8 @@ async fn release_abandoned(shared: &NodeContext, run: &RunId) -> Result<bool, St
     }
 }
 
-/// Takes one run back. If its keys have a wrong type, the error is logged and the run tried again,
-/// and other runs go on.
+/// Takes one run back. If the run's keys have a wrong type, the error is logged, the run is tried
+/// again later, and other runs go on.
 async fn recover_alone(shared: &NodeContext, lease: &ExpiredLease, unchanged: Duration) -> Result<bool, StoreError> {
     match recover(shared, lease, unchanged).await {
         Err(error) if !error.is_passing() => {
@@ -205,7 +206,8 @@ async fn recover_alone(shared: &NodeContext, lease: &ExpiredLease, unchanged: Du
     }
 }
 
-/// Takes one run back. Returns false if its lease is longer than the time watched.
+/// Takes one run back. Returns false if the lease of the run is longer than the time for which the
+/// lease was watched.
 async fn recover(shared: &NodeContext, lease: &ExpiredLease, unchanged: Duration) -> Result<bool, StoreError> {
     let record = match shared.store.read_run(&lease.run).await {
         Ok(record) => record,
@@ -256,8 +258,8 @@ async fn recover(shared: &NodeContext, lease: &ExpiredLease, unchanged: Duration
     Ok(true)
 }
 
-/// Notes the end in the journal. A run that was to be tried again and yet ended was cancelled by an
-/// operator.
+/// Notes the end of the recovered run in the journal. A run that was to be retried and ended all
+/// the same was cancelled by an operator.
 fn note_end(shared: &NodeContext, lease: &ExpiredLease, record: &RunRecord, recovery: &Recovery) {
     let (state, reason) = match recovery.verdict {
         Some(state) => (state, recovery.reason.clone()),
@@ -274,8 +276,8 @@ fn note_end(shared: &NodeContext, lease: &ExpiredLease, record: &RunRecord, reco
     })]);
 }
 
-/// Returns the end of a run whose node is gone, with its reason. `None` means that the run is tried
-/// again.
+/// Returns the end of a run whose node is gone, with its reason. The state `None` means that the
+/// run is tried again.
 fn decide(record: &RunRecord, delivery: Option<Delivery>) -> (Option<RunState>, String) {
     match delivery {
         Some(Delivery::AtMostOnce) => (Some(RunState::Lost), "its node was lost while it ran".to_owned()),

@@ -1,5 +1,5 @@
-//! The repairs of `doctor --fix`. For each finding one script repairs its subject, and that script
-//! alone guards the change.
+//! The repairs of `doctor --fix`. For each finding one Redis script repairs the subject of the
+//! finding, and that script alone guards the change.
 //!
 //! Invariant: facts shared by many findings are read once for each page of findings. So the cost of
 //! repairs grows with the pages, not with the square of the findings.
@@ -21,20 +21,22 @@ use crate::store::{
     StopRunning, Store, StoreError, Successor,
 };
 
-/// The rounds after which a job is left alone, because it changes faster than it can be read.
+/// The number of rounds after which a job is left alone, because the job changes faster than it can
+/// be read.
 const ROUNDS: usize = 8;
-/// The number of jobs or runs repaired in one go.
+/// The number of jobs or runs repaired together.
 const PAGE: usize = 100;
 
-/// The repairs by the index of their finding. A finding without a repair has no entry.
+/// The repairs that were made, by the index of their finding. A finding without a repair has no
+/// entry.
 pub type RepairOutcome = BTreeMap<usize, Vec<String>>;
 
 /// A job to repair.
 struct BadJob<'a> {
     name: &'a JobName,
-    /// The index of its first finding.
+    /// The index of the first finding about the job.
     at: usize,
-    /// The time before which nothing of the job is planted.
+    /// The time before which no run of the job is added to the due set.
     not_before: UnixMillis,
     /// True if the planned run of the job comes too late.
     is_far: bool,
@@ -44,13 +46,13 @@ struct BadJob<'a> {
 struct BadRun<'a> {
     run: &'a RunId,
     found_under: Option<Fence>,
-    /// The index of its first finding.
+    /// The index of the first finding about the run.
     at: usize,
     rules: BTreeSet<ConsistencyRule>,
 }
 
-/// Repairs the jobs and runs of the findings where that is safe. The repair of a subject is listed
-/// at its first finding.
+/// Repairs the jobs and runs of `findings` where a repair is safe. The repair of a subject is
+/// listed at the first finding about that subject.
 pub async fn mend(store: &Store, more: &BTreeSet<Lane>, findings: &[&Inconsistency]) -> Result<RepairOutcome, StoreError> {
     let mut done = RepairOutcome::new();
     let mut jobs: BTreeMap<&JobName, BadJob<'_>> = BTreeMap::new();
@@ -100,8 +102,8 @@ fn note(done: &mut RepairOutcome, at: usize, words: Vec<String>) {
     }
 }
 
-/// Returns no repair for an error that is a finding of its own, so that other subjects are still
-/// repaired.
+/// Turns an error that is a finding of its own into an empty list of repairs, so that other
+/// subjects are still repaired.
 fn passing(done: Result<Vec<String>, StoreError>) -> Result<Vec<String>, StoreError> {
     match done {
         Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => Ok(Vec::new()),
@@ -109,7 +111,7 @@ fn passing(done: Result<Vec<String>, StoreError>) -> Result<Vec<String>, StoreEr
     }
 }
 
-/// Corrects wrong counters.
+/// Corrects the counters that are wrong, and returns the corrections as text.
 pub async fn mend_counts(store: &Store, facts: &CountFacts) -> Result<Vec<String>, StoreError> {
     store.mend_counts(facts).await.map(words)
 }
@@ -121,7 +123,7 @@ fn words(reply: MendReply) -> Vec<String> {
     }
 }
 
-/// Repairs a key that has a finding.
+/// Repairs the key of a finding, and returns the repairs as text.
 pub async fn mend_key(store: &Store, key: &str, finding: &Inconsistency) -> Result<Vec<String>, StoreError> {
     if finding.rule == ConsistencyRule::Field {
         return drop_fields(store, key).await;
@@ -178,7 +180,7 @@ async fn drop_fields(store: &Store, key: &str) -> Result<Vec<String>, StoreError
     Ok(dropped.into_iter().map(|(field, value)| format!("field {} removed, content: {}", shown(&field), shown(&value))).collect())
 }
 
-/// Takes a job without a record off the lists of files. These files then define it again.
+/// Removes a job without a record from the lists of files. These files then define the job again.
 async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError> {
     let mut done = Vec::new();
     for source in store.read_listed(std::slice::from_ref(name)).await?.remove(name).unwrap_or_default() {
@@ -202,7 +204,7 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
     Ok(done)
 }
 
-/// Reduces a skipped range to the occurrences that have no end of their own.
+/// Reduces the skipped range of `run` to the occurrences that have no end of their own.
 async fn mend_stretch(store: &Store, run: &RunId) -> Result<Vec<String>, StoreError> {
     let facts = passed_ranges::look_at_stretches(store, std::slice::from_ref(run)).await?;
     let Some(facts) = facts.first().filter(|facts| judge_stretch(facts).is_some()) else { return Ok(Vec::new()) };
@@ -296,7 +298,8 @@ async fn mend_jobs(
     Ok(())
 }
 
-/// Leaves the plan of a job alone if its keys cannot be read.
+/// Returns no plan for a job whose keys cannot be read, so that the plan of this job stays
+/// unchanged.
 fn passing_plan(look: Result<Option<Far>, StoreError>) -> Result<Option<Far>, StoreError> {
     match look {
         Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => Ok(None),
@@ -304,7 +307,8 @@ fn passing_plan(look: Result<Option<Far>, StoreError>) -> Result<Option<Far>, St
     }
 }
 
-/// Returns the run to plant if a live job has none planned, and the ready time of its planned run.
+/// Returns the run to add to the due set if a live job has no planned run. Also returns the ready
+/// time of the run that the job has planned.
 fn next_of(definition: &Definition, from: UnixMillis) -> (Option<Successor>, Option<UnixMillis>) {
     if definition.record.paused_at.is_some() {
         return (None, None);

@@ -1,8 +1,8 @@
-//! Checks the deadlines of runs: whether they started and ended in time. It also covers runs that
-//! no node takes.
+//! Checks the deadlines of runs: whether the runs started and ended in time. The check also covers
+//! runs that no node takes.
 //!
-//! Invariant: any node may check at any time, and several nodes at once. The script reads the run
-//! anew, and notifies once.
+//! Invariant: any node may check at any time, and several nodes may check at once. The script reads
+//! the run again and notifies once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,16 @@ use crate::store::{DeadlineReply, StoreError};
 
 /// The interval between checks.
 const EVERY: Duration = Duration::from_secs(1);
-/// The number of rounds between two looks at due runs that were not claimed.
+/// The number of rounds between two checks of due runs that were not claimed.
 const OVERDUE_EVERY: u32 = 5;
-/// The time for which a run may be due before it is examined. Most runs are claimed at once.
+/// The time for which a run may be due before the check examines the run. Most runs are claimed at
+/// once.
 const DUE_FOR: Duration = Duration::from_secs(1);
 const BATCH: usize = 200;
 /// The number of pages of overdue runs examined in a round.
 const PAGES: usize = 20;
 
-/// Checks deadlines, for ever.
+/// Checks the deadlines of runs at intervals, for ever.
 pub(crate) async fn run(shared: Arc<NodeContext>) {
     let mut rounds = 0_u32;
     loop {
@@ -77,7 +78,7 @@ async fn round(shared: &NodeContext, with_overdue: bool) -> Result<(), StoreErro
     }
 }
 
-/// Returns the answer, or `None` if the data has a wrong type or is corrupt.
+/// Returns the answer of Redis, or `None` if the data has a wrong type or is corrupt.
 fn unless_spoilt<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match answer {
         Err(error) if error.is_passing() => Err(error),

@@ -1,4 +1,4 @@
-//! Notices and deadlines: who is told, with which payload, and when.
+//! Notices and deadlines: who receives a notice, with which payload, and when.
 
 pub(crate) mod deadline_watch;
 pub(crate) mod notice_cleanup;

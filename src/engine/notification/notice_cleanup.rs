@@ -1,16 +1,16 @@
-//! The hidden jobs of a removed job, which deliver its notices. They still deliver what is left,
-//! and are then forgotten.
+//! The hidden jobs of a removed job, which deliver its notices. The hidden jobs still deliver the
+//! notices that are left, and are then forgotten.
 //!
 //! Invariant: a hidden job stays while it has a notice to deliver, or a failed notice that may be
-//! retried. A node that is cut off half-way leaves a hidden job behind as any ended job. The
-//! janitor forgets such jobs by their age.
+//! retried. If a node stops half-way, the hidden job stays like any ended job. The janitor forgets
+//! such jobs by their age.
 
 use crate::domain::job::notice::NoticeKind;
 use crate::domain::name::names::JobName;
 use crate::store::{Store, StoreError};
 
-/// Forgets the idle hidden jobs of `told` if that job was removed. A job that finished keeps its
-/// hidden jobs as long as it is kept itself.
+/// Forgets the idle hidden jobs of the job `told` if that job was removed. A job that finished
+/// keeps its hidden jobs as long as the job itself is kept.
 pub(crate) async fn forget_if_removed(store: &Store, told: &JobName) -> Result<(), StoreError> {
     let is_removed = store.read_job(told).await?.is_none_or(|job| !job.is_live() && job.ended.as_deref() != Some("finished"));
     if is_removed { forget_of_removed(store, told).await } else { Ok(()) }

@@ -5,7 +5,7 @@
 //! corrected definition also serves notices that wait, and notices retried by hand.
 //!
 //! Invariant: a notice describes its run as of the end of the run, however late the notice is
-//! delivered. The output it includes is bounded, and is text whatever the job printed.
+//! delivered. The run's output in the notice is bounded, and is text whatever the job printed.
 
 use std::time::Duration;
 
@@ -27,10 +27,12 @@ use crate::engine::explanation::{Ask, gather};
 use crate::executor::{Attempt, Executors, NoticeFacts};
 use crate::store::{About, JobRecord, Store, StoreError};
 
-/// The most output of a run included in a notice, taken from its end, in bytes.
+/// The most bytes of a run's output that a notice includes. The bytes are taken from the end of the
+/// output.
 const OUTPUT: usize = 8 * 1024;
 
-/// Adds the payload to the attempt of a notice. Returns only passing errors.
+/// Adds the payload to an attempt that delivers a notice. Returns only errors that pass, such as an
+/// outage.
 pub(crate) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), StoreError> {
     let Some((job, kind)) = attempt.run.job().told_of() else { return Ok(()) };
     do_as_said_now(store, attempt, &job, kind).await?;
@@ -68,8 +70,9 @@ pub(crate) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), 
     Ok(())
 }
 
-/// Has the attempt follow the present definition of the job it is about. If that job is gone,
-/// cannot be read or has no such notice any more, the attempt is made as planted.
+/// Replaces the action and settings of `attempt` by those in the present definition of `job`. If
+/// that job is gone, cannot be read or has no such notice any more, the attempt stays as it was
+/// planned.
 async fn do_as_said_now(store: &Store, attempt: &mut Attempt, job: &JobName, kind: NoticeKind) -> Result<(), StoreError> {
     let record = unless_spoilt(&attempt.run, store.read_job(job).await)?;
     let Some(hidden) = said_now(record, kind) else { return Ok(()) };
@@ -83,22 +86,22 @@ async fn do_as_said_now(store: &Store, attempt: &mut Attempt, job: &JobName, kin
 }
 
 /// Returns the present definition of the hidden job of `kind` for the job `told`. Returns `None` if
-/// `told` is gone, cannot be read or has no such notice any more. Then the planted definition
-/// holds.
+/// `told` is gone, cannot be read or has no such notice any more. Then the caller uses the
+/// definition that was planned.
 pub fn said_now(told: Option<JobRecord>, kind: NoticeKind) -> Option<JobSpec> {
     let told = Definition::of(told?).ok()?;
     notice_job(&told.spec, kind)
 }
 
 /// Returns the zone of a run's job, and why the run did not start in time, as `schedctl explain`
-/// shows it now. Returns `None` if the job is gone.
+/// shows the causes now. Returns `None` if the job is gone.
 async fn why_late(store: &Store, run: &RunId) -> Result<Option<(Zone, Vec<String>)>, StoreError> {
     let facts = Box::pin(gather(store, run.job(), &Ask::Run(run.clone()))).await?;
     Ok(facts.map(|facts| (facts.zone.clone(), causes(&facts).iter().map(|cause| cause.text.clone()).collect())))
 }
 
-/// Returns the data read, or empty data if it has the wrong type or is corrupt. A notice with less
-/// is better than no notice.
+/// Returns the data read, or empty data if the data has the wrong type or is corrupt. A notice with
+/// less data is better than no notice.
 fn unless_spoilt<T: Default>(notice: &RunId, read: Result<T, StoreError>) -> Result<T, StoreError> {
     match read {
         Err(error) if !error.is_passing() => {
@@ -110,8 +113,8 @@ fn unless_spoilt<T: Default>(notice: &RunId, read: Result<T, StoreError>) -> Res
 }
 
 /// Sends the start ping of an attempt in the background. Dropping the returned handle aborts the
-/// ping, because a ping after the end would report a running job. It delays nothing, and is not
-/// repeated.
+/// ping, because a ping after the end would report a running job. The ping delays nothing, and is
+/// not repeated.
 pub(crate) fn ping_start(executors: &Executors, spec: &JobSpec, run: &RunId) -> Option<AbortOnDropHandle<()>> {
     let (base, run, executors) = (spec.ping_url.clone()?, run.clone(), executors.clone());
     let ping = async move {
@@ -122,7 +125,7 @@ pub(crate) fn ping_start(executors: &Executors, spec: &JobSpec, run: &RunId) -> 
     Some(AbortOnDropHandle::new(tokio::spawn(ping.in_current_span())))
 }
 
-/// Returns a phrase for what a run waits for.
+/// Returns a phrase that names the obstacle for which a run waits.
 fn waits_for(what: &str) -> String {
     match what {
         "overlap" => "an open run of its job".to_owned(),
@@ -156,8 +159,8 @@ impl PayloadSource<'_> {
         u64::try_from(took.as_millis()).ok()
     }
 
-    /// Returns how long after its due time a late run began. If it did not begin, the time counts
-    /// to when the delay was found.
+    /// Returns how long after its due time a late run began. For a run that did not begin, returns
+    /// the time from its due time until the delay was found.
     fn late(&self) -> Option<Duration> {
         let is_finish = self.about.text("stamp") == Some(Deadline::Finish.as_str());
         // A claim handed back before any execution was no start.
@@ -173,7 +176,7 @@ impl PayloadSource<'_> {
         self.about.text("state").or(planned)
     }
 
-    /// Returns the text that says why the run ended so, or why it is late.
+    /// Returns the text that says why the run ended in its state, or why the run is late.
     fn reason(&self) -> Option<String> {
         let ended = self.ended_by();
         if self.causes.is_empty() {
@@ -184,7 +187,7 @@ impl PayloadSource<'_> {
         Some(ended.into_iter().map(|ended| format!("{ended}. ")).chain([self.causes.join(" ")]).collect())
     }
 
-    /// Returns the open run behind which the run was skipped.
+    /// Returns the open run that was the reason for skipping this run.
     fn behind(&self) -> Option<&str> {
         self.about.text("behind").filter(|_| self.about.text("state") == Some("skipped"))
     }
@@ -293,8 +296,8 @@ impl PayloadSource<'_> {
     }
 }
 
-/// Returns bytes as text. If the beginning is cut within a letter, the rest of that letter is
-/// dropped.
+/// Returns bytes as text. If the beginning was cut in the middle of a letter, the rest of that
+/// letter is dropped.
 fn readable(bytes: &[u8]) -> String {
     let halves = bytes.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
     String::from_utf8_lossy(bytes.get(halves..).unwrap_or_default()).into_owned()

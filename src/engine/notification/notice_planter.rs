@@ -1,8 +1,8 @@
-//! Plants the notices of runs.
+//! Adds the notices of runs to the due set.
 //!
-//! Invariant: any node may do so at any time, and several nodes at once, because the script plants
-//! each notice once. A notice whose job cannot be read here is left to other nodes. It delays no
-//! other notice, however many such notices there are, because the teller looks past them.
+//! Invariant: any node may add notices at any time, and several nodes at once, because the script
+//! adds each notice once. A notice whose job cannot be read by this node is left to other nodes.
+//! Such notices delay no other notice, however many there are, because this module looks past them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,14 +17,15 @@ use crate::engine::dispatch::definition::Definition;
 use crate::engine::node_context::NodeContext;
 use crate::store::{JobRecord, NoticeOrder, NoticeRecord, NoticeReply, StoreError};
 
-/// The interval between looks for notices. A lost nudge costs no more than that.
+/// The interval between looks for waiting notices. A lost wake-up signal delays a notice by no more
+/// than this interval.
 const EVERY: Duration = Duration::from_secs(1);
-/// The number of notices examined in one go.
+/// The number of waiting notices read in one call.
 const BATCH: usize = 200;
-/// The number of notices planted in one go.
+/// The number of notices added to the due set in one call.
 const STEP: usize = 50;
 
-/// Plants notices, for ever.
+/// Adds waiting notices to the due set, for ever.
 pub(crate) async fn run(shared: Arc<NodeContext>) {
     loop {
         let left = round(&shared).await.unwrap_or_else(|error| {
@@ -43,7 +44,7 @@ pub(crate) async fn run(shared: Arc<NodeContext>) {
     }
 }
 
-/// Handles all waiting notices. Returns how many were left.
+/// Handles all waiting notices. Returns the number of notices that were left.
 async fn round(shared: &NodeContext) -> Result<usize, StoreError> {
     let mut left = 0;
     loop {
@@ -55,7 +56,7 @@ async fn round(shared: &NodeContext) -> Result<usize, StoreError> {
     }
 }
 
-/// Handles these notices. Returns how many were handled.
+/// Handles `notices`. Returns the number of notices that were handled.
 async fn tell(shared: &NodeContext, notices: &[NoticeRecord]) -> Result<usize, StoreError> {
     let names: BTreeSet<JobName> = notices.iter().map(|notice| notice.about.job().clone()).collect();
     // Each node uses another order, so that not all nodes plant the same notices. Notices of one
@@ -95,7 +96,8 @@ async fn tell(shared: &NodeContext, notices: &[NoticeRecord]) -> Result<usize, S
     Ok(done)
 }
 
-/// Returns the job that a notice is about, or `None` if the job is gone.
+/// Returns the job that a notice is about, or `None` if the job is gone. The error says why the job
+/// cannot be read.
 fn read_job(record: Result<Option<JobRecord>, StoreError>) -> Result<Option<Definition>, String> {
     let Some(record) = record.map_err(|error| error.to_string())? else { return Ok(None) };
     Definition::of(record).map(Some).map_err(|error| error.to_string())

@@ -1,11 +1,11 @@
-//! Restores in Redis the ends of runs that Redis lost.
+//! Restores in Redis the ends of runs that Redis has lost.
 //!
 //! Invariant: newer knowledge in Redis always stays. The order is:
 //! - First the notices, so that no restored end is notified a second time.
-//! - Then the runs that are not the planned run of their job. So planting the successor of a
-//!   planned run passes over all occurrences that have run.
+//! - Then the runs that are not the planned run of their job. So adding the successor of a planned
+//! run passes over all occurrences that have run.
 //!
-//! A restored run is taken out of the skipped range that recorded it meanwhile (`passed`).
+//! A restored run is removed from the skipped range that recorded the run meanwhile (`passed`).
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -22,37 +22,37 @@ use crate::store::{JobRecord, KnownRun, RestoreOrder, RestoreReply, Store, Store
 const BATCH: usize = 200;
 /// The number of jobs whose skipped ranges are read at once.
 const AT_ONCE: usize = 16;
-/// The most readings of a job for one run. The job changes when an operator edits it, or another
-/// run of it is skipped or restored.
+/// The most times that a job is read for one run. The job changes when an operator edits the job,
+/// or when another run of the job is skipped or restored.
 const READINGS: usize = 8;
-/// The most occurrences passed over after each reading. No more runs of a job are remembered, so no
-/// more can be in the way.
+/// The most occurrences passed over after each reading of a job. No more runs of a job are
+/// remembered, so no more can be in the way.
 const ROUNDS: usize = 2_000;
 /// The number of jobs whose skipped ranges are cached.
 const TOLD_OF: usize = 1_000;
 
 /// The field of a restored run that names the preceding occurrence, ms.
 const FOLLOWS: &str = "follows";
-/// The windows searched for the preceding occurrence, in steps. So a job that runs every second is
-/// not asked for all occurrences of a day.
+/// The windows that are searched in turn for the preceding occurrence, each longer than the last.
+/// So the search does not list all occurrences of a day for a job that runs every second.
 const NEAR: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(300), Duration::from_secs(25 * 3_600)];
 
-/// The result of a restore.
+/// The counts of a restore.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Given {
     /// The number of ended runs written back.
     pub restored: u64,
     /// The number of runs without a known end that may not start again.
     pub lost: u64,
-    /// The number of runs that Redis knew.
+    /// The number of runs that Redis already knew.
     pub known: u64,
-    /// The number of runs not written, because of what their keys contain.
+    /// The number of runs that could not be written, because of the content of their keys.
     pub failed: u64,
 }
 
-/// Restores the runs of `orders`, in order, but notices first. Ends early if data is lost once
-/// more. Calls `failed` for a run that cannot be written because of what its keys contain, and goes
-/// on.
+/// Restores the runs of `orders` in their order, but notices first. Ends early if data is lost once
+/// more. Calls `failed` for a run that cannot be written because of the content of its keys, and
+/// goes on.
 pub async fn give_back(
     store: &Store,
     orders: &[RestoreOrder],
@@ -168,7 +168,8 @@ async fn read_told(
     stream::iter(reading.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).try_collect().await
 }
 
-/// Takes the run out of the skipped range that covers it. A manual run is no occurrence.
+/// Removes the run of the order from the skipped range that covers the run. A manual run is no
+/// occurrence and is in no range.
 fn take_out(order: &mut RestoreOrder, told: &mut ReportedRange) {
     if order.run.kind() == RunKind::Regular {
         order.told = told.count;
@@ -176,7 +177,7 @@ fn take_out(order: &mut RestoreOrder, told: &mut ReportedRange) {
     }
 }
 
-/// Restores the planned run of a job, and has its successor planted.
+/// Restores the planned run of a job, and adds its successor to the due set.
 async fn give_back_planned(store: &Store, order: &RestoreOrder, done: &HashSet<RunId>) -> Result<RestoreReply, StoreError> {
     let mut from = order.run.due();
     for _ in 0..READINGS {
@@ -201,8 +202,8 @@ async fn give_back_planned(store: &Store, order: &RestoreOrder, done: &HashSet<R
     Ok(RestoreReply::Stale)
 }
 
-/// Reads what Redis recorded about the run of an order. Returns its job if the run is the planned
-/// run of the job.
+/// Reads the data in Redis about the run of an order. Returns the definition of the job if the run
+/// is the planned run of the job.
 async fn look_at(store: &Store, order: &mut RestoreOrder) -> Result<Option<Definition>, StoreError> {
     let job = store.read_job(order.run.job()).await?;
     let mut told = ReportedRange::read(store, order.run.job(), job.as_ref()).await?;
@@ -220,8 +221,8 @@ async fn look_at(store: &Store, order: &mut RestoreOrder) -> Result<Option<Defin
     Ok(Some(definition))
 }
 
-/// Notes the occurrence before a run, if it is near. When both are trimmed, the ledger joins them
-/// into one range, because nothing between them is missing.
+/// Notes the occurrence before a run, if that occurrence is near. When both are trimmed, the ledger
+/// joins both occurrences into one range, because nothing between them is missing.
 fn note_predecessor(order: &mut RestoreOrder, definition: &Definition) {
     if order.facts.iter().any(|(field, _)| field == FOLLOWS) {
         return;
@@ -232,7 +233,8 @@ fn note_predecessor(order: &mut RestoreOrder, definition: &Definition) {
     order.facts.extend(near.map(|at| (FOLLOWS.to_owned(), at.as_i64().to_string())));
 }
 
-/// Returns the last occurrence, from `from` on, before the first that is not among `done`.
+/// Returns the last occurrence, counted from `from`, before the first occurrence that is not in
+/// `done`.
 fn after_all(definition: &Definition, mut from: UnixMillis, done: &HashSet<RunId>) -> UnixMillis {
     while let Some(next) = definition.next_after(from) {
         if !done.contains(&RunId::regular(definition.record.name.clone(), next)) {

@@ -2,15 +2,15 @@
 //! keeper.
 //!
 //! Invariant: only the loop itself gives its heartbeat. An absent Redis delays no heartbeat,
-//! because each call ends within seconds and the next try is a heartbeat. So an overdue loop is
-//! stuck, whatever else of the process is alive.
+//! because each call ends within seconds and the next attempt is a heartbeat. So an overdue loop is
+//! stuck, whatever other part of the process is alive.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::keeper::BootInstant;
 
-/// The heartbeats of the loops, and the next run the ticker saw.
+/// The heartbeats of the two loops, and the next run that the ticker saw.
 #[derive(Debug, Default)]
 pub(crate) struct LoopProgress {
     pub(crate) ticker: LoopSign,
@@ -19,7 +19,8 @@ pub(crate) struct LoopProgress {
 }
 
 impl LoopProgress {
-    /// Returns the name of a loop that is overdue for longer than `by`, if any.
+    /// Returns the name of a loop whose heartbeat is overdue by more than `by`, if there is such a
+    /// loop.
     pub(crate) fn stuck(&self, now: BootInstant, by: Duration) -> Option<&'static str> {
         let overdue = |sign: &LoopSign| now >= sign.back_by().saturating_add(by);
         [("ticker", &self.ticker), ("lease keeper", &self.lease_keeper)]
@@ -28,21 +29,21 @@ impl LoopProgress {
             .map(|(name, _)| name)
     }
 
-    /// Notes how far ahead the next run is. `None` means there is none.
+    /// Notes the time until the next run. `None` means that there is no next run.
     pub(crate) fn saw_next(&self, ahead: Option<Duration>) {
         let at = ahead.map_or(0, |ahead| BootInstant::now().saturating_add(ahead).as_nanos());
         self.next.store(at, Ordering::Relaxed);
     }
 
-    /// Returns how far ahead the next run is that this node saw, or `None` if it saw none.
+    /// Returns the time until the next run that this node saw, or `None` if this node saw no run.
     pub(crate) fn next(&self, now: BootInstant) -> Option<Duration> {
         let at = self.next.load(Ordering::Relaxed);
         (at > 0).then(|| BootInstant::from_nanos(at).since(now))
     }
 }
 
-/// The time by which a loop will give its next heartbeat. It never comes for a loop that has not
-/// begun.
+/// The time by which a loop will give its next heartbeat. For a loop that has not begun, this time
+/// never comes.
 #[derive(Debug)]
 pub(crate) struct LoopSign(AtomicU64);
 
@@ -53,7 +54,7 @@ impl Default for LoopSign {
 }
 
 impl LoopSign {
-    /// Gives a heartbeat, and announces the next within `time`.
+    /// Gives a heartbeat, and announces that the next heartbeat comes within `time`.
     pub(crate) fn back_within(&self, time: Duration) {
         self.0.store(BootInstant::now().saturating_add(time).as_nanos(), Ordering::Relaxed);
     }

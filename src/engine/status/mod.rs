@@ -1,4 +1,4 @@
-//! What a node knows of itself: events, outages, suspends, the clock of Redis.
+//! The facts that a node knows about itself: events, outages, suspends, and the clock of Redis.
 
 pub(crate) mod event_notes;
 pub(crate) mod loop_watchdog;

@@ -1,5 +1,5 @@
-//! The status of a node, available without asking Redis. It serves the service manager that watches
-//! the process.
+//! The status of a node, available without asking Redis. The service manager that watches the
+//! process uses the status.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +20,11 @@ pub struct Glance {
 pub struct NodeStatus {
     /// True if the node is stopping.
     pub is_stopping: bool,
-    /// The number of jobs in its file, or `None` without a file.
+    /// The number of jobs in the node's file, or `None` if the node has no file.
     pub jobs: Option<usize>,
-    /// The number of runs it holds.
+    /// The number of runs that the node executes.
     pub running: usize,
-    /// The time until the next run of its lanes is ready, or `None` without such a run.
+    /// The time until the next run in the node's lanes is ready, or `None` if there is no such run.
     pub next: Option<Duration>,
     /// The present problem, if any: Redis is away, or the file was refused.
     pub trouble: Option<String>,
@@ -35,14 +35,13 @@ impl Glance {
         Self { shared, wish }
     }
 
-    /// Returns the name of a loop that the node depends on and that is overdue for longer than
-    /// `by`, if any. A stopping node returns `None`: its loops end, and every wait of a stop has an
-    /// end of its own.
+    /// Returns the name of a loop that the node depends on and that is overdue by more than `by`. A
+    /// stopping node returns `None`: its loops end, and every wait of a stop has an end of its own.
     pub fn stuck(&self, by: Duration) -> Option<&'static str> {
         if self.shared.phase() == Phase::Running { self.shared.progress.stuck(BootInstant::now(), by) } else { None }
     }
 
-    /// Returns the present status.
+    /// Returns the present status of the node.
     pub fn standing(&self) -> NodeStatus {
         let shared = &self.shared;
         let of_file = Some(shared.config_error()).filter(|error| !error.is_empty());

@@ -1,8 +1,8 @@
-//! The log of problems between this node and Redis: at their start, at intervals while they last,
-//! and at their end.
+//! The log of problems between this node and Redis. A problem is logged at its start, at intervals
+//! while it lasts, and at its end.
 //!
-//! Invariant: no problem fills the log. That includes a lasting problem, a problem that comes and
-//! goes with every call, and many small problems at once.
+//! Invariant: no problem fills the log. That rule includes a lasting problem, a problem that comes
+//! and goes with every call, and many small problems at once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,21 +14,22 @@ use crate::store::StoreError;
 
 /// The interval at which the same problem is logged again.
 const SAID_AGAIN: Duration = Duration::from_secs(60);
-/// The time after the start of an outage before another reason of it is logged. A connection breaks
-/// before its reason is known.
+/// The time after the start of an outage before another reason of the outage is logged. A
+/// connection breaks before the reason is known.
 const NEXT_REASON: Duration = Duration::from_secs(3);
 /// The shortest time between the log lines of two outages. Part of the calls may fail while other
 /// calls are answered.
 const NEXT_OUTAGE: Duration = Duration::from_secs(20);
 
-/// The small problems logged lately, so that none fills the log.
+/// The small problems that were logged lately, so that no problem fills the log.
 #[derive(Default)]
 pub(crate) struct LogOnce {
     at: Mutex<HashMap<String, Instant>>,
 }
 
 impl LogOnce {
-    /// The most problems remembered. Past this all are forgotten, and may be logged once more.
+    /// The most problems remembered. Past this bound all problems are forgotten, and may be logged
+    /// once more.
     const MOST: usize = 1_000;
 
     /// Returns true if `subject` is to be logged now: for the first time, or again after a minute.
@@ -45,7 +46,7 @@ impl LogOnce {
     }
 }
 
-/// The present outage, if any, and the problems logged.
+/// The present outage, if any, and the problems that were logged.
 #[derive(Default)]
 pub(crate) struct OutageLog {
     state: Mutex<State>,
@@ -75,9 +76,9 @@ impl OutageLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Logs a failed call. `hence` says what does not happen because of it. Only a missing answer
-    /// is an outage, which the next answer ends. A refusal of one call says nothing about other
-    /// calls.
+    /// Logs a failed call. `hence` says which action does not happen because of the failure. Only a
+    /// missing answer is an outage, which the next answer ends. A refusal of one call says nothing
+    /// about other calls.
     pub(crate) fn failed(&self, error: &StoreError, hence: &str) {
         let text = error.to_string();
         if matches!(error, StoreError::Unavailable { .. }) {
@@ -114,12 +115,12 @@ impl OutageLog {
         }
     }
 
-    /// Returns the present problem, if Redis does not answer.
+    /// Returns the present problem, or `None` if Redis answers.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.state().outage.as_ref().map(|outage| outage.text.clone())
     }
 
-    /// Notes that a call was answered.
+    /// Notes that Redis answered a call.
     pub(crate) fn answered(&self) {
         let over = self.state().outage.take();
         if let Some(over) = over.filter(|outage| outage.is_said) {

@@ -1,9 +1,9 @@
-//! Compares Redis' clock with this node's monotonic clock, which no one sets. It detects steps, and
-//! provides the time for judging the age of records.
+//! Compares Redis' clock with this node's monotonic clock, which no one sets. The comparison
+//! detects steps of Redis' clock, and provides the time for judging the age of records.
 //!
-//! Invariant: nothing becomes due by this clock. A detected step only has plans examined, and keeps
-//! records from being removed by a time that has just jumped. For [`HELD`] after a step the oldest
-//! of the times shown counts.
+//! Invariant: nothing becomes due by the clock of this module. A detected step only has plans
+//! examined, and keeps records from being removed by a time that has just jumped. For [`HELD`]
+//! after a step, the oldest of the times shown counts.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,26 +13,26 @@ use tokio::sync::Notify;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::keeper::BootInstant;
 
-/// The largest difference of the two clocks between two polls. A larger difference is a step.
+/// The largest difference of the two clocks between two polls that is not yet a step.
 const STEP: Duration = Duration::from_secs(5);
-/// The time after a step in which ages are still judged by the time before it.
+/// The time after a step in which ages are still judged by the time before the step.
 pub(crate) const HELD: Duration = Duration::from_secs(3_600);
 
 /// The knowledge of this node about Redis' clock.
 #[derive(Default)]
 pub(crate) struct RedisClock {
     state: Mutex<State>,
-    /// Notified when the clock was stepped, to have plans examined.
+    /// The signal that the clock was stepped, after which plans are examined.
     pub(crate) stepped: Notify,
 }
 
 #[derive(Default)]
 struct State {
     last: Option<Reading>,
-    /// The instant since when the clock has gone on without a step.
+    /// The instant since which the clock has gone on without a step.
     steady_since: Option<BootInstant>,
-    /// The oldest time shown before and after recent steps. It is carried on by this node's clock,
-    /// and counts for a limited time.
+    /// The oldest time shown before and after recent steps. This node's clock carries that time on,
+    /// and the time counts for a limited period.
     before: Option<Before>,
 }
 
@@ -62,8 +62,8 @@ impl RedisClock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records what Redis' clock showed in the answer to a call. Returns the ms by which it was
-    /// stepped since the last answer, if it was.
+    /// Records the time that Redis' clock showed in the answer to a call. Returns by how many ms
+    /// the clock was stepped since the last answer, or `None` without a step.
     pub(crate) fn read(&self, at: UnixMillis, sent: BootInstant, received: BootInstant) -> Option<i64> {
         let mut state = self.state();
         let now = Reading { at, sent, received };
@@ -80,8 +80,8 @@ impl RedisClock {
         Some(by)
     }
 
-    /// Judges the age of records by `at`, carried on from `instant`, for [`HELD`]. This is for a
-    /// step that this node did not see itself.
+    /// Judges the age of records by the time `at`, carried on from `instant`, for [`HELD`]. The
+    /// caller uses this for a step that this node did not see itself.
     pub(crate) fn hold(&self, at: UnixMillis, instant: BootInstant) {
         let mut state = self.state();
         if state.before.is_none_or(|before| before.until <= instant) {
@@ -89,7 +89,7 @@ impl RedisClock {
         }
     }
 
-    /// Returns the time by which ages are judged while Redis' clock shows `now`.
+    /// Returns the time by which the ages of records are judged while Redis' clock shows `now`.
     pub(crate) fn for_ages(&self, now: UnixMillis) -> UnixMillis {
         let instant = BootInstant::now();
         let state = self.state();
@@ -97,14 +97,14 @@ impl RedisClock {
         before.map_or(now, |before| now.min(before.carried_on(instant)))
     }
 
-    /// Returns true if this node saw the clock go on without a step for [`HELD`].
+    /// Returns true if this node saw Redis' clock go on without a step for [`HELD`].
     pub(crate) fn is_steady(&self) -> bool {
         self.state().steady_since.is_some_and(|since| BootInstant::now().since(since) >= HELD)
     }
 }
 
-/// Returns the ms by which Redis' clock was stepped between two readings, if a slow answer does not
-/// explain the difference.
+/// Returns by how many ms Redis' clock was stepped between two readings. Returns `None` if a slow
+/// answer explains the difference.
 fn stepped(last: Reading, now: Reading) -> Option<i64> {
     let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     let went = now.at.as_i64() - last.at.as_i64();

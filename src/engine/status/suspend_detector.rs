@@ -11,7 +11,8 @@ use std::time::Duration;
 use crate::engine::node_context::NodeContext;
 use crate::keeper::BootInstant;
 
-/// The last heartbeat, and the time since when no gap was longer than `limit`.
+/// The last heartbeat of this node, and the time since when no gap between heartbeats was longer
+/// than `limit`.
 pub(crate) struct Pulse {
     limit: Duration,
     beats: Mutex<Beats>,
@@ -24,14 +25,14 @@ struct Beats {
 }
 
 impl Pulse {
-    /// Returns a pulse that detects a stop of a quarter of a lease. A lease is renewed after a
-    /// third, so enough time is left to stop a job.
+    /// Returns a detector of stops that last a quarter of a lease. A lease is renewed after a third
+    /// of its length, so enough time is left to stop a job.
     pub(crate) fn new(lease: Duration) -> Self {
         let now = BootInstant::now();
         Self { limit: lease / 4, beats: Mutex::new(Beats { last: now, awake_since: now }) }
     }
 
-    /// Returns the instant since when this node was not suspended.
+    /// Returns the instant since which this node was not suspended.
     pub(crate) fn awake_since(&self) -> BootInstant {
         self.beat(BootInstant::now())
     }
@@ -46,7 +47,7 @@ impl Pulse {
     }
 }
 
-/// Beats, for ever.
+/// Gives a heartbeat at intervals, for ever.
 pub(crate) async fn run(shared: Arc<NodeContext>) {
     loop {
         tokio::time::sleep(shared.pulse.limit / 2).await;

@@ -1,6 +1,6 @@
 //! Instants and timers on `CLOCK_BOOTTIME`.
 //!
-//! Invariant: a lease deadline or a timeout measured here never stretches because the machine was
+//! Invariant: a lease deadline or a timeout on this clock never stretches because the machine was
 //! suspended or the daemon was stopped. An instant on `CLOCK_MONOTONIC` would stretch.
 
 use std::io;
@@ -36,13 +36,13 @@ impl BootInstant {
         self.0
     }
 
-    /// Returns this instant moved later by `by`; capped at the end of time.
+    /// Returns this instant moved later by `by`; at most the greatest instant.
     #[must_use]
     pub fn saturating_add(self, by: Duration) -> Self {
         Self(self.0.saturating_add(nanos_of(by)))
     }
 
-    /// Returns this instant moved earlier by `by`; capped at the boot.
+    /// Returns this instant moved earlier by `by`; at the earliest the boot.
     #[must_use]
     pub fn saturating_sub(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(nanos_of(by)))
@@ -62,13 +62,13 @@ fn nanos_of(duration: Duration) -> u64 {
 
 /// A timer that fires at a [`BootInstant`] (`timerfd_create(2)`).
 ///
-/// After a resume it fires at once if the instant has passed meanwhile.
+/// After the machine resumes, the timer fires at once if its instant has passed meanwhile.
 pub struct BootTimer {
     fd: Awaited,
 }
 
 impl BootTimer {
-    /// Creates a timer that is not set.
+    /// Creates a timer without an instant.
     ///
     /// Must be called inside a runtime. Fails if descriptors are short.
     pub fn new() -> io::Result<Self> {
@@ -77,8 +77,8 @@ impl BootTimer {
         Ok(Self { fd: Awaited::new(fd)? })
     }
 
-    /// Waits for `at`. The future may be dropped and the call repeated. Fails if the system refuses
-    /// the timer.
+    /// Waits until the instant `at`. The future may be dropped and the call repeated. Fails if the
+    /// system refuses the timer.
     pub async fn until(&self, at: BootInstant) -> io::Result<()> {
         // A value of zero would disarm the timer.
         let nanos = at.0.max(1);

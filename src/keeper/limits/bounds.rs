@@ -1,6 +1,7 @@
 //! The bounds of a run's process, and the decision how the process ends.
 //!
-//! Invariant: a decided end stays. KILL is never later than the lease's deadline.
+//! Invariant: a decision how the process ends is never changed. KILL is never later than the
+//! lease's deadline.
 
 use std::time::Duration;
 
@@ -40,17 +41,18 @@ impl RunBounds {
         }
     }
 
-    /// Notes that the program runs. Its timeout counts from now.
+    /// Notes that the program runs. The timeout of the program counts from now.
     pub(crate) fn note_started(&mut self, timeout: Duration) {
         self.limit = Limit::EndBy(BootInstant::now().saturating_add(timeout));
     }
 
-    /// Returns how the run ends, if that was decided.
+    /// Returns how the run ends, if the end was decided.
     pub(crate) fn end(&self) -> Option<ProcessEnd> {
         self.end
     }
 
-    /// Decides whether the run has to end. Returns true if that was decided now; then TERM is due.
+    /// Decides whether the run has to end. Returns true if the end was decided in this call. Then
+    /// TERM is due.
     pub(crate) fn judge(&mut self, now: BootInstant) -> bool {
         if self.end.is_some() {
             return false;
@@ -68,7 +70,7 @@ impl RunBounds {
         self.end.is_some()
     }
 
-    /// Decides how the run ends. Its grace counts from `now`.
+    /// Decides how the run ends. The grace of the run counts from `now`.
     pub(crate) fn decide(&mut self, end: ProcessEnd, now: BootInstant) {
         self.end = Some(end);
         self.kill_at = Some(now.saturating_add(self.kill_grace));
@@ -79,7 +81,7 @@ impl RunBounds {
         self.kill_at.map_or(self.deadline, |at| at.min(self.deadline))
     }
 
-    /// Applies `word`. Returns true if TERM is due because of it.
+    /// Applies the instruction `word`. Returns true if TERM is due because of the instruction.
     pub(crate) fn hear(&mut self, word: ProcessWord) -> bool {
         let now = BootInstant::now();
         match word {

@@ -17,22 +17,22 @@ use crate::domain::job::process_limits::Limits;
 const CPU_PERIOD: u64 = 100_000;
 /// The depth to which cgroups made by a job itself are searched.
 const DEEPEST: u32 = 8;
-/// The wait between looks at a cgroup that should become empty.
+/// The wait between checks of a cgroup that should become empty.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A cgroup.
+/// A cgroup of version 2, known by its directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cgroup {
     dir: PathBuf,
 }
 
 impl Cgroup {
-    /// Returns the cgroup of this directory.
+    /// Returns the cgroup with the directory `dir`.
     pub(crate) fn at(dir: PathBuf) -> Self {
         Self { dir }
     }
 
-    /// Returns its directory.
+    /// Returns the directory of the cgroup.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
@@ -44,7 +44,7 @@ impl Cgroup {
         Ok(made)
     }
 
-    /// Applies the limits that a cgroup can enforce. Fails if a controller is missing.
+    /// Applies those of `limits` that a cgroup can enforce. Fails if a controller is missing.
     pub(crate) fn limit(&self, limits: &Limits) -> io::Result<()> {
         if let Some(bytes) = limits.memory {
             self.write("memory.max", &bytes.to_string())?;
@@ -66,23 +66,23 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Opens the file by which a process moves itself into the cgroup, by writing `0`.
+    /// Opens the file by which a process moves itself into the cgroup, by writing `0` to the file.
     pub(crate) fn door(&self) -> io::Result<File> {
         OpenOptions::new().write(true).open(self.dir.join("cgroup.procs"))
     }
 
-    /// Writes `value` into one of its files.
+    /// Writes `value` into the file `file` of the cgroup.
     pub(crate) fn write(&self, file: &str, value: &str) -> io::Result<()> {
         OpenOptions::new().write(true).open(self.dir.join(file))?.write_all(value.as_bytes())
     }
 
-    /// Returns the text of one of its files.
+    /// Returns the text of the file `file` of the cgroup.
     pub(crate) fn read(&self, file: &str) -> io::Result<String> {
         fs::read_to_string(self.dir.join(file))
     }
 
-    /// Returns true if a process is alive in the cgroup or below. A cgroup that is gone counts as
-    /// empty.
+    /// Returns true if a process is alive in the cgroup or in a cgroup below. A cgroup that is gone
+    /// counts as empty.
     pub(crate) fn is_populated(&self) -> bool {
         match self.read("cgroup.events") {
             Ok(text) => !text.lines().any(|line| line == "populated 0"),
@@ -90,19 +90,19 @@ impl Cgroup {
         }
     }
 
-    /// Returns how many processes in it were killed because memory had run out.
+    /// Returns how many processes in the cgroup were killed because memory had run out.
     pub(crate) fn oom_kills(&self) -> u64 {
         let events = self.read("memory.events").unwrap_or_default();
         events.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
     }
 
-    /// Returns its direct children.
+    /// Returns the direct children of the cgroup.
     pub(crate) fn children(&self) -> Vec<Self> {
         let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| Self::at(entry.path())).collect()
     }
 
-    /// Returns the pids of the processes in the cgroup and below.
+    /// Returns the pids of the processes in the cgroup and in the cgroups below.
     pub(crate) fn pids(&self) -> Vec<i32> {
         self.pids_to(DEEPEST)
     }
@@ -117,7 +117,7 @@ impl Cgroup {
         pids
     }
 
-    /// Kills all processes in the cgroup and below.
+    /// Kills all processes in the cgroup and in the cgroups below.
     pub(crate) fn kill(&self) {
         // Kernels before 5.14 have no such file.
         if self.write("cgroup.kill", "1").is_err() {
@@ -128,7 +128,7 @@ impl Cgroup {
     }
 
     /// Kills all processes in the cgroup and waits until they are gone, for `patience` at most.
-    /// Returns true if they are gone. Blocks.
+    /// Returns true if the processes are gone. Blocks.
     pub(crate) fn clear(&self, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         while self.is_populated() {
@@ -141,7 +141,8 @@ impl Cgroup {
         true
     }
 
-    /// Removes the cgroup and its children, as far as they are empty. Returns true if it is gone.
+    /// Removes the cgroup and its children, as far as they are empty. Returns true if the cgroup is
+    /// gone.
     pub(crate) fn remove(&self) -> bool {
         for child in self.children() {
             let _ = child.remove();

@@ -1,5 +1,5 @@
 //! The cgroup that the service manager delegated to this node (`Delegate=yes`), and the cgroups of
-//! its runs in it.
+//! the node's runs in it.
 //!
 //! This module makes two children of the cgroup in which the process was started. `daemon` takes
 //! the process and all it starts, because a cgroup that hands out controllers may not contain
@@ -26,7 +26,7 @@ use crate::domain::job::process_limits::{LimitKind, listed};
 /// The longest wait until the processes that a dead node left have died.
 const PATIENCE: Duration = Duration::from_secs(10);
 const RUNS: &str = "runs-";
-/// The child cgroup with the node and its keeper.
+/// The name of the child cgroup that contains the node and its keeper.
 const SEAT: &str = "daemon";
 
 /// A cgroup delegated to this node, and the limits it can enforce.
@@ -39,7 +39,7 @@ pub struct Delegation {
     _lock: File,
 }
 
-/// The reason why runs have no cgroups of their own here.
+/// The reason why runs on this node have no cgroups of their own.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotDelegated {
     /// There is no cgroup hierarchy of version 2, or this process is in none.
@@ -98,7 +98,7 @@ impl Delegation {
         &self.limits
     }
 
-    /// Returns why some limits cannot be enforced; `None` if all can.
+    /// Returns why some limits cannot be enforced; `None` if all limits can be enforced.
     pub fn lacks(&self) -> Option<String> {
         let lacking: BTreeSet<LimitKind> =
             LimitKind::ALL.into_iter().filter(|kind| kind.controller().is_some() && !self.limits.contains(kind)).collect();
@@ -106,7 +106,7 @@ impl Delegation {
         (!lacking.is_empty()).then(why)
     }
 
-    /// Returns the cgroup in which the cgroups of runs are made.
+    /// Returns the cgroup that contains the cgroups of runs.
     pub(crate) fn runs(&self) -> &Cgroup {
         &self.runs
     }

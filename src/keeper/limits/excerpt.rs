@@ -2,8 +2,8 @@
 //! which they came.
 //!
 //! Invariant: kept + dropped = appended, to the byte. At most as many bytes are kept as the bounds
-//! say. The order of the streams costs two bytes for each change of stream. So a writer that
-//! alternates single bytes takes at most three times as much.
+//! say. The order of the streams costs two bytes for each change of stream. So an output that
+//! alternates single bytes takes at most three times as much memory.
 
 use std::collections::VecDeque;
 
@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 /// The number of bytes of an output that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputBounds {
-    /// The bytes kept from the beginning.
+    /// The number of bytes kept from the beginning of the output.
     pub head: usize,
-    /// The bytes kept from the end.
+    /// The number of bytes kept from the end of the output.
     pub tail: usize,
 }
 
@@ -46,9 +46,9 @@ pub struct Chunk {
 /// The kept part of a job's output. The dropped bytes lie between `head` and `tail`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Output {
-    /// The beginning.
+    /// The beginning of the output.
     pub head: Vec<Chunk>,
-    /// The end, without the bytes in `head`.
+    /// The end of the output, without the bytes in `head`.
     pub tail: Vec<Chunk>,
     /// The number of bytes dropped between `head` and `tail`.
     pub dropped_bytes: u64,
@@ -62,7 +62,7 @@ impl Output {
     }
 }
 
-/// The output while it grows.
+/// The kept part of an output that still grows.
 #[derive(Debug, Default)]
 pub(crate) struct Excerpt {
     bounds: OutputBounds,
@@ -92,7 +92,7 @@ impl Excerpt {
         self.add_dropped(u64::try_from(skipped.saturating_add(over)).unwrap_or(u64::MAX));
     }
 
-    /// Counts bytes that were dropped before they came here.
+    /// Counts bytes that were dropped before they reached this excerpt.
     pub(crate) fn add_dropped(&mut self, count: u64) {
         self.dropped = self.dropped.saturating_add(count);
     }
@@ -103,7 +103,7 @@ impl Excerpt {
     }
 }
 
-/// Bytes, and the stream of each span of them.
+/// The kept bytes of an output, and the stream of each span of these bytes.
 #[derive(Debug, Default)]
 struct Sequence {
     bytes: VecDeque<u8>,

@@ -1,8 +1,8 @@
-//! The course of one run's process, from its start until nothing of it is left.
+//! Follows the process of one run, from its start until no process of the run is left.
 //!
-//! Invariant: a run is reported ended only when its direct child and all processes it left behind
-//! are dead. TERM comes before KILL by the grace. But no process lives past the lease's deadline
-//! because we failed to send KILL.
+//! Invariant: a run is reported ended only when its direct child and all processes left behind by
+//! this child are dead. TERM comes before KILL by the grace. But no process lives past the lease's
+//! deadline because the keeper failed to send KILL.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,22 +22,23 @@ use crate::keeper::protocol::wire::{KeeperNews, Key, LaunchOrder, ProcessEnd, Ru
 /// The time for which the pipes are read after the direct child ended.
 const DRAIN: Duration = Duration::from_secs(2);
 /// The time in which processes left behind may end by themselves before they count as left. The
-/// tail of a pipeline ends mere milliseconds after its head.
+/// last process of a pipeline ends mere milliseconds after the first.
 const SETTLE: Duration = Duration::from_millis(50);
-/// The number of KILLs sent to processes left behind that do not die, before they are given up.
-/// Such a process belongs to another user or is stuck in the kernel.
+/// The number of KILLs sent to processes left behind that do not die, before the keeper stops
+/// trying. Such a process belongs to another user or is stuck in the kernel.
 ///
-/// The KILLs take ten seconds. They are counted instead of the time, because a keeper that was
+/// The KILLs take ten seconds. The KILLs are counted instead of the time, because a keeper that was
 /// itself stopped has not waited meanwhile.
 const MOST_KILLS: u32 = 100;
-/// The wait between KILLs of a leader, before all of its run is searched and killed again. It
-/// doubles each time, up to `KILL_AGAIN_AT_LEAST`.
+/// The wait between KILLs of a leader, before all processes of its run are searched and killed
+/// again. The wait doubles each time, up to `KILL_AGAIN_AT_LEAST`.
 const KILL_AGAIN: Duration = Duration::from_millis(50);
 const KILL_AGAIN_AT_LEAST: Duration = Duration::from_secs(1);
-/// The number of KILLs sent to a leader before it is given up. They take ten seconds.
+/// The number of KILLs sent to a leader before the keeper stops trying. These KILLs take ten
+/// seconds.
 const MOST_KILLS_OF_A_LEADER: u32 = 14;
-/// The number of KILLs sent to a child whose program has not begun. If it survives them, it is
-/// stuck in the kernel and will never become the program.
+/// The number of KILLs sent to a child whose program has not begun. A child that survives these
+/// KILLs is stuck in the kernel and will never become the program.
 const MOST_KILLS_OF_A_START: u32 = 6;
 
 /// Runs `launch` from start to end and reports the end to the daemon.
@@ -58,24 +59,24 @@ pub(crate) async fn attend(
 /// The state of a killed process that does not die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GivenUp {
-    /// Its program never began and never will: the process is stuck in the kernel, and dies when it
-    /// wakes.
+    /// The program of the process never began and never will. The process is stuck in the kernel,
+    /// and dies when it wakes.
     Unbegun,
-    /// The process may go on: it is stuck in the kernel, or belongs to another user.
+    /// The process may continue: it is stuck in the kernel, or belongs to another user.
     Alive,
 }
 
 /// The reason why the wait for a leader ended.
 enum Exit {
-    /// The leader is dead, and not reaped yet.
+    /// The leader is dead, and its exit status was not read yet.
     Dead,
     /// The leader is dead and its program never began, for this reason.
     Failed(RunReport),
     /// The leader was killed before its program began, and does not die because it is stuck in the
-    /// kernel. It can no longer run any of the job.
+    /// kernel. Such a leader can no longer run any of the job.
     Stuck,
-    /// The leader was killed and does not die: it belongs to another user or is stuck in the
-    /// kernel.
+    /// The leader was killed and does not die, because it belongs to another user or is stuck in
+    /// the kernel.
     Alive,
 }
 
@@ -136,8 +137,8 @@ impl StartingProcess {
         rustix::process::waitid(WaitId::Pid(self.leader), options).ok().flatten()
     }
 
-    /// Returns the report of a child that was killed while it waited for something that did not
-    /// answer.
+    /// Returns the report of a child that was killed while it waited for a directory, file or host
+    /// that did not answer.
     fn not_begun(&self, launch: &LaunchOrder, more: &str) -> RunReport {
         let what = program_file::unanswering(self.marks.place(), launch, &self.candidates);
         match self.bounds.end() {
@@ -217,7 +218,7 @@ impl StartingProcess {
         failed.or(last).filter(|_| self.bounds.end().is_none()).map_or(Exit::Dead, Exit::Failed)
     }
 
-    /// Notes the outcome of the start. Returns a report if it failed.
+    /// Notes the outcome of a start. Returns a report if the start failed.
     fn hear(&mut self, told: StartReport, house: &ProcessTable, key: Key, launch: &LaunchOrder) -> Option<RunReport> {
         match told {
             StartReport::Failed(failure) => Some(program_file::failed(failure, launch)),
@@ -230,8 +231,8 @@ impl StartingProcess {
     }
 }
 
-/// Reads what is still in the pipes. If another process keeps them open, they are closed after
-/// [`DRAIN`].
+/// Reads the output that is still in the pipes. If another process keeps the pipes open, they are
+/// closed after [`DRAIN`].
 async fn finish_pipes(pipes: Vec<JoinHandle<()>>) {
     let end = tokio::time::Instant::now() + DRAIN;
     for mut pipe in pipes {
@@ -242,8 +243,8 @@ async fn finish_pipes(pipes: Vec<JoinHandle<()>>) {
     }
 }
 
-/// Ends the processes that the direct child left behind. Returns whether they had to be killed, and
-/// an error text if some would not die.
+/// Ends the processes that the direct child left behind. Returns true if these processes had to be
+/// killed, and an error text if some would not die.
 async fn clear_up(
     house: &ProcessTable,
     key: Key,

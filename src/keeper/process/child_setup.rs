@@ -1,4 +1,4 @@
-//! The steps a child takes itself between fork and exec.
+//! The steps that a child process takes itself between fork and exec.
 //!
 //! Invariant: everything is prepared before the fork. The code here only makes system calls, and
 //! neither allocates nor locks. The first step that fails ends the start, so no job runs in a wrong
@@ -18,30 +18,30 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use super::start_progress::{StartFailure, StartStep};
 use crate::keeper::protocol::wire::{LaunchOrder, Owner};
 
-/// The setup of a child, apart from its program.
+/// The setup of a child process, apart from its program.
 #[derive(Debug)]
 pub(crate) struct ChildSetup {
     keeper: Pid,
     cwd: CString,
     cwd_else: Option<CString>,
     umask: Option<Mode>,
-    /// The file by which the child moves itself into its cgroup.
+    /// The file through which the child moves itself into its cgroup.
     door: Option<File>,
     files: Option<Rlimit>,
     nice: Option<i32>,
     user: Option<Become>,
 }
 
-/// The directory that the child entered.
+/// The directory that a child process entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entered {
-    /// The directory that the job wants.
+    /// The child entered the directory that the job wants.
     Wanted,
-    /// The alternative directory, because the wanted one is missing.
+    /// The child entered the alternative directory, because the wanted directory is missing.
     Other,
 }
 
-/// A user, in the types of the system calls.
+/// A user that a child becomes, in the types of the system calls.
 #[derive(Debug)]
 struct Become {
     uid: Uid,
@@ -56,10 +56,10 @@ impl Become {
         Self { uid: Uid::from_raw(*uid), gid: Gid::from_raw(*gid), groups }
     }
 
-    /// Becomes the user for good.
+    /// Makes the calling process this user, for good.
     ///
     /// Groups are set first, because a user without rights cannot change them. Capabilities that
-    /// survive a change of users are dropped. A try to become root again must fail.
+    /// survive a change of users are dropped. An attempt to become root again must fail.
     fn enter(&self) -> Result<(), StartFailure> {
         let by = |call| move |errno| StartStep::User(call).failed(errno);
         // The user does not own its output, and may want to open it anew (`/dev/stderr`).
@@ -80,8 +80,8 @@ impl Become {
 }
 
 impl ChildSetup {
-    /// Prepares the setup that `launch` describes, for a fork by the calling process, in the cgroup
-    /// behind `door`.
+    /// Prepares the setup that `launch` describes, for a fork by the calling process. `door` is the
+    /// file through which the child enters its cgroup.
     ///
     /// Fails if a directory's name contains a zero byte.
     pub(crate) fn new(launch: &LaunchOrder, door: Option<File>) -> io::Result<Self> {
@@ -102,7 +102,8 @@ impl ChildSetup {
         })
     }
 
-    /// Sets up the calling process, except its directory. Never waits. For a child just forked.
+    /// Sets up the calling process, except its directory. Never waits. Only a child just forked may
+    /// call this function.
     pub(crate) fn prepare(&self) -> Result<(), StartFailure> {
         let exec = |errno| StartStep::Exec.failed(errno);
         rustix::process::setsid().map_err(exec)?;

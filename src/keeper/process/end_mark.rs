@@ -1,7 +1,7 @@
-//! The mark a keeper leaves when its daemon is gone and all of its jobs are dead.
+//! The mark that a keeper leaves when its daemon is gone and all jobs of the daemon are dead.
 //!
 //! Only with this mark may a node that starts again take back its predecessor's runs at once.
-//! Without it the node waits until their leases run out.
+//! Without the mark the node waits until the leases of these runs end.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::name::names::NodeName;
 
-/// The statement of a keeper that ended.
+/// The end mark: the keeper's statement that all jobs of its node are dead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedMark {
     /// The name of the keeper's node.
@@ -27,7 +27,7 @@ impl EndedMark {
         state_dir.join(format!("ended-{node}.json"))
     }
 
-    /// Returns the mark in `file`; `None` if there is no readable mark.
+    /// Returns the mark in `file`; `None` if the file has no readable mark.
     pub fn read(file: &Path) -> Option<Self> {
         serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()
     }

@@ -1,14 +1,14 @@
-//! The environment a process is started with.
+//! The environment with which a process is started.
 //!
-//! Invariant: its debug output, in a log or a panic, shows names only, because any value may be a
-//! secret.
+//! Invariant: the debug output of an environment, in a log or a panic, shows names only, because
+//! any value may be a secret.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The whole environment of a process. Nothing else is inherited.
+/// The whole environment of a process, as names and values. No other variable is inherited.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Variables(pub BTreeMap<String, String>);

@@ -1,7 +1,8 @@
-//! The start of a run's process: the preparation, the fork, and the handles by which the child is
-//! watched.
+//! The start of a run's process: the preparation, the fork, and the handles by which the keeper
+//! watches the child.
 //!
-//! Invariant: nothing here waits for a file system that a job may name. Only the child does that.
+//! Invariant: nothing in this module waits for a file system that a job may name. Only the child
+//! waits for such a file system.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -32,14 +33,14 @@ use crate::keeper::limits::excerpt::ExcerptStream;
 use crate::keeper::protocol::outbox::Pending;
 use crate::keeper::protocol::wire::{Key, LaunchOrder, ProcessEnd, RunReport};
 
-/// The wait between looks at a child that cannot be watched, and the number of looks.
+/// The wait between checks of a child that cannot be watched, and the number of checks.
 const LOOK: Duration = Duration::from_millis(10);
 const MOST_LOOKS: u32 = 100;
 
 /// A child on its way to becoming a run's program.
 pub(crate) struct StartingProcess {
     pub(crate) leader: Pid,
-    /// Readable once the child is dead.
+    /// The descriptor that becomes readable once the child is dead.
     pub(crate) exit: Awaited,
     pub(crate) timer: BootTimer,
     pub(crate) bounds: RunBounds,
@@ -48,8 +49,8 @@ pub(crate) struct StartingProcess {
     pub(crate) pipes: Vec<JoinHandle<()>>,
 }
 
-/// Applies the instructions that came before the start. Returns a report if the run must not start
-/// any more.
+/// Applies the instructions that came before the start. Returns a report if the run may no longer
+/// start.
 fn may_start(launch: &mut LaunchOrder, words: &mut mpsc::UnboundedReceiver<ProcessWord>) -> Result<(), RunReport> {
     while let Ok(word) = words.try_recv() {
         match word {
@@ -65,7 +66,7 @@ fn may_start(launch: &mut LaunchOrder, words: &mut mpsc::UnboundedReceiver<Proce
     }
 }
 
-/// Forks the child of `launch`, which then proceeds by itself.
+/// Forks the child of `launch`. After the fork the child proceeds by itself.
 pub(crate) async fn start(
     house: &Rc<ProcessTable>,
     key: Key,
@@ -138,7 +139,7 @@ async fn undo(house: &ProcessTable, key: Key, leader: Pid) {
 }
 
 /// Returns the standard input of a child. A text becomes a file in memory, so that the keeper does
-/// not wait until the job reads it.
+/// not wait until the job reads the text.
 fn input(launch: &LaunchOrder) -> io::Result<OwnedFd> {
     let Some(text) = &launch.stdin else { return Ok(File::open("/dev/null")?.into()) };
     let mut file = File::from(rustix::fs::memfd_create("stdin", MemfdFlags::CLOEXEC)?);

@@ -1,8 +1,8 @@
 //! The state that the keeper's tasks share: the runs, the queue to the daemon, and the sweep of
 //! orphans.
 //!
-//! Invariant: the pid of a run's leader is entered here before any other task can look. So a sweep
-//! never takes a direct child for an orphan.
+//! Invariant: the pid of a run's leader is entered in this table before any other task can look. So
+//! a sweep never takes a direct child for an orphan.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -24,14 +24,14 @@ use crate::keeper::limits::excerpt::{ExcerptStream, OutputBounds};
 use crate::keeper::protocol::outbox::{OutboxItem, Pending};
 use crate::keeper::protocol::wire::{KeeperNews, Key, LaunchOrder};
 
-/// An instruction to a run's task.
+/// An instruction to the task that attends a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ProcessWord {
-    /// The lease was renewed to this deadline.
+    /// Extend the deadline of the run, because the lease was renewed to this instant.
     Extend(BootInstant),
-    /// Stop with grace.
+    /// Stop the run: TERM, and KILL after the grace.
     Stop,
-    /// Stop without grace.
+    /// Kill the run at once, without grace.
     Abandon,
 }
 
@@ -46,7 +46,7 @@ struct Resident {
     words: mpsc::UnboundedSender<ProcessWord>,
 }
 
-/// The state of a keeper. It has one thread, so plain cells suffice.
+/// The shared state of a keeper. A keeper has one thread, so plain cells suffice.
 pub(crate) struct ProcessTable {
     residents: RefCell<HashMap<Key, Resident>>,
     changed: Notify,
@@ -57,21 +57,21 @@ pub(crate) struct ProcessTable {
     output: OutputBounds,
     /// The cgroup in which each run gets a cgroup of its own.
     cgroups: Option<Cgroup>,
-    /// Cgroups of ended runs that could not be removed yet.
+    /// The cgroups of ended runs that could not be removed yet.
     left_cgroups: RefCell<Vec<Cgroup>>,
-    /// Children that were killed and do not die. They belong to no run, and are kept until they can
-    /// be reaped.
+    /// The children that were killed and do not die. These children belong to no run, and are kept
+    /// until their exit status can be read.
     given_up: RefCell<HashMap<i32, GivenUp>>,
 }
 
 const BUFFER: usize = 64 * 1024;
 /// The largest age of a snapshot that may choose the processes for TERM. Runs that are stopped at
-/// once share one snapshot.
+/// the same time share one snapshot.
 const FRESH: Duration = Duration::from_millis(20);
 
 impl ProcessTable {
-    /// Creates the state without runs, and the queue of items for the daemon. Runs get cgroups
-    /// below `cgroups`.
+    /// Creates the shared state without runs, and the queue of items for the daemon. Runs get
+    /// cgroups below `cgroups`.
     pub(crate) fn new(output: OutputBounds, cgroups: Option<Cgroup>) -> (Rc<Self>, mpsc::UnboundedReceiver<OutboxItem>) {
         let (outbox, items) = mpsc::unbounded_channel();
         let house = Self {
@@ -104,8 +104,8 @@ impl ProcessTable {
 
     /// Makes the cgroup of a run. Returns `None` if runs have no cgroups.
     ///
-    /// If the cgroup cannot be made, a run without limits that need a cgroup starts without one.
-    /// For any other run that is an error.
+    /// If the cgroup cannot be made, a run without limits that need a cgroup starts without a
+    /// cgroup. For any other run the failure is an error.
     pub(crate) fn make_cgroup(&self, key: Key, limits: &Limits) -> io::Result<Option<Cgroup>> {
         let Some(cgroups) = &self.cgroups else { return Ok(None) };
         let made = cgroups.make(&key.to_string()).and_then(|made| match made.limit(limits) {
@@ -135,15 +135,16 @@ impl ProcessTable {
         self.residents.borrow().get(&key)?.cgroup.clone()
     }
 
-    /// Notes the pid of a run's leader. Call it before the next await after the fork.
+    /// Notes the pid of a run's leader. The caller must note the pid before the next await after
+    /// the fork.
     pub(crate) fn note_leader(&self, key: Key, pid: i32) {
         if let Some(resident) = self.residents.borrow_mut().get_mut(&key) {
             resident.identity.leader = Some(pid);
         }
     }
 
-    /// Stops the wait for a run's leader that was killed. From now on the leader belongs to no run
-    /// and blocks none.
+    /// Ends the wait for a run's leader that was killed and does not die. From now on the leader
+    /// belongs to no run and blocks no run.
     pub(crate) fn give_up(&self, key: Key, how: GivenUp) {
         let mut residents = self.residents.borrow_mut();
         let Some(resident) = residents.get_mut(&key) else { return };
@@ -156,12 +157,12 @@ impl ProcessTable {
         self.given_up.borrow_mut().insert(pid, how);
     }
 
-    /// Returns true if the process will never run any of a job.
+    /// Returns true if the process with this pid will never run any part of a job.
     pub(crate) fn never_begins(&self, pid: i32) -> bool {
         self.given_up.borrow().get(&pid) == Some(&GivenUp::Unbegun)
     }
 
-    /// Removes a run that is over.
+    /// Removes a run that has ended from the table.
     pub(crate) fn release(&self, key: Key) {
         let resident = self.residents.borrow_mut().remove(&key);
         self.left_cgroups.borrow_mut().extend(resident.and_then(|resident| resident.cgroup));
@@ -173,7 +174,8 @@ impl ProcessTable {
         self.left_cgroups.borrow_mut().retain(|cgroup| !cgroup.remove());
     }
 
-    /// Kills all processes in the cgroups of all runs. Returns true if there were none.
+    /// Kills all processes in the cgroups of all runs. Returns true if there were no such
+    /// processes.
     pub(crate) fn clear_cgroups(&self) -> bool {
         self.remove_left_cgroups();
         let Some(cgroups) = self.cgroups.as_ref().filter(|cgroups| cgroups.is_populated()) else { return true };
@@ -210,8 +212,8 @@ impl ProcessTable {
         Rc::new(Pending::new(key, self.output))
     }
 
-    /// Returns true if there is no run and no process that was given up. Then the processes that
-    /// are left are about to end.
+    /// Returns true if there is no run and no child that was killed and does not die. In this state
+    /// the processes that are left are about to end.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_empty() && self.given_up.borrow().is_empty()
     }
@@ -221,8 +223,8 @@ impl ProcessTable {
         let _ = self.outbox.send(OutboxItem::News(news));
     }
 
-    /// Reads what a pipe has now into `pending`. Returns true if the pipe is still open. Fails with
-    /// `WouldBlock` if it is empty.
+    /// Reads the bytes that a pipe has now into `pending`. Returns true if the pipe is still open.
+    /// Fails with `WouldBlock` if the pipe is empty.
     pub(crate) fn drain(
         &self,
         pipe: &tokio::net::unix::pipe::Receiver,
@@ -237,8 +239,8 @@ impl ProcessTable {
         Ok(count > 0)
     }
 
-    /// Returns the living processes of a run, without its leader. Cheap if there are none. `None`
-    /// if this process lacks the descriptors to look.
+    /// Returns the living processes of a run, without its leader. The call is cheap if the run has
+    /// no such process. `None` if this process lacks the descriptors to look.
     pub(crate) fn remaining(&self, key: Key) -> Option<Vec<Process>> {
         // The processes that a dead leader left are our children now. So without a living orphan
         // nothing was left.
@@ -266,7 +268,7 @@ impl ProcessTable {
     /// Kills the leader of a run with its process group, without a search. So many runs can be
     /// killed at once, and none waits until the processes of another run are found.
     ///
-    /// Call it before the leader is reaped.
+    /// The caller must kill the group before the leader is reaped.
     pub(crate) fn kill_group(&self, key: Key) {
         if let Some(leader) = self.leader(key).and_then(Pid::from_raw) {
             let _ = rustix::process::kill_process_group(leader, Signal::KILL);
@@ -282,7 +284,7 @@ impl ProcessTable {
         }
     }
 
-    /// Kills all processes of a run, found by a search.
+    /// Kills all processes of a run, which a search of `/proc` finds.
     pub(crate) fn kill(&self, key: Key) {
         self.kill_cgroup(key);
         process_tree::signal_all(&self.members(key, &Snapshot::take()).1, Signal::KILL);
@@ -292,7 +294,7 @@ impl ProcessTable {
         self.residents.borrow().get(&key)?.identity.leader
     }
 
-    /// Returns a snapshot that is not older than [`FRESH`] and contains `leader`.
+    /// Returns a snapshot that is not older than [`FRESH`] and contains the process `leader`.
     fn recent_snapshot(&self, leader: Option<i32>) -> Rc<Snapshot> {
         let now = BootInstant::now();
         let mut read = self.read.borrow_mut();
@@ -304,7 +306,7 @@ impl ProcessTable {
         }
     }
 
-    /// Returns the leader of a run and all its processes, including dead processes.
+    /// Returns the leader of a run and all processes of the run, including dead processes.
     fn members(&self, key: Key, snapshot: &Snapshot) -> (Option<i32>, Vec<Process>) {
         let mut residents = self.residents.borrow_mut();
         let mut leaders: HashSet<i32> = self.given_up.borrow().keys().copied().collect();
@@ -332,8 +334,8 @@ impl ProcessTable {
         (identity.leader, members)
     }
 
-    /// Returns our living children that lead no run. Reaps dead orphans. `None` if this process
-    /// lacks the descriptors to look.
+    /// Returns the keeper's living children that lead no run. Reaps dead orphans. `None` if this
+    /// process lacks the descriptors to look.
     fn living_orphans(&self) -> Option<Vec<Process>> {
         let residents = self.residents.borrow();
         let leads = |pid: i32| residents.values().any(|resident| resident.identity.leader == Some(pid));
@@ -344,8 +346,8 @@ impl ProcessTable {
         Some(living)
     }
 
-    /// Reaps dead orphans and kills those whose run is over. Returns how many children are left
-    /// that lead no run.
+    /// Reaps dead orphans and kills the orphans whose run is over. Returns how many children are
+    /// left that lead no run.
     pub(crate) fn sweep(&self) -> usize {
         self.remove_left_cgroups();
         self.given_up.borrow_mut().retain(|pid, _| {

@@ -1,12 +1,13 @@
 //! The search for the processes of a run in `/proc`, and signals to all of them.
 //!
-//! Invariant: only descendants of the calling process are ever touched, and processes in the cgroup
+//! Invariant: signals go only to descendants of the calling process, and to processes in the cgroup
 //! of one of its runs. Both the keeper and the daemon are subreapers (`prctl(2)`). So a process
 //! that a job leaves behind becomes a child of the keeper or the daemon and cannot leave the tree.
 //!
 //! An orphan is recognised by its session, or by `SCHEDD_RUN_ID` and `SCHEDD_FENCE` in its
 //! environment. An orphan that wiped these variables is recognised only if there is just one run.
-//! An orphan whose environment we may not read is also recognised if only one run has its user.
+//! An orphan whose environment this process may not read is also recognised if only one run has the
+//! orphan's user.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -15,18 +16,18 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 
-/// The marks by which a run's processes are recognised.
+/// The marks by which the processes of a run are recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// The run's id.
     pub(crate) run: String,
-    /// The fence of its lease.
+    /// The fence of the run's lease.
     pub(crate) fence: u64,
-    /// The direct child, which leads the session; `None` while unknown.
+    /// The pid of the run's direct child, which leads the session; `None` while the pid is unknown.
     pub(crate) leader: Option<i32>,
 }
 
-/// The run that an orphan's environment names.
+/// The answer to the question which run an orphan's environment names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProcessClaim {
     /// The environment names this run.
@@ -61,14 +62,14 @@ impl Identity {
     }
 }
 
-/// A process as `/proc/PID/stat` shows it.
+/// A process with the facts that `/proc/PID/stat` shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     session: i32,
-    /// The start time in clock ticks since the boot. Together with the pid it names the process for
-    /// good.
+    /// The start time in clock ticks since the boot. The pid and the start time together identify
+    /// the process for good.
     pub(crate) started: u64,
     pub(crate) is_zombie: bool,
 }
@@ -92,8 +93,8 @@ impl Process {
 
     /// Returns true if the process runs as `uid` and cannot gain other rights (`no_new_privs`).
     ///
-    /// That holds for all processes of a job with `user`. It does not hold for a process that a job
-    /// without `user` made that user, for example with `sudo`.
+    /// This holds for all processes of a job with `user`. It does not hold for a process of a job
+    /// without `user` that changed to that user, for example with `sudo`.
     pub(crate) fn is_bound_to(&self, uid: u32) -> bool {
         let own = format!("/proc/{}", self.pid);
         let is_bound = |status: String| status.lines().any(|line| line == "NoNewPrivs:\t1");
@@ -121,7 +122,7 @@ impl Process {
     }
 }
 
-/// Returns this process' own pid.
+/// Returns the pid of the calling process.
 pub(crate) fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
@@ -131,8 +132,8 @@ pub(crate) fn is_alive_child(pid: Pid) -> bool {
     matches!(rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG), Ok(None))
 }
 
-/// Returns the children of the calling thread, which are all children if the process has one
-/// thread. `None` if this process lacks the descriptors to look.
+/// Returns the children of the calling thread, which are all children if the calling process has
+/// one thread. `None` if this process lacks the descriptors to look.
 pub(crate) fn own_children() -> Option<Vec<Process>> {
     if let Ok(pids) = std::fs::read_to_string("/proc/thread-self/children") {
         let pids: Vec<&str> = pids.split_ascii_whitespace().collect();
@@ -144,21 +145,21 @@ pub(crate) fn own_children() -> Option<Vec<Process>> {
     Some(Snapshot::try_take()?.processes.into_values().filter(|process| process.parent == me).collect())
 }
 
-/// All processes at one moment.
+/// A snapshot of all processes at one moment.
 pub(crate) struct Snapshot {
     processes: HashMap<i32, Process>,
     children: HashMap<i32, Vec<i32>>,
 }
 
 impl Snapshot {
-    /// Reads `/proc`. Processes that cannot be read are missing. The snapshot is empty if this
-    /// process lacks the descriptors to look.
+    /// Returns the processes in `/proc`. Processes that cannot be read are missing. The snapshot is
+    /// empty if this process lacks the descriptors to look.
     pub(crate) fn take() -> Self {
         Self::try_take().unwrap_or_else(|| Self { processes: HashMap::new(), children: HashMap::new() })
     }
 
-    /// Reads `/proc`. Returns `None` if this process lacks the descriptors: then it does not even
-    /// see itself.
+    /// Returns the processes in `/proc`; `None` if this process lacks the descriptors to look.
+    /// Without descriptors this process does not even see itself.
     pub(crate) fn try_take() -> Option<Self> {
         let pids = std::fs::read_dir("/proc").ok()?.flatten();
         let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -175,12 +176,12 @@ impl Snapshot {
         self.children.get(&pid).into_iter().flatten().filter_map(|child| self.processes.get(child)).copied()
     }
 
-    /// Returns the children of the calling process that belong to `run`, and all their descendants.
-    /// The leader is among them.
+    /// Returns the children of the calling process that belong to `run`, and all descendants of
+    /// these children. The leader is among them.
     ///
     /// The environment of processes in the session of one of `leaders` is not read. If an orphan
-    /// names no run, or its environment is hidden from us, `takes` decides whether it belongs to
-    /// the run.
+    /// names no run, or its environment cannot be read, `takes` decides whether the orphan belongs
+    /// to the run.
     pub(crate) fn members(
         &self,
         run: &Identity,
@@ -201,7 +202,7 @@ impl Snapshot {
         self.below(roots.collect())
     }
 
-    /// Returns true if the snapshot contains `pid`.
+    /// Returns true if the snapshot contains the process `pid`.
     pub(crate) fn shows(&self, pid: i32) -> bool {
         self.processes.contains_key(&pid)
     }
@@ -226,7 +227,7 @@ impl Snapshot {
 }
 
 /// Kills all processes of `runs` below the calling process and waits until they are gone, for
-/// `patience` at most. Returns true if they are gone. Blocks.
+/// `patience` at most. Returns true if the processes are gone. Blocks.
 pub(crate) fn kill_runs(runs: &[Identity], patience: Duration) -> bool {
     let end = Instant::now() + patience;
     // A dead process' environment cannot be read, so processes recognised while alive are
@@ -255,8 +256,8 @@ pub(crate) fn kill_runs(runs: &[Identity], patience: Duration) -> bool {
     false
 }
 
-/// Sends all of them a signal. Each process is also continued, so that a stopped process can handle
-/// the signal.
+/// Sends `signal` to all `processes`. Each process is also continued, so that a stopped process can
+/// handle the signal.
 pub(crate) fn signal_all(processes: &[Process], signal: Signal) {
     for process in processes.iter().filter(|process| !process.is_zombie) {
         process.signal(signal);

@@ -1,8 +1,8 @@
 //! The search for the file of a job's program, and error texts for a start that failed.
 //!
-//! Invariant: exit code 127 means that there is no such program. 126 means that the file exists and
-//! cannot be executed, as in shells. A start that failed for another reason (memory, descriptors,
-//! directory) has no exit code.
+//! Invariant: exit code 127 means that there is no such program. Exit code 126 means that the file
+//! exists and cannot be executed, as in shells. A start that failed for another reason (memory,
+//! descriptors, directory) has no exit code.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -16,10 +16,10 @@ use super::child_setup::Entered;
 use super::start_progress::{CallPlace, StartFailure, StartStep};
 use crate::keeper::protocol::wire::{LaunchOrder, ProcessEnd, RunReport, Wanting};
 
-/// The directories searched for a bare name if the environment has no PATH.
+/// The directories searched for a program name without a slash if the environment has no PATH.
 const DEFAULT_PATH: &str = "/usr/bin:/bin";
 
-/// Returns the text of an error, without its errno number.
+/// Returns the text of an error without the errno number.
 pub(crate) fn words(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {
@@ -36,8 +36,8 @@ fn cannot_start(subject: &str, error: &io::Error, exit_code: Option<i32>) -> Run
 /// Returns a report that the keeper lacks resources to start anything; `None` if `error` has
 /// another cause.
 ///
-/// Use it only for steps before the child exists, and for the fork. In a child the same error may
-/// come from a limit of its job or of its job's user.
+/// This function is only for steps before the child exists, and for the fork. In a child the same
+/// error may come from a limit of its job or of its job's user.
 pub(crate) fn short_of(error: &io::Error) -> Option<RunReport> {
     let errno = Errno::from_io_error(error)?;
     let is_short = matches!(errno, Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM);
@@ -49,7 +49,7 @@ pub(crate) fn no_cgroup(error: &io::Error) -> RunReport {
     cannot_start("its cgroup", error, None)
 }
 
-/// The files that may be the program, in the order of the search.
+/// The files that may be the program of a job, in the order of the search.
 #[derive(Debug)]
 pub(crate) struct Candidates {
     /// The candidates seen from the wanted directory, then those seen from the alternative
@@ -64,8 +64,8 @@ impl Candidates {
     /// Builds the candidates for `name` without looking at any file.
     ///
     /// A name with a slash is one file, seen from `cwd`, and from `cwd_else` for a child that
-    /// entered that. A bare name gives one candidate for each directory of `path`. Fails if a path
-    /// contains a zero byte.
+    /// entered `cwd_else`. A bare name gives one candidate for each directory of `path`. Fails if a
+    /// path contains a zero byte.
     pub(crate) fn new(name: &str, path: Option<&str>, cwd: &Path, cwd_else: Option<&Path>) -> io::Result<Self> {
         let is_searched = !name.contains('/');
         let path = path.unwrap_or(DEFAULT_PATH);
@@ -83,11 +83,11 @@ impl Candidates {
         Ok(Self { files, count, is_searched })
     }
 
-    /// Returns the file to execute from that directory, with its number. A bare name gives the
-    /// first file that can be executed.
+    /// Returns the file to execute from the directory `place`, with its number. For a bare name
+    /// this is the first file that can be executed.
     ///
-    /// Calls `before` with each number before it looks at that file. Safe between fork and exec: it
-    /// neither allocates nor locks. May wait for a file system.
+    /// Calls `before` with each number before the search looks at that file. Safe between fork and
+    /// exec: the search neither allocates nor locks. May wait for a file system.
     pub(crate) fn find(&self, place: Entered, before: impl Fn(u32)) -> Result<(u32, &CStr), StartFailure> {
         let mut refused = None;
         let others = match place {
@@ -125,7 +125,7 @@ impl Candidates {
     }
 }
 
-/// Returns a report of the step that prevented the start of a program.
+/// Returns a report that names the step that prevented the start of a program.
 pub(crate) fn failed(failure: StartFailure, launch: &LaunchOrder) -> RunReport {
     let name = launch.argv.first().map_or("", String::as_str);
     let error = failure.errno.into();
@@ -153,7 +153,7 @@ pub(crate) fn failed(failure: StartFailure, launch: &LaunchOrder) -> RunReport {
     RunReport { wanting, ..report }
 }
 
-/// Returns the part of the job that `step` needs.
+/// Returns the part of the job that `step` needs, if a notice can do without this part.
 pub(crate) fn wanting(step: StartStep) -> Option<Wanting> {
     match step {
         StartStep::Directory => Some(Wanting::Directory),
@@ -162,7 +162,8 @@ pub(crate) fn wanting(step: StartStep) -> Option<Wanting> {
     }
 }
 
-/// Returns what did not answer a child that had come as far as `place`.
+/// Returns the name of the directory, file or host that did not answer a child. `place` is the
+/// progress of that child.
 pub(crate) fn unanswering(place: CallPlace, launch: &LaunchOrder, candidates: &Candidates) -> String {
     let name = || launch.argv.first().cloned().unwrap_or_default();
     match place.step {
@@ -181,7 +182,7 @@ fn not_found(name: &str, error: &io::Error) -> RunReport {
     cannot_start(name, error, Some(code))
 }
 
-/// Returns a report that the file was found but the system would not execute it.
+/// Returns a report that the program's file was found but the system would not execute the file.
 pub(crate) fn not_executed(name: &str, error: &io::Error) -> RunReport {
     match Errno::from_io_error(error) {
         Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => cannot_start(name, error, None),

@@ -2,12 +2,12 @@
 //! unsafe code.
 //!
 //! Invariant: the child leads its own session, dies with the keeper, and has default signal
-//! dispositions and an empty mask. It has only its three standard descriptors. It becomes exactly
-//! the program named, or reports why not.
+//! dispositions and an empty mask. The child has only its three standard descriptors. The child
+//! becomes exactly the named program, or reports why it does not.
 //!
-//! The child itself does everything that may wait for a file system, after the fork. By then it has
-//! let go of all that belongs to the keeper. So the keeper never waits, and a child that hangs
-//! blocks nothing but itself.
+//! The child itself does everything that may wait for a file system, after the fork. By then the
+//! child has closed everything that belongs to the keeper. So the keeper never waits, and a child
+//! that hangs blocks nothing but itself.
 #![allow(unsafe_code)]
 
 use std::convert::Infallible;
@@ -25,11 +25,11 @@ use super::child_setup::ChildSetup;
 use super::program_file::Candidates;
 use super::start_progress::{ProgressWriter, StartFailure, StartStep};
 
-/// The waits between tries to execute a file that is open for writing.
+/// The waits between attempts to execute a file that is open for writing.
 const TEXT_BUSY_WAITS: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
 
-/// The image of the child: strings, and the null-terminated arrays of pointers to them that
-/// `execve(2)` takes.
+/// The arguments and environment of the child: strings, and the null-terminated arrays of pointers
+/// to them that `execve(2)` takes.
 pub(crate) struct Image {
     argv: Vec<*const c_char>,
     envp: Vec<*const c_char>,
@@ -47,8 +47,8 @@ impl Image {
         Ok(Self { argv, envp, _strings: words.into_iter().chain(variables).collect() })
     }
 
-    /// Replaces the process by `program`. Returns the error if that fails. Safe between fork and
-    /// exec: it neither allocates nor locks.
+    /// Replaces the calling process by `program`. Returns the error if that fails. Safe between
+    /// fork and exec: the function neither allocates nor locks.
     fn execute(&self, program: &CStr) -> Errno {
         // This calls `execve(2)` itself. The standard library's `execvp` gives a file that the
         // kernel cannot execute to `/bin/sh`. So a program of another architecture would be read as
@@ -72,11 +72,11 @@ pub(crate) struct SpawnPlan {
     pub(crate) teller: ProgressWriter,
 }
 
-/// Forks a child that becomes `birth`, and does not wait. The child reports its progress by marks
-/// ([`crate::keeper::process::start_progress::StartProgress`]).
+/// Forks a child that becomes the program of `birth`, and does not wait. The child reports its
+/// progress by marks ([`crate::keeper::process::start_progress::StartProgress`]).
 ///
 /// The caller must be the only thread of its process and outlive the child, whose death signal is
-/// tied to that thread. Returns the child and the files that its program may be. The child's
+/// tied to that thread. Returns the child and the files that may be its program. The child's
 /// descriptors are closed by then. Fails as `fork(2)` does.
 pub(crate) fn fork_into(birth: SpawnPlan) -> io::Result<(Pid, Candidates)> {
     // SAFETY: the process has one thread, so no other thread has a lock at the fork. The child
@@ -91,10 +91,10 @@ pub(crate) fn fork_into(birth: SpawnPlan) -> io::Result<(Pid, Candidates)> {
     Ok((pid, birth.program))
 }
 
-/// Forks a child whose signals all wait until [`forget_signals`]. Returns `None` in the child.
+/// Forks a child in which all signals wait until [`forget_signals`]. Returns `None` in the child.
 ///
 /// Until then the child has the keeper's handlers. An earlier TERM would reach one of those
-/// handlers, and the program would never get it. Fails as `fork(2)` does.
+/// handlers, and the program would never get the signal. Fails as `fork(2)` does.
 ///
 /// # Safety
 ///
@@ -117,8 +117,8 @@ unsafe fn fork_unheard() -> io::Result<Option<Pid>> {
 }
 
 impl SpawnPlan {
-    /// Becomes the program. Returns only if that failed. For a child just forked: it neither
-    /// allocates nor locks.
+    /// Makes the child the program. Returns only if that failed. Only a child just forked may call
+    /// this: the function neither allocates nor locks.
     fn begin(&self) -> Result<Infallible, StartFailure> {
         let exec = |errno| StartStep::Exec.failed(errno);
         forget_signals();
@@ -146,7 +146,7 @@ impl SpawnPlan {
     }
 }
 
-/// Resets all signals to their default action and unblocks them.
+/// Resets all signals of the calling process to their default action and unblocks them.
 fn forget_signals() {
     // This calls `sigaction(2)` itself, because the C library hides two signals that a parent may
     // have left ignored.
@@ -165,8 +165,8 @@ fn forget_signals() {
     }
 }
 
-/// Closes all descriptors above the first three, except `kept`. An old kernel cannot do this; then
-/// the exec closes what the keeper opened.
+/// Closes all descriptors above the first three, except `kept`. An old kernel cannot close them in
+/// one call. Then the exec closes the descriptors that the keeper opened.
 fn close_all_but(kept: BorrowedFd<'_>) {
     let kept = u32::try_from(kept.as_raw_fd()).unwrap_or(3);
     for (first, last) in [(3, kept.saturating_sub(1)), (kept.saturating_add(1), u32::MAX)] {
@@ -179,7 +179,8 @@ fn close_all_but(kept: BorrowedFd<'_>) {
     }
 }
 
-/// A descriptor that can be waited for. It never gives the descriptor away, which makes it sound.
+/// A descriptor that a task can wait for. `Awaited` never gives the descriptor away, which makes
+/// the wait sound.
 pub(crate) struct Awaited(AsyncFd<OwnedFd>);
 
 impl Awaited {

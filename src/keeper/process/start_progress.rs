@@ -2,8 +2,8 @@
 //! failed.
 //!
 //! Invariant: while the child's side of the pipe is open, nothing of the job's program has run. A
-//! child that was killed meanwhile never will run any of it. The exec or the child's death closes
-//! the pipe.
+//! child that was killed while the pipe was open never will run any of the program. The exec or the
+//! child's death closes the pipe.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,7 +13,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::spawn::Awaited;
 
-/// A step of a start.
+/// A step of the start of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StartStep {
     /// All work before the first step that sends a mark.
@@ -25,7 +25,7 @@ pub(crate) enum StartStep {
     Cgroup,
     /// Setting the limit of open files.
     Files,
-    /// Becoming the job's user, by this system call.
+    /// Becoming the job's user, by the system call of this name.
     User(&'static str),
     /// Entering the directory.
     Directory,
@@ -56,14 +56,15 @@ impl StartStep {
     }
 }
 
-/// A step that failed, and its error.
+/// The step of a start that failed, and the error of the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StartFailure {
     pub(crate) step: StartStep,
     pub(crate) errno: Errno,
 }
 
-/// The progress of a child: its step, and the number of the candidate file it tries as its program.
+/// The progress of a child: its present step, and the number of the candidate file that the child
+/// tries as its program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CallPlace {
     pub(crate) step: StartStep,
@@ -123,7 +124,7 @@ pub(crate) enum StartReport {
     Failed(StartFailure),
 }
 
-/// The keeper's side of the pipe.
+/// The keeper's side of the pipe through which a child reports its start.
 pub(crate) struct StartProgress {
     /// The pipe; `None` once the outcome of the start was read.
     pipe: Option<Awaited>,
@@ -146,13 +147,13 @@ impl StartProgress {
         self.pipe.is_some()
     }
 
-    /// Returns the last step and file that the child sent.
+    /// Returns the last step and file number that the child sent.
     pub(crate) fn place(&self) -> CallPlace {
         self.place
     }
 
-    /// Waits for the outcome of the start; waits for ever if it was returned before. The future may
-    /// be dropped and the call repeated.
+    /// Waits for the outcome of the start. If the outcome was returned before, the call waits for
+    /// ever. The future may be dropped and the call repeated.
     pub(crate) async fn told(&mut self) -> StartReport {
         loop {
             if let Some(told) = self.read() {
@@ -170,8 +171,8 @@ impl StartProgress {
         }
     }
 
-    /// Returns the outcome of the start if it is read now for the first time. Reads the pipe
-    /// itself, so `None` means that no outcome was sent yet.
+    /// Returns the outcome of the start if this call is the first to read the outcome. Reads the
+    /// pipe itself, so `None` means that no outcome was sent yet.
     pub(crate) fn read(&mut self) -> Option<StartReport> {
         let pipe = self.pipe.as_ref()?;
         let mut bytes = [0; SIZE * 64];

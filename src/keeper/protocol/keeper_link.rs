@@ -1,4 +1,4 @@
-//! The daemon's side of its keeper: handles on the keeper and on its runs.
+//! The daemon's side of the connection with its keeper: handles on the keeper and on its runs.
 //!
 //! Invariant: every [`Child`] ends, by the keeper's report or because the keeper is gone and its
 //! runs were killed. A child that is dropped before its end is killed.
@@ -21,8 +21,8 @@ use crate::keeper::limits::delegation::Delegation;
 use crate::keeper::limits::excerpt::{ExcerptStream, OutputBounds};
 use crate::keeper::process::process_tree::Identity;
 
-/// The number of looks in a row without a message after which a keeper gets no new runs, because it
-/// may hang.
+/// The number of checks in a row without a message after which a keeper gets no new runs, because
+/// the keeper may hang.
 const DOUBTFUL_LOOKS: u32 = 3;
 
 /// The settings of a keeper.
@@ -30,36 +30,36 @@ const DOUBTFUL_LOOKS: u32 = 3;
 pub struct KeeperSettings {
     /// The program `schedd`.
     pub program: PathBuf,
-    /// The file for the mark that the keeper leaves when it ended and nothing it started is alive.
-    /// `None`: no mark.
+    /// The file for the mark that the keeper leaves when it ended and no process it started is
+    /// alive. `None`: the keeper leaves no mark.
     pub ended_file: Option<PathBuf>,
-    /// The node's name, for the mark.
+    /// The name of the node, which the mark contains.
     pub node: String,
-    /// The node's incarnation, for the mark.
+    /// The incarnation of the node, which the mark contains.
     pub incarnation: String,
     /// The length of the node's leases. It determines how long a keeper may be silent.
     pub lease: Duration,
-    /// The bounds of a job's output that waits for a slow daemon.
+    /// The bounds of the output that is kept of a job while the daemon is slow.
     pub output: OutputBounds,
     /// The cgroup in which runs get cgroups of their own, if the service manager delegated one.
     pub delegation: Option<Arc<Delegation>>,
 }
 
-/// The reason why there is no keeper.
+/// The reason why a node has no keeper.
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
     /// The keeper cannot be started.
     #[error("keeper {program:?} cannot be started: {source}")]
     Start {
-        /// The program that was tried.
+        /// The path of the program that was tried.
         program: PathBuf,
         /// The error of the system.
         source: std::io::Error,
     },
 }
 
-/// A receiver of a run's output. It is called from the task that listens to the keeper, so it must
-/// not block.
+/// A receiver of a run's output. The task that listens to the keeper calls the receiver, so the
+/// receiver must not block.
 pub trait OutputSink: Send + Sync {
     /// Appends `bytes` that `stream` wrote.
     fn append(&self, stream: ExcerptStream, bytes: &[u8]);
@@ -90,7 +90,8 @@ impl Drop for Inner {
 }
 
 impl Keeper {
-    /// Starts the keeper, and another whenever it dies. Makes the calling process a subreaper.
+    /// Starts the keeper, and another keeper whenever the present keeper dies. Makes the calling
+    /// process a subreaper.
     ///
     /// Fails if the first keeper cannot be started. Must be called inside a runtime that lives as
     /// long as the keeper is needed.
@@ -102,14 +103,14 @@ impl Keeper {
         Ok(Self { inner: Arc::new(Inner { link, limits, has_cgroups, closing, next_key: AtomicU64::new(0) }) })
     }
 
-    /// Stops the keeper: it kills the runs that are left. Returns when it is gone.
+    /// Stops the keeper, which kills the runs that are left. Returns when the keeper is gone.
     pub async fn stop(self) {
         self.inner.closing.cancel();
         let mut link = self.inner.link.clone();
         while link.changed().await.is_ok() {}
     }
 
-    /// Returns the limits that its cgroups can enforce; none without cgroups.
+    /// Returns the limits that the keeper's cgroups can enforce; none without cgroups.
     pub fn limits(&self) -> &BTreeSet<LimitKind> {
         &self.inner.limits
     }
@@ -124,13 +125,13 @@ impl Keeper {
         self.inner.link.borrow().as_ref().map(|link| link.pid)
     }
 
-    /// Returns true if a keeper answers, so that a start now would not wait for it.
+    /// Returns true if a keeper answers, so that a run started now would not wait for a keeper.
     pub fn is_ready(&self) -> bool {
         self.inner.link.borrow().as_ref().is_some_and(|link| link.silent_looks.load(Ordering::Relaxed) < DOUBTFUL_LOOKS)
     }
 
-    /// Starts `launch`. The child's report says how that went. Waits for a keeper as long as the
-    /// lease allows.
+    /// Starts the program of `launch`. The report of the returned child says how the start went.
+    /// Waits for a keeper as long as the lease allows.
     pub async fn spawn(&self, launch: LaunchOrder, output: Arc<dyn OutputSink>) -> Child {
         let key = self.inner.next_key.fetch_add(1, Ordering::Relaxed);
         let mut links = self.inner.link.clone();
@@ -156,12 +157,12 @@ impl Keeper {
     }
 }
 
-/// A connection with a keeper.
+/// A connection of the daemon with one keeper.
 #[derive(Debug)]
 pub(crate) struct KeeperLink {
     pub(crate) pid: u32,
     orders: mpsc::Sender<Vec<u8>>,
-    /// True if the keeper sent anything since the last look.
+    /// True if the keeper sent anything since the last check.
     is_heard: AtomicBool,
     silent_looks: AtomicU32,
     /// The runs in the keeper; `None` once the keeper is gone.
@@ -206,15 +207,15 @@ impl KeeperLink {
         }
     }
 
-    /// Asks the keeper for a sign of life. The queue to a keeper that hangs may be full; then the
-    /// question is dropped.
+    /// Asks the keeper for a sign of life. The queue to a keeper that hangs may be full. In this
+    /// case the question is dropped.
     pub(crate) fn ping(&self) {
         if let Ok(frame) = wire::order_frame(&KeeperOrder::Ping) {
             let _ = self.orders.try_send(frame);
         }
     }
 
-    /// Stores the number of looks in a row without a message of the keeper.
+    /// Stores the number of checks in a row in which the keeper had sent no message.
     pub(crate) fn note_silence(&self, looks: u32) {
         self.silent_looks.store(looks, Ordering::Relaxed);
     }
@@ -224,7 +225,7 @@ impl KeeperLink {
         self.is_heard.swap(false, Ordering::Relaxed)
     }
 
-    /// Returns the earliest deadline of its runs; `None` if it has no run.
+    /// Returns the earliest deadline of the keeper's runs; `None` if the keeper has no run.
     pub(crate) fn first_deadline(&self) -> Option<BootInstant> {
         self.residents().iter().flat_map(HashMap::values).map(|resident| resident.deadline).min()
     }
@@ -270,8 +271,8 @@ impl KeeperLink {
         self.residents().iter().flat_map(HashMap::values).map(|resident| resident.identity.clone()).collect()
     }
 
-    /// Reports to all remaining runs that the keeper died and that they ended with `end`. Accepts
-    /// no more runs.
+    /// Reports to all remaining runs that the keeper died and that the runs ended with `end`. The
+    /// link accepts no more runs.
     pub(crate) fn close(&self, end: ProcessEnd) {
         for resident in self.residents().take().into_iter().flat_map(HashMap::into_values) {
             let _ = resident.ended.send(keeper_died(end));
@@ -283,7 +284,7 @@ fn keeper_died(end: ProcessEnd) -> RunReport {
     RunReport::of(end, "the keeper died")
 }
 
-/// A run in the keeper.
+/// A run in the keeper, as a handle of the daemon.
 #[derive(Debug)]
 pub struct Child {
     state: State,
@@ -300,8 +301,8 @@ impl Child {
         Self { state: State::Over(report) }
     }
 
-    /// Passes on that the lease was renewed up to `deadline`. The order may be lost if the keeper
-    /// is slow; the next order makes up for it.
+    /// Extends the deadline of the run to `deadline`, because the lease was renewed. The order may
+    /// be lost if the keeper is slow; the next order replaces a lost order.
     pub fn extend(&self, deadline: BootInstant) {
         if let State::Living { key, link, .. } = &self.state {
             link.note_deadline(*key, deadline);
@@ -309,12 +310,12 @@ impl Child {
         self.try_send(|key| KeeperOrder::Extend { key, deadline });
     }
 
-    /// Stops the run: TERM, and KILL after its grace.
+    /// Stops the run: TERM, and KILL after the grace of the run.
     pub async fn stop(&self) {
         self.send(|key| KeeperOrder::Stop { key }).await;
     }
 
-    /// Kills the run at once, because another node has its lease already.
+    /// Kills the run at once, because another node already has the lease of the run.
     pub async fn abandon(&self) {
         self.send(|key| KeeperOrder::Abandon { key }).await;
     }

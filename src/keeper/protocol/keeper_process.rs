@@ -1,5 +1,5 @@
-//! The keeper's own process: takes orders until the daemon is gone, then kills all jobs, leaves its
-//! mark and exits.
+//! The process of the keeper: takes orders until the daemon is gone, then kills all jobs, leaves
+//! the end mark and exits.
 //!
 //! Invariant: the process has one thread, because the death signal of the jobs is tied to the
 //! thread that started them. The mark is written only when nothing this process ever started is
@@ -35,13 +35,14 @@ use crate::keeper::process::process_tree::{Process, Snapshot};
 /// The argument that makes the program `schedd` a keeper.
 pub(crate) const ARGUMENT: &str = "__keeper";
 
-/// The longest wait for processes that do not die. After it the keeper exits without its mark.
+/// The longest wait for processes that do not die. After this time the keeper exits without its end
+/// mark.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Becomes the keeper if the command line says so, and returns when the keeper is done. Returns
+/// Runs as the keeper if the command line says so, and returns when the keeper is done. Returns
 /// `None` for any other command line.
 ///
-/// Call it first, before any thread is started.
+/// The program must call this function first, before any thread is started.
 pub fn run_from_args() -> Option<ExitCode> {
     if std::env::args_os().nth(1).as_deref() != Some(OsStr::new(ARGUMENT)) {
         return None;
@@ -109,8 +110,8 @@ async fn serve(socket: UnixStream) -> io::Result<()> {
     told
 }
 
-/// Takes orders until there are no more. Fails if an order cannot be read, and reads no further
-/// then.
+/// Takes orders until there are no more orders. If an order cannot be read, fails and reads no
+/// further orders.
 async fn obey(house: &Rc<ProcessTable>, orders: &mut OwnedReadHalf) -> io::Result<()> {
     loop {
         let order = match wire::read_order(orders).await {
@@ -135,8 +136,8 @@ async fn obey(house: &Rc<ProcessTable>, orders: &mut OwnedReadHalf) -> io::Resul
     }
 }
 
-/// Kills all descendants of this process and waits until they are gone. Returns true if they are
-/// gone.
+/// Kills all descendants of this process and waits until they are gone. Returns true if the
+/// descendants are gone.
 async fn clear_house(house: &ProcessTable) -> bool {
     let end = BootInstant::now().saturating_add(PATIENCE);
     loop {
@@ -161,8 +162,8 @@ async fn clear_house(house: &ProcessTable) -> bool {
     }
 }
 
-/// Sweeps once a second while there is a run, and afterwards until nothing is left. Sleeps
-/// otherwise.
+/// Sweeps orphans once a second while there is a run, and afterwards until no process is left.
+/// Sleeps at other times.
 async fn sweep_now_and_then(house: Rc<ProcessTable>) {
     loop {
         house.changed().await;

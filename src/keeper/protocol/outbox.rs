@@ -13,7 +13,7 @@ use super::wire;
 use super::wire::{KeeperNews, Key};
 use crate::keeper::limits::excerpt::{Excerpt, ExcerptStream, OutputBounds};
 
-/// An item that waits for the daemon.
+/// An item that waits to be sent to the daemon.
 pub(crate) enum OutboxItem {
     News(KeeperNews),
     Output(Rc<Pending>),

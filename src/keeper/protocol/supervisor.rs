@@ -1,8 +1,8 @@
-//! The supervisor of the keeper: it starts a keeper and listens to it. When the keeper dies or
-//! hangs, it kills the runs and starts another keeper.
+//! The supervisor of the keeper: it starts a keeper and listens to the keeper. When the keeper dies
+//! or hangs, the supervisor kills the runs and starts another keeper.
 //!
 //! Invariant: the runs of a dead keeper are reported as ended only after their processes were
-//! killed. So a node that takes a run over does not meet its old processes alive. A keeper that
+//! killed. So a node that takes a run over finds no old process of the run alive. A keeper that
 //! hangs counts as dead before another node may get the lease of any of its runs.
 
 use std::io;
@@ -28,23 +28,24 @@ use crate::keeper::process::process_tree;
 
 /// The number of orders that may wait for the keeper.
 const ORDERS: usize = 1024;
-/// The time a keeper may take to kill all runs when it is stopped. A little longer than the
-/// keeper's own patience.
+/// The time a keeper may take to kill all runs when it is stopped. This time is a little longer
+/// than the keeper's own patience.
 const LEAVE: Duration = Duration::from_secs(65);
 /// The longest wait until the processes of a dead keeper have died.
 const BURY: Duration = Duration::from_secs(10);
-/// The number of looks a lease at a keeper that has runs; at least one look a second.
+/// The number of checks, in the time of one lease, of a keeper that has runs. There is at least one
+/// check a second.
 const LOOKS_A_LEASE: u32 = 20;
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
 /// The time for which a silent keeper counts as busy although one of its runs is past its deadline.
-/// At most a quarter of a lease.
+/// At most a quarter of a lease is used.
 const BUSY: Duration = Duration::from_secs(5);
 /// The time for which a silent keeper is tolerated while none of its runs is past its deadline.
 /// Leases are renewed meanwhile, but no run is stopped or timed out.
 ///
-/// At most one lease, but never less than [`BUSY`].
+/// At most one lease is used, but never less than [`BUSY`].
 const LEFT_ALONE: Duration = Duration::from_secs(10);
-/// The shortest and the longest wait between two starts.
+/// The shortest and the longest wait between two starts of a keeper.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
@@ -134,7 +135,8 @@ async fn keep_one_running(
     }
 }
 
-/// Serves one keeper until it is gone. Returns true if all it ran is gone too.
+/// Serves one keeper until the keeper is gone. Returns true if all processes of the keeper's runs
+/// are gone too.
 async fn accompany(
     keeper: Running,
     settings: &KeeperSettings,
@@ -186,8 +188,8 @@ async fn accompany(
 
 /// Waits until the keeper was silent for so long that its runs are no longer safe with it.
 ///
-/// Looks are counted, not time: a daemon that was itself stopped, or does not get the processor,
-/// has not looked meanwhile.
+/// Checks are counted, not time. A daemon that was itself stopped, or does not get the processor,
+/// has made no checks meanwhile.
 async fn stands_still(link: &KeeperLink, lease: Duration) {
     let look = (lease / LOOKS_A_LEASE).min(LONGEST_LOOK);
     let looks = |time: Duration| u32::try_from(time.as_millis().div_ceil(look.as_millis().max(1))).unwrap_or(u32::MAX);
@@ -210,7 +212,7 @@ async fn stands_still(link: &KeeperLink, lease: Duration) {
     }
 }
 
-/// Waits until a run is past its deadline and still alive.
+/// Waits until a run of the keeper is past its deadline and still alive.
 async fn out_of_time(link: &KeeperLink, lease: Duration) {
     let look = (lease / LOOKS_A_LEASE).min(LONGEST_LOOK);
     while !is_out_of_time(link, Duration::ZERO) {
@@ -218,8 +220,8 @@ async fn out_of_time(link: &KeeperLink, lease: Duration) {
     }
 }
 
-/// Returns true if the deadline of one of its runs is at most `ahead` away. The keeper ends the
-/// runs by then. Other nodes take them over a tenth of a lease later.
+/// Returns true if the deadline of one of the keeper's runs is at most `ahead` away. The keeper
+/// ends the runs by their deadlines. Other nodes take the runs over a tenth of a lease later.
 fn is_out_of_time(link: &KeeperLink, ahead: Duration) -> bool {
     link.first_deadline().is_some_and(|deadline| BootInstant::now().saturating_add(ahead) >= deadline)
 }

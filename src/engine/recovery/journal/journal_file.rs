@@ -1,8 +1,8 @@
-//! The file of the journal. It is read once at the start, appended to by its own thread, and
-//! rewritten from memory when it has grown.
+//! The file of the journal. The file is read once at the start, appended to by a thread of its own,
+//! and rewritten from memory when it has grown.
 //!
-//! Invariant: a lock ensures that one process writes the file. Only its user can read it (mode
-//! 0600). After a crash it reads back only facts that were written.
+//! Invariant: a lock ensures that one process writes the file. Only the user of the process can
+//! read the file (mode 0600). After a crash, reading the file returns only facts that were written.
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -17,16 +17,17 @@ use super::journal_memory::Memory;
 use super::{AGE_MS, Desk, FileIs};
 use crate::domain::name::names::NodeName;
 
-/// The time for which lines are gathered before a write.
+/// The time for which lines are gathered before they are written.
 const GATHER: Duration = Duration::from_millis(20);
-/// The wait before a failed disk is tried again.
+/// The wait after a failed write before the disk is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
-/// The size at which the file is rewritten, if it also has twice the size of its last rewrite.
+/// The size at which the file is rewritten. The file must also have twice the size that it had
+/// after its last rewrite.
 const GROWN: u64 = 4 << 20;
-/// The largest file that is read. No journal grows so large.
+/// The size of the largest file that is read, in bytes. No journal grows so large.
 const READ_AT_MOST: u64 = 256 << 20;
 
-/// The open and locked file.
+/// The journal file, open and locked by this process.
 pub(super) struct JournalFile {
     path: PathBuf,
     open: fs::File,
@@ -37,8 +38,8 @@ pub(super) struct JournalFile {
 }
 
 impl JournalFile {
-    /// Opens and reads the journal of `node` in `namespace` in `dir`. The error is a text that says
-    /// why there is no journal.
+    /// Opens and reads the journal of `node` in `namespace`, kept in the directory `dir`. The error
+    /// is a text that says why there is no journal.
     pub(super) fn open(dir: &Path, namespace: &str, node: &NodeName) -> Result<(Self, Memory), String> {
         let path = dir.join(format!("journal-{namespace}@{node}"));
         let cannot = |verb: &str, path: &Path, error: &io::Error| format!("{} cannot be {verb} ({error})", path.display());
@@ -74,8 +75,8 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Rewrites the file from memory. The text goes to another name first, so that a crash leaves
-    /// the old file or the new one.
+    /// Rewrites the file from memory. The text is first written to a file of another name, so that
+    /// a crash leaves the old file or the new file.
     fn write_anew(&mut self, memory: &Memory) -> io::Result<()> {
         let mut text = Vec::new();
         memory.lines().for_each(|line| line.encode(&mut text));
@@ -97,7 +98,7 @@ impl JournalFile {
     }
 }
 
-/// Returns the path with another ending appended.
+/// Returns `path` with `ending` appended to its name.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -109,7 +110,7 @@ fn opened(path: &Path) -> io::Result<fs::File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }
 
-/// Returns the facts in the text of a file, and the number of unreadable lines.
+/// Returns the facts in the text of a journal file, and the number of unreadable lines.
 fn read(text: &[u8]) -> (Memory, usize) {
     let mut memory = Memory::default();
     let mut bad = 0;
@@ -193,7 +194,7 @@ pub(super) fn write(desk: &Desk, mut file: JournalFile) {
     }
 }
 
-/// Waits until the disk is worth another try, or the journal is closed.
+/// Waits until the failed disk may be tried again, or the journal is closed.
 fn rest(desk: &Desk) {
     let end = std::time::Instant::now() + TRY_AGAIN;
     let mut state = desk.state();

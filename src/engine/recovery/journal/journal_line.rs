@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The end of a run on this node.
+/// The end of a run that this node executed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EndedRun {
     #[serde(rename = "r")]
@@ -13,7 +13,7 @@ pub(crate) struct EndedRun {
     pub(crate) queue: String,
     #[serde(rename = "s")]
     pub(crate) state: String,
-    /// The reason, as in history.
+    /// The reason of the end, as history shows the reason.
     #[serde(rename = "w", default, skip_serializing_if = "String::is_empty")]
     pub(crate) reason: String,
     /// The time at which the run ended, by Redis' clock, ms.
@@ -21,12 +21,12 @@ pub(crate) struct EndedRun {
     pub(crate) ended_at: i64,
     #[serde(rename = "f")]
     pub(crate) fence: u64,
-    /// Attempt, exit code, status and the like, as fields of the run's record.
+    /// The attempt, the exit code, the status and similar facts, as fields of the run's record.
     #[serde(rename = "x", default)]
     pub(crate) facts: Vec<(String, String)>,
 }
 
-/// An at-most-once run whose start mark this node has.
+/// An at-most-once run whose start this node has recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ClaimedRun {
     #[serde(rename = "r")]
@@ -37,12 +37,12 @@ pub(crate) struct ClaimedRun {
     pub(crate) attempt: u32,
     #[serde(rename = "f")]
     pub(crate) fence: u64,
-    /// The time of the claim by Redis' clock, ms.
+    /// The time of the claim, by Redis' clock, in ms.
     #[serde(rename = "t")]
     pub(crate) at: i64,
 }
 
-/// A job added by `schedctl`, as last seen.
+/// A job added by `schedctl`, as this node last saw the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ApiJob {
     #[serde(rename = "n")]
@@ -56,13 +56,14 @@ pub(crate) struct ApiJob {
     pub(crate) is_once: bool,
 }
 
-/// A fact of the journal.
+/// A fact that the journal records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum JournalLine {
-    /// The data has this epoch from now on.
+    /// The data in Redis has this epoch from now on.
     #[serde(rename = "epoch")]
     Epoch(String),
-    /// The data was complete. Holds the highest fence, Redis' time in ms, and the address.
+    /// The data in Redis was complete. Holds the highest fence, Redis' time in ms, and the address
+    /// of the server.
     #[serde(rename = "seen")]
     Seen(u64, i64, String),
     /// The data is known to be on this Redis server. When the server was first met, it had nothing
@@ -75,19 +76,19 @@ pub(crate) enum JournalLine {
     /// An at-most-once run is about to start on this node.
     #[serde(rename = "claim")]
     Claimed(ClaimedRun),
-    /// The marked run did not start after all.
+    /// The at-most-once run with this id did not start, although its start mark was written.
     #[serde(rename = "unclaim")]
     Unclaimed(String),
-    /// A job of the command line exists.
+    /// A job added by `schedctl` exists.
     #[serde(rename = "job")]
     Job(ApiJob),
-    /// A job of the command line ended or was removed.
+    /// A job added by `schedctl` ended or was removed.
     #[serde(rename = "over")]
     JobOver(String),
 }
 
 impl JournalLine {
-    /// Appends the line in file format, with its line end.
+    /// Appends this fact to `into` as a line of the file, with the line end.
     pub(super) fn encode(&self, into: &mut Vec<u8>) {
         // No fact can fail to become JSON. If that failed, the line would read back as torn.
         let json = serde_json::to_string(self).unwrap_or_default();
@@ -97,7 +98,7 @@ impl JournalLine {
         into.push(b'\n');
     }
 
-    /// Returns the fact of a line, or `None` if the line is torn or changed.
+    /// Returns the fact in a line, or `None` if the line is torn or changed.
     pub(super) fn decode(line: &[u8]) -> Option<Self> {
         let line = std::str::from_utf8(line).ok()?;
         let (sum, json) = line.split_once(' ')?;

@@ -1,47 +1,47 @@
-//! The memory of a node: the epoch it last saw, the ends of runs it executed, and the jobs of the
-//! command line.
+//! The memory of a node: the epoch that the node last saw, the ends of runs that it executed, and
+//! the jobs added by `schedctl`.
 //!
-//! Invariant: it never exceeds its bounds. The oldest entry is forgotten first.
+//! Invariant: the memory never exceeds its bounds. The oldest entry is forgotten first.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::journal_line::{ApiJob, ClaimedRun, EndedRun, JournalLine};
 
-/// The most ended runs remembered, of all jobs and of one job.
+/// The most ended runs that are remembered. The bound holds for all jobs together and for one job.
 const ENDED: usize = 10_000;
 const ENDED_OF_A_JOB: usize = 1_000;
 /// The most start marks of at-most-once runs remembered.
 const CLAIMED: usize = 1_000;
-/// The most jobs remembered.
+/// The most jobs added by `schedctl` that are remembered.
 pub(crate) const JOBS: usize = 10_000;
 /// The most earlier epochs remembered.
 const PAST_EPOCHS: usize = 100;
 
-/// The memory of a node about its data.
+/// The memory of a node about the data in Redis.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// The epoch of the data. `None` if it was never seen.
+    /// The epoch of the data. `None` if this node never saw an epoch.
     pub(crate) epoch: Option<String>,
     /// The earlier epochs, oldest first.
     pub(crate) past_epochs: Vec<String>,
-    /// The highest fence seen.
+    /// The highest fence that this node has seen.
     pub(crate) highest: u64,
     /// The time at which the data was last seen complete, by Redis' clock, ms.
     pub(crate) whole_at: i64,
-    /// The address of the data at that time.
+    /// The address of the Redis server at the time `whole_at`.
     pub(crate) address: String,
-    /// The Redis server on which the data was last known. `None` if that was not noted.
+    /// The Redis server on which the data was last known. `None` if no server was recorded.
     pub(crate) server: Option<String>,
     ended: BTreeMap<u64, EndedRun>,
     of_job: HashMap<String, VecDeque<u64>>,
     next: u64,
     claimed: BTreeMap<String, ClaimedRun>,
-    /// The jobs of the command line.
+    /// The jobs added by `schedctl`.
     pub(crate) jobs: BTreeMap<String, ApiJob>,
 }
 
 impl Memory {
-    /// Adds a fact.
+    /// Adds a fact to the memory.
     pub(super) fn take(&mut self, line: JournalLine) {
         match line {
             JournalLine::Epoch(epoch) => {
@@ -96,18 +96,18 @@ impl Memory {
         }
     }
 
-    /// Returns the ended runs, oldest first. A run that ended twice comes twice, the later end
-    /// later.
+    /// Returns the ended runs, oldest first. A run that ended twice appears twice, and its later
+    /// end comes later.
     pub(crate) fn ended(&self) -> impl Iterator<Item = &EndedRun> {
         self.ended.values()
     }
 
-    /// Returns the start marks of at-most-once runs whose end is not known here.
+    /// Returns the start marks of at-most-once runs whose end this node does not know.
     pub(crate) fn claimed(&self) -> impl Iterator<Item = &ClaimedRun> {
         self.claimed.values()
     }
 
-    /// Forgets ends and start marks from before `before` ms.
+    /// Forgets ends and start marks that are older than the time `before`, in ms.
     pub(super) fn forget_before(&mut self, before: i64) {
         self.claimed.retain(|_, run| run.at >= before);
         let (ended, of_job) = (&mut self.ended, &mut self.of_job);

@@ -1,5 +1,5 @@
-//! The journal of a node: facts about its data that Redis may lose. They are kept in memory, and in
-//! a small file across restarts.
+//! The journal of a node: facts about the data in Redis that Redis may lose. The facts are kept in
+//! memory, and in a small file across restarts.
 //!
 //! - [`journal_line`] is the line format of the file
 //! - [`journal_memory`] is what the node remembers, within bounds
@@ -26,14 +26,14 @@ pub(crate) use journal_memory::{JOBS, Memory};
 
 use crate::domain::name::names::NodeName;
 
-/// The longest wait of an at-most-once run for its start mark to be on disk.
+/// The longest time for which an at-most-once run waits until its start mark is on disk.
 const MARK_PATIENCE: Duration = Duration::from_millis(250);
-/// The most bytes of unwritten lines. Past this the file is rewritten from memory instead.
+/// The most bytes of unwritten lines. Past this bound the file is rewritten from memory instead.
 const UNWRITTEN: usize = 1 << 20;
-/// The time for which ends are remembered, ms.
+/// The time for which ends of runs are remembered, in ms.
 const AGE_MS: i64 = 30 * 24 * 3600 * 1000;
 
-/// The journal of one node.
+/// The journal of one node, in memory and in a file.
 pub struct Journal {
     desk: Arc<Desk>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -49,7 +49,7 @@ struct Desk {
 #[derive(Default)]
 struct State {
     memory: Memory,
-    /// True if there is a file to write to.
+    /// True if the journal has a file.
     has_file: bool,
     unwritten: Vec<u8>,
     /// The state of the file, which decides how it is written next.
@@ -59,7 +59,7 @@ struct State {
     is_closing: bool,
 }
 
-/// The file compared with the memory.
+/// The state of the file compared with the memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum FileIs {
     /// The file has everything but the unwritten lines.
@@ -67,7 +67,8 @@ enum FileIs {
     Current,
     /// The file lacks facts, and must be rewritten from memory.
     Stale,
-    /// The file belongs to other data. It must be kept aside, and a new file written.
+    /// The file belongs to other data than the memory. The file must be kept under another name,
+    /// and a new file written.
     Another,
 }
 
@@ -98,8 +99,8 @@ impl Journal {
         Self { desk: Arc::default(), writer: Mutex::default() }
     }
 
-    /// Opens the journal of `node` in `namespace`, kept in `dir`. If the directory cannot be used,
-    /// logs why, and the node goes on without a file.
+    /// Opens the journal of `node` in `namespace`, kept in the directory `dir`. If the directory
+    /// cannot be used, logs the reason, and the node continues without a file.
     pub fn open(dir: Option<&Path>, namespace: &str, node: &NodeName) -> Self {
         let Some(dir) = dir else {
             warn!(
@@ -127,18 +128,18 @@ impl Journal {
         }
     }
 
-    /// Calls `look` with the memory.
+    /// Calls `look` with the memory of this journal, and returns the result.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&Memory) -> T) -> T {
         look(&self.desk.state().memory)
     }
 
-    /// Adds facts. They are written to the file later.
+    /// Adds facts to the memory. The facts are written to the file later.
     pub(crate) fn note(&self, lines: impl IntoIterator<Item = JournalLine>) {
         self.desk.state().take(lines);
         self.desk.wake.notify_one();
     }
 
-    /// Raises the highest fence without writing it.
+    /// Raises the highest fence in memory, without writing the fence to the file.
     pub(crate) fn raise(&self, fence: u64, whole_at: i64, address: &str) {
         let memory = &mut self.desk.state().memory;
         (memory.highest, memory.whole_at) = (memory.highest.max(fence), memory.whole_at.max(whole_at));
@@ -147,13 +148,13 @@ impl Journal {
         }
     }
 
-    /// Notes the fence of a claim without writing it.
+    /// Notes the fence of a claim in memory, without writing the fence to the file.
     pub(crate) fn claimed(&self, fence: u64) {
         let memory = &mut self.desk.state().memory;
         memory.highest = memory.highest.max(fence);
     }
 
-    /// Adds a start mark, and waits briefly until it is on disk.
+    /// Adds the start mark of `run`, and waits briefly until the mark is on disk.
     pub(crate) async fn mark_start(&self, run: ClaimedRun) {
         let (sender, written) = oneshot::channel();
         {
@@ -169,7 +170,7 @@ impl Journal {
     }
 
     /// Starts an empty memory, because the remembered data is not the present data. The old file is
-    /// kept beside the new one.
+    /// kept beside the new file.
     pub(crate) fn set_aside(&self) {
         let mut state = self.desk.state();
         state.memory = Memory::default();
@@ -179,7 +180,8 @@ impl Journal {
         self.desk.wake.notify_one();
     }
 
-    /// Writes what is left, as far as the disk allows within 2 seconds.
+    /// Writes the unwritten lines, as far as the disk allows within 2 seconds, and closes the
+    /// journal.
     pub(crate) async fn close(&self) {
         self.desk.state().is_closing = true;
         self.desk.wake.notify_one();

@@ -1,8 +1,8 @@
-//! Keeps the names and schedules of jobs added by `schedctl`. No file restores them, so after a
-//! loss the operator must learn which jobs are gone.
+//! Keeps the names and schedules of jobs added by `schedctl`. No file restores these jobs, so after
+//! a loss the operator must learn which jobs are gone.
 //!
-//! Invariant: a job is dropped here as missing only after a look at data that this node knew to be
-//! complete.
+//! Invariant: a missing job is removed from this catalog only after a look at data that this node
+//! knew to be complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::engine::recovery::journal::{ApiJob, JOBS, JournalLine};
 use crate::store::{JobRecord, SourceKind, StoreError};
 
 const EVERY: Duration = Duration::from_secs(30);
-/// The number of names or hashes read in one call, and the number of definitions.
+/// The number of names, hashes or definitions read in one call.
 const PAGE: usize = 1_000;
 const BATCH: usize = 200;
 /// The keys of a definition that hold its schedule.
 const SCHEDULES: [&str; 7] = ["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];
 
-/// Updates the catalog at intervals, for ever.
+/// Updates the catalog of jobs at intervals, for ever.
 pub(crate) async fn run(shared: Arc<NodeContext>) {
     let mut pause = Duration::from_secs(1);
     loop {
@@ -80,8 +80,8 @@ async fn look(shared: &NodeContext) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Returns true if no node has a file that defines the job. It was added by `schedctl`, or by a
-/// file that was applied.
+/// Returns true if no node has a file that defines the job. Such a job was added by `schedctl`, or
+/// by a file that was applied.
 fn is_brought_back_by_none(job: &JobRecord) -> bool {
     let is_applied = |source: &String| source.parse::<SourceName>().is_ok_and(|source| source.is_applied());
     job.kind == SourceKind::Api || !job.listed_by.is_empty() && job.listed_by.keys().all(is_applied)
@@ -104,8 +104,8 @@ fn entry(job: &JobRecord) -> ApiJob {
     }
 }
 
-/// Returns the jobs this node knew that Redis lacks. A one-shot whose run ended is not missing,
-/// whether this node or another node's journal recorded that.
+/// Returns the jobs that this node knew and that Redis lacks. A one-shot whose run ended is not
+/// missing, whether this node or another node's journal recorded that end.
 pub(super) async fn missing(shared: &NodeContext) -> Result<Vec<ApiJob>, StoreError> {
     let journal = shared.watch.journal();
     let (known, done) = journal.with(|memory| {

@@ -1,33 +1,34 @@
-//! Judges whether the data in Redis is the data this node knows, and if not, what it is. Pure.
+//! Judges whether the data in Redis is the data that this node knows, and otherwise which data it
+//! is. A pure function.
 
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::{DataMarks, LossKind, LossRecord, Met, begun_at};
 
-/// The facts by which a node knows its data.
+/// The facts by which a node recognises its data in Redis.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Remembered {
-    /// The epoch of the data. `None` if this node never saw it.
+    /// The epoch of the data. `None` if this node never saw an epoch.
     pub(super) epoch: Option<String>,
-    /// The earlier epochs.
+    /// The earlier epochs of the data, oldest first.
     pub(super) past_epochs: Vec<String>,
-    /// The highest fence seen.
+    /// The highest fence that this node has seen.
     pub(super) highest: u64,
     /// The time at which the data was last seen complete, by Redis' clock, ms.
     pub(super) whole_at: i64,
-    /// The address of the data at that time.
+    /// The address of the Redis server at the time `whole_at`.
     pub(super) address: String,
-    /// The Redis server of the data at that time. `None` if it is not known.
+    /// The identity of the Redis server at the time `whole_at`. `None` if the server is not known.
     pub(super) server: Option<String>,
 }
 
 /// The verdict about the data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DataState {
-    /// The data is the known data.
+    /// The data is the data that this node knows.
     Same,
-    /// The data is empty, and this node misses nothing.
+    /// The data is empty, and this node has no data to miss.
     FirstDay,
-    /// The data exists, and this node never saw any before.
+    /// The data exists, and this node never saw any data before.
     New,
     /// Part of the data is gone, and no node has reported it yet.
     Lost(LossKind),
@@ -37,8 +38,8 @@ pub(super) enum DataState {
     Another,
 }
 
-/// Judges the data at `address`. `data-loss` are the losses recorded in it, needed if the epochs
-/// differ.
+/// Judges the data at `address`. `losses` are the losses recorded in the data, which are needed if
+/// the epochs differ.
 pub(super) fn judge(known: &Remembered, found: &DataMarks, address: &str, losses: &[LossRecord]) -> DataState {
     if found.is_spoilt {
         return DataState::Same;
@@ -75,7 +76,7 @@ pub(super) fn judge(known: &Remembered, found: &DataMarks, address: &str, losses
 }
 
 /// Returns the lowest value of the last fence since the data came to its server. If this node knew
-/// the data there already, that is the present fence.
+/// the data on that server already, the value is the present fence.
 fn lowest(known: &Remembered, found: &DataMarks) -> u64 {
     let has_moved = known.server.as_ref().is_some_and(|server| *server != found.server);
     match found.met {
@@ -86,7 +87,7 @@ fn lowest(known: &Remembered, found: &DataMarks) -> u64 {
 }
 
 /// Returns the kind of loss by which the epoch `from` became `to`. Returns `None` if no losses lead
-/// from one to the other.
+/// from the first epoch to the second.
 fn descent(from: &str, to: &str, losses: &[LossRecord]) -> Option<LossKind> {
     let mut epoch = to;
     // Each step goes to an earlier loss, so there are at most as many steps as losses.

@@ -40,10 +40,10 @@ use crate::store::{
 use data_state::{DataState, Remembered, judge};
 pub(crate) use upload::give_back_end;
 
-/// The bounds of the time without claims after a loss, which is a lease. Redis accepts no more than
-/// the upper bound.
+/// The bounds of the time without claims after a loss. That time is the length of a lease. Redis
+/// accepts no more than the upper bound.
 const SETTLE: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(60)];
-/// The interval at which a risen fence is written to the journal.
+/// The interval at which a higher fence is written to the journal.
 const WRITE_SEEN: Duration = Duration::from_secs(5);
 /// The time for other nodes to restore what they know, before this node reports which jobs are
 /// gone. Nodes notice a loss within a second of each other.
@@ -51,14 +51,14 @@ const OTHERS_GIVE_BACK: Duration = Duration::from_millis(1500);
 /// The most jobs named in one log line.
 const NAMED_IN_LOG: usize = 20;
 
-/// The knowledge of this node about its data, and the check of each poll against it.
+/// The knowledge of this node about its data, and the check of each poll against that knowledge.
 pub(crate) struct LossWatch {
     journal: Journal,
     address: String,
-    /// Unknown marks that wait to be judged.
+    /// Unknown marks of data that wait to be judged.
     found: Mutex<Option<Found>>,
     is_news: Notify,
-    /// The number of times data was accepted as known.
+    /// The number of times that this node accepted data as known.
     accepted: AtomicU64,
     written: Mutex<(u64, Instant)>,
 }
@@ -70,7 +70,8 @@ struct Found {
     known: LossQuestion,
 }
 
-/// The knowledge at the time a poll was sent, by which its answer is judged.
+/// The knowledge of this node when a poll was sent. The answer to the poll is judged by this
+/// knowledge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LossQuestion {
     highest: u64,
@@ -95,7 +96,7 @@ impl LossWatch {
         &self.journal
     }
 
-    /// Returns the known epoch of the data.
+    /// Returns the epoch of the data that this node knows.
     pub(crate) fn epoch(&self) -> String {
         self.journal.with(|memory| memory.epoch.clone().unwrap_or_default())
     }
@@ -115,14 +116,15 @@ impl LossWatch {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the present knowledge. The answer to a poll sent from now on may not fall below it.
+    /// Returns the present knowledge. The fence in the answer to a poll sent from now on may not
+    /// fall below this knowledge.
     pub(crate) fn known_now(&self) -> LossQuestion {
         let accepted = self.accepted.load(Ordering::Acquire);
         LossQuestion { highest: self.journal.with(|memory| memory.highest), accepted }
     }
 
-    /// Returns true if a poll found the data this node knows. `known` must be taken before the poll
-    /// was sent. If false, nothing of the poll may be acted on.
+    /// Returns true if a poll found the data that this node knows. `known` must be taken before the
+    /// poll was sent. After false, the caller may act on nothing in the poll.
     pub(crate) fn knows(&self, poll: &Poll, known: LossQuestion) -> bool {
         if self.accepted.load(Ordering::Acquire) != known.accepted {
             // The poll was sent before the last acceptance: the fence was lower then, and nothing
@@ -158,7 +160,7 @@ impl LossWatch {
     }
 
     /// Returns the epoch to write back if the epoch key has a bad value and the data is otherwise
-    /// known. Otherwise known means: the same server, and no fence below the highest seen.
+    /// known. Known data has the same server and no fence below the highest fence seen.
     fn mark_to_write_back(&self, marks: &DataMarks, highest: u64) -> Option<String> {
         let is_spoilt = !marks.epoch.is_empty() && begun_at(&marks.epoch).is_none();
         self.journal.with(|memory| {
@@ -171,7 +173,7 @@ impl LossWatch {
         JournalLine::Seen(fence, now.as_i64(), self.address.clone())
     }
 
-    /// Accepts the data with these marks, on this server, from now on.
+    /// Accepts the data with this epoch and fence, on this server, from now on.
     fn accept(&self, epoch: &str, fence: u64, server: &str, now: UnixMillis) {
         let server = JournalLine::Server(server.to_owned());
         self.journal.note([JournalLine::Epoch(epoch.to_owned()), server, self.seen(fence, now)]);
@@ -179,7 +181,7 @@ impl LossWatch {
     }
 }
 
-/// Judges unknown data that polls find, for ever.
+/// Judges unknown data that polls have found, for ever.
 pub(crate) async fn run(shared: Arc<NodeContext>) {
     let watch = &shared.watch;
     loop {
@@ -268,7 +270,7 @@ async fn deal(shared: &Arc<NodeContext>, found: &Found) -> Result<(), StoreError
     }
 }
 
-/// Reports the loss, restores what the journal knows, and accepts the data again.
+/// Reports the loss, restores the facts in the journal, and accepts the data again.
 async fn mend(
     shared: &Arc<NodeContext>,
     epoch: &str,

@@ -1,4 +1,4 @@
-//! Restore orders made from the journal of this node.
+//! The restore orders that are made from the journal of this node.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::engine::recovery::restored_ends;
 use crate::engine::recovery::restored_ends::Given;
 use crate::store::{KnownRun, RestoreOrder, StoreError};
 
-/// The margin before the data was last seen complete. Ends earlier than that have already been
-/// notified.
+/// The margin before the time at which the data was last seen complete. Notices about ends before
+/// this margin have already been sent.
 const TOLD_WITHIN: Duration = Duration::from_secs(60);
 
-/// Restores what the journal knows, under `epoch`. The node last saw the data complete at
+/// Restores the facts in the journal, under `epoch`. The node last saw the data complete at
 /// `whole_at`.
 pub(super) async fn give_back(
     shared: &NodeContext,
@@ -35,8 +35,8 @@ pub(super) async fn give_back(
     restored_ends::give_back(&shared.store, &orders, failed).await
 }
 
-/// Restores one end that Redis never received, and that still needs its notifications. Returns true
-/// if Redis recorded it.
+/// Restores the end of one run that Redis never received, and whose notices are still to be sent.
+/// Returns true if Redis recorded the end.
 pub(crate) async fn give_back_end(shared: &NodeContext, end: &EndedRun) -> Result<bool, StoreError> {
     let node = shared.settings.node.as_str();
     let Some(order) = ended_order(end, &shared.watch.epoch(), node) else { return Ok(false) };
@@ -46,8 +46,8 @@ pub(crate) async fn give_back_end(shared: &NodeContext, end: &EndedRun) -> Resul
     Ok(restored_ends::give_back(&shared.store, &[order], failed).await?.restored > 0)
 }
 
-/// Returns restore orders for everything the journal knows. A run that ended more than once gets
-/// its last end. Ends older than the retention of history are left out.
+/// Returns restore orders for every run in the journal. The order of a run that ended more than
+/// once has its last end. Ends older than the retention of history are left out.
 fn orders(shared: &NodeContext, epoch: &str, now: UnixMillis) -> Vec<RestoreOrder> {
     let node = shared.settings.node.as_str();
     let max_age = shared.keeping().history.max_age;

@@ -25,28 +25,29 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::keeper::BootInstant;
 use crate::store::EventNote;
 
-/// The most events kept while Redis is away. The oldest are dropped first.
+/// The most events kept while Redis is away. The oldest events are dropped first.
 const MOST: usize = 200;
-/// The shortest condition that becomes an event. A run so late counts as on time.
+/// The shortest condition that becomes an event, because a run that is late by less counts as on
+/// time.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// The longest gap that does not end an event. Limits that stop a busy queue or node come and go
-/// all the time, so their gap is longer.
+/// The longest gap in a condition that does not end its event. Limits that stop a busy queue or
+/// node come and go all the time, so their gap is longer.
 const GAP: Duration = Duration::from_secs(1);
 const HELD_GAP: Duration = Duration::from_secs(10);
-/// The longest reason kept of a refused file, in characters.
+/// The longest text, in characters, that is kept as the reason why a jobs file was refused.
 const LONGEST_REASON: usize = 500;
 
-/// The events of a node.
+/// The events of a node that wait to be written, and the conditions that last.
 pub(crate) struct Notes {
     state: Mutex<State>,
 }
 
 struct State {
-    /// Redis' time, and the instant of this node's clock at which it was read.
+    /// The time by Redis' clock, and the instant of this node's clock at which that time was read.
     clock: (UnixMillis, BootInstant),
     /// The conditions that last, by their kind and queue.
     lasting: BTreeMap<(&'static str, Option<QueueName>), Lasting>,
-    /// The queues without a free slot, each with the time since when.
+    /// The queues without a free slot, each with the time since when all its slots are taken.
     full: BTreeMap<QueueName, UnixMillis>,
     waiting: VecDeque<EventNote>,
 }
@@ -55,7 +56,7 @@ struct Lasting {
     what: NodeEventKind,
     from: UnixMillis,
     seen: UnixMillis,
-    /// The event as written while the condition lasted.
+    /// The event as it was written while the condition lasted.
     written: Option<NodeEvent>,
 }
 
@@ -83,8 +84,8 @@ impl State {
         }
     }
 
-    /// Ends a condition that was not seen for `gap`. Its end is the last time it was seen, or now
-    /// if `gap` is zero.
+    /// Ends a condition that was not seen for `gap`. The end time is the last time the condition
+    /// was seen, or now if `gap` is zero.
     fn end(&mut self, key: &(&'static str, Option<QueueName>), gap: Duration) {
         let now = self.now();
         if self.lasting.get(key).is_none_or(|lasting| now.since(lasting.seen) < gap) {
@@ -94,7 +95,7 @@ impl State {
         self.close(key, to);
     }
 
-    /// Ends a condition at `to`, or at the last time it was seen.
+    /// Ends a condition at `to`, or at the last time the condition was seen.
     fn close(&mut self, key: &(&'static str, Option<QueueName>), to: Option<UnixMillis>) {
         if let Some(Lasting { what, from, seen, written }) = self.lasting.remove(key) {
             let to = to.unwrap_or(seen);
@@ -109,7 +110,8 @@ fn key(what: &NodeEventKind) -> (&'static str, Option<QueueName>) {
     (what.word(), what.queue().cloned())
 }
 
-/// Returns the limit of a reason: `load` of `load 9.1 > 8`. The values change all the time.
+/// Returns the name of the limit in a reason: `load` of `load 9.1 > 8`. The values in the reason
+/// change all the time.
 fn limit_of(why: &str) -> &str {
     why.split(' ').next().unwrap_or(why)
 }
@@ -126,7 +128,7 @@ impl Notes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that Redis answered a poll at `now`, so it is not away.
+    /// Notes that Redis answered a poll at `now`, so Redis is not away.
     pub(crate) fn redis_answered(&self, now: UnixMillis) {
         let mut state = self.state();
         // Ended by the clock as of the failed polls, because Redis' own clock may have been set
@@ -135,7 +137,7 @@ impl Notes {
         state.clock = (now, BootInstant::now());
     }
 
-    /// Notes that Redis did not answer a poll sent at `sent`.
+    /// Notes that Redis did not answer the poll that was sent at `sent`.
     pub(crate) fn redis_silent(&self, sent: BootInstant) {
         let mut state = self.state();
         let from = state.now().saturating_sub(BootInstant::now().since(sent));
@@ -174,12 +176,12 @@ impl Notes {
         }
     }
 
-    /// Returns Redis' time as far as this node knows it.
+    /// Returns the time by Redis' clock, as far as this node knows that time.
     pub(crate) fn now(&self) -> UnixMillis {
         self.state().now()
     }
 
-    /// Notes the limit of this node that keeps it from claiming, if any.
+    /// Notes the limit that keeps this node from claiming. `None` means that no limit does.
     pub(crate) fn held(&self, why: Option<String>) {
         let mut state = self.state();
         match why {
@@ -210,7 +212,8 @@ impl Notes {
         }
     }
 
-    /// Returns the queues without a free slot, each with the time since when.
+    /// Returns the queues without a free slot, each with the time since when all its slots are
+    /// taken.
     fn full(&self) -> BTreeMap<QueueName, UnixMillis> {
         self.state().full.clone()
     }
@@ -229,7 +232,8 @@ impl Notes {
         self.state().close(&key(&NodeEventKind::SlotsTaken { queue: queue.clone() }), None);
     }
 
-    /// Notes whether a queue lets ready runs start. `held` is the reason if it does not.
+    /// Notes whether a queue lets ready runs start. `held` is the reason why the queue lets none
+    /// start.
     pub(crate) fn queue(&self, queue: &QueueName, held: Option<NodeEventKind>) {
         let mut state = self.state();
         if state.lasting.is_empty() && held.is_none() {
@@ -257,7 +261,7 @@ impl Notes {
         self.happened(NodeEventKind::FileRefused { why: why.chars().take(LONGEST_REASON).collect() });
     }
 
-    /// Notes that this node takes no runs any more, and ends all conditions.
+    /// Notes that this node no longer takes runs, and ends all conditions.
     pub(crate) fn stopped(&self) {
         let lasting: Vec<_> = self.state().lasting.keys().cloned().collect();
         for key in lasting {
@@ -289,18 +293,18 @@ impl Notes {
 /// The state of the data in Redis, which decides whether anything can be due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoteData {
-    /// The data settles after a loss: nothing is due.
+    /// The time without claims after a data loss lasts: nothing is due.
     Settles,
-    /// The server was just met: nothing is due.
+    /// The node has just met this Redis server: nothing is due.
     IsLookedAt,
-    /// Runs can be due.
+    /// The data has settled: runs can be due.
     IsSettled,
 }
 
 /// The state of claims on this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claims {
-    /// This node claims runs.
+    /// This node claims runs that are due.
     Taken,
     /// This node leaves runs to other nodes, because its keeper is not ready.
     Held,

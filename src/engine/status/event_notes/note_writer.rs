@@ -11,11 +11,11 @@ use crate::engine::node_context::NodeContext;
 use crate::keeper::BootInstant;
 
 const EVERY: Duration = Duration::from_secs(1);
-/// The interval at which a node without new events renews its stored events. Redis keeps them for
-/// 30 days.
+/// The interval at which a node without new events renews its stored events. Redis keeps stored
+/// events for 30 days.
 const STILL_HERE: Duration = Duration::from_secs(6 * 3600);
 
-/// Writes events, for ever.
+/// Writes the events of this node to Redis, for ever.
 pub(crate) async fn run(shared: Arc<NodeContext>) {
     let mut last = BootInstant::now();
     loop {
@@ -28,8 +28,8 @@ pub(crate) async fn run(shared: Arc<NodeContext>) {
     }
 }
 
-/// Checks which runs wait for a slot of the queues that have none free. The ticker does not poll
-/// their lanes.
+/// Checks which runs wait for a slot of the queues without a free slot. The ticker does not poll
+/// the lanes of such queues.
 async fn look_at_full(shared: &NodeContext) {
     let full = shared.notes.full();
     if full.is_empty() {
@@ -50,16 +50,16 @@ async fn look_at_full(shared: &NodeContext) {
     }
 }
 
-/// The choice whether to call Redis without any event.
+/// The choice between calling Redis and making no call if no event waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nothing {
-    /// Calls Redis, which keeps the stored events of this node from expiring.
+    /// Calls Redis, so that the stored events of this node do not expire.
     IsSaid,
-    /// Makes no call.
+    /// Makes no call to Redis.
     IsNot,
 }
 
-/// Writes all waiting events. Returns true if a call was made and answered.
+/// Writes all waiting events. Returns true if Redis was called and answered.
 pub(crate) async fn write(shared: &NodeContext, nothing: Nothing) -> bool {
     let notes = shared.notes.take();
     if notes.is_empty() && nothing == Nothing::IsNot {
