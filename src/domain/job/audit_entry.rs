@@ -7,8 +7,8 @@ use crate::domain::time::unix_millis::UnixMillis;
 pub struct AuditEntry {
     /// The time of the change, by Redis' clock.
     pub at: UnixMillis,
-    /// The kind of the change: a constant of [`AuditEntry`], such as `added`, or a kind that a
-    /// newer schedd wrote.
+    /// The kind of the change: a constant of this type, such as `added`, or a kind that a newer
+    /// schedd wrote.
     pub what: String,
     /// The author, as `user@host`, `file of NODE` or `schedd on NODE`. `None` if the author is not
     /// known.

@@ -292,7 +292,7 @@ pub fn gated_entry(job: &JobName, lane: &Lane, gate: &gate::Gate) -> String {
 }
 
 impl JobSpec {
-    /// Creates a definition with the default rules (docs/design: defaults), around `schedule` and
+    /// Creates a definition with the default rules (design: defaults), around `schedule` and
     /// `action`.
     pub fn with_defaults(schedule: Schedule, action: Action) -> Self {
         Self {

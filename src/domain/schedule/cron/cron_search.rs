@@ -12,13 +12,13 @@ use crate::domain::time::zone::Zone;
 
 const END: i64 = UnixMillis::END / 1000;
 
-/// A schedule on a wall clock, without a zone.
+/// A schedule that matches times of a wall clock, without a zone.
 pub(crate) trait Wall {
     /// Returns true if the schedule follows real time through clock changes.
     fn is_wild(&self) -> bool;
 
-    /// Returns the first matching wall clock time at or after `local`. Both are seconds since 1970
-    /// by the wall clock.
+    /// Returns the first matching wall clock time at or after `local`. Both times are seconds
+    /// since 1970 by the wall clock.
     fn first_local_from(&self, local: i64) -> Option<i64>;
 }
 
