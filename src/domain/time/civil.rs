@@ -89,7 +89,7 @@ pub(crate) fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Returns true if the year has a 29 February.
+/// Returns true if the year has a 29 February (a leap year).
 pub(crate) fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
