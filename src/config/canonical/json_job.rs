@@ -29,8 +29,8 @@ pub struct NamedJob {
     /// schedule in `spec` is manual. The caller knows the moment of adding and must replace that
     /// schedule.
     pub start_in: Option<Duration>,
-    /// The definition of the job. If `start_in` is set, the schedule is missing in this
-    /// definition.
+    /// The action, the rules and the schedule of the job. If `start_in` is set, this schedule is
+    /// only a placeholder.
     pub spec: JobSpec,
     /// The warnings about problems that do not make the job unusable.
     pub warnings: Vec<Problem>,

@@ -106,8 +106,8 @@ impl Deadline {
     }
 }
 
-/// The number of retries of a notice. The constants below are the waits between attempts and the
-/// timeouts of an attempt.
+/// The number of retries of a notice. The constants that follow are the waits between attempts and
+/// the timeouts of an attempt.
 const RETRIES: u32 = 5;
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 const LONGEST_DELAY: Duration = Duration::from_secs(600);

@@ -67,7 +67,7 @@ impl ScheduleVersions {
         Self(vec![ScheduleVersion::new(Some(timetable), since, UnixMillis::LAST)])
     }
 
-    /// Returns true if the occurrences after `first` up to `last` are known.
+    /// Returns true if all occurrences after `first` up to `last` are known to this history.
     pub fn tell(&self, first: UnixMillis, last: UnixMillis) -> bool {
         let reaches_back = self.0.iter().any(|era| era.from <= first);
         reaches_back && self.0.iter().all(|era| era.timetable.is_some() || era.until <= first || last <= era.from)

@@ -1,8 +1,9 @@
-//! Converts wall clock times to instants: the rule for clock changes, and the forward search.
+//! The conversion of wall clock times to instants: the rule for clock changes, and the forward
+//! search.
 //!
-//! [`ClockChanges`] says which times count in a gap and in a fold. The instants of an expression
-//! are a fixed set of whole seconds. So every search returns an instant that does not lie before
-//! the instant it began from.
+//! [`ClockChanges`] decides which times count in a gap and in a fold. The instants of an
+//! expression are a fixed set of whole seconds. So every search returns an instant at or after the
+//! instant from which the search began.
 
 use super::cron_stretch::{ClockStretchChange, CronStretch, LONGEST_OFFSET};
 use super::search_work;

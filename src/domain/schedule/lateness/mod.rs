@@ -194,11 +194,11 @@ pub enum Rest {
     Nothing,
 }
 
-/// Takes the occurrence `at`, which has an end of its own, out of a range. `is_recorded` says which
-/// other occurrences have a record.
+/// Takes the occurrence `at`, which has an end of its own, out of a range. `is_recorded` returns
+/// true for other occurrences that have a record.
 ///
-/// `counted_by` has the schedules by which the range was counted. If they are not known, each
-/// instant within the range counts as an occurrence.
+/// `counted_by` has the schedules by which the range was counted. If these schedules are not
+/// known, each instant within the range counts as an occurrence.
 pub fn taken_out(
     counted_by: Option<&ScheduleVersions>,
     stretch: SkippedStretch,
