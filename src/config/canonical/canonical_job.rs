@@ -34,21 +34,21 @@ use crate::domain::time::duration::format_duration;
 /// The reason why a text from Redis is no definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SurfaceError {
-    /// The text is not what [`to_surface`] writes.
+    /// The text differs from every text that [`to_surface`] writes.
     #[error("definition is damaged: {reason}")]
     Corrupt {
-        /// The problem, in one line.
+        /// The problem of the text, described in one line.
         reason: String,
     },
     /// The text has a key that this version does not know.
     #[error("definition has the key {key:?}, which this version does not know: it was written by a newer schedd")]
     Newer {
-        /// The key, with the tables around it.
+        /// The unknown key, with the names of the tables around it.
         key: String,
     },
 }
 
-/// Returns the canonical text of a job.
+/// Returns the canonical text of the job `spec`.
 pub fn to_surface(spec: &JobSpec) -> String {
     // A job with all defaults, to recognise default values. Its schedule and action are
     // placeholders, because these have no default.
@@ -166,8 +166,8 @@ fn per_key(per_key: PerKey) -> Value {
     }
 }
 
-/// Returns the job of a canonical text. The text is checked like any other, because somebody may
-/// have changed it in Redis.
+/// Returns the job that a canonical text defines. The text is checked like any other text, because
+/// somebody may have changed it in Redis.
 pub fn from_surface(text: &str) -> Result<JobSpec, SurfaceError> {
     let corrupt = |reason: String| SurfaceError::Corrupt { reason };
     let node = node_json::from_text(text).map_err(corrupt)?;
@@ -183,13 +183,14 @@ pub fn from_surface(text: &str) -> Result<JobSpec, SurfaceError> {
     }
 }
 
-/// Returns the SHA-1 of a canonical text, in hexadecimal. It is short enough to compare and store,
-/// and protects against nobody.
+/// Returns the SHA-1 of a canonical text, in hexadecimal. The hash is short enough to compare and
+/// store, and gives no protection against forged texts.
 pub fn hash(surface: &str) -> String {
     sha1_smol::Sha1::from(surface).digest().to_string()
 }
 
-/// A table with sorted keys, whichever map the JSON library is built with.
+/// A table with sorted keys. The order does not depend on the map with which the JSON library is
+/// built.
 #[derive(Default)]
 struct Sheet(BTreeMap<&'static str, Value>);
 
@@ -202,7 +203,7 @@ impl Sheet {
         self.0.insert(key, value.into());
     }
 
-    /// Puts a list. A list of one entry becomes that entry.
+    /// Sets `key` to a list of texts. A list of one text is stored as that text alone.
     fn put_list(&mut self, key: &'static str, texts: impl Iterator<Item = String>) {
         let mut texts: Vec<String> = texts.collect();
         match (texts.pop(), texts.is_empty()) {
@@ -287,7 +288,8 @@ fn put_action(out: &mut Sheet, action: &Action) {
     }
 }
 
-/// Returns the action of a notice, where a request has another default method.
+/// Returns the canonical value of a notice's action. The default method of its request differs
+/// from the default of a job's request.
 fn notice(action: &Action) -> Value {
     let mut out = Sheet::default();
     match action {

@@ -9,18 +9,20 @@ use serde_json::Value;
 
 /// The text shown instead of a secret value.
 const HIDDEN: &str = "(hidden)";
-/// The tables whose values are hidden, and the keys.
+/// The names of the tables in which every value is hidden.
 const SECRET_TABLES: [&str; 2] = ["env", "headers"];
 const SECRET_KEYS: [&str; 3] = ["body", "stdin", "webhook_secret"];
 
-/// A key that differs between two definitions.
+/// A key whose value differs between two definitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyChange {
-    /// The key, with the tables around it: `retry.limit`.
+    /// The key, with the names of the tables around it: `retry.limit`.
     pub key: String,
-    /// The old value; `None` if the key was not there.
+    /// The value of the key in the old definition. `None` if the old definition did not have the
+    /// key.
     pub old: Option<Value>,
-    /// The new value; `None` if the key is removed.
+    /// The value of the key in the new definition. `None` if the new definition does not have the
+    /// key.
     pub new: Option<Value>,
 }
 
@@ -34,7 +36,7 @@ pub fn differences(old: &str, new: &str) -> Vec<KeyChange> {
     changed.map(|key| KeyChange { key: key.clone(), old: told(key, old.get(key)), new: told(key, new.get(key)) }).collect()
 }
 
-/// Returns the values within a definition that are no tables, by their keys.
+/// Returns all values of a definition except its tables, by their keys.
 fn leaves_of(text: &str) -> BTreeMap<String, Value> {
     let mut leaves = BTreeMap::new();
     if let Ok(Value::Object(map)) = serde_json::from_str(text) {

@@ -1,7 +1,7 @@
-//! Jobs, queues and groups written as a `jobs.toml`.
+//! Jobs, queues and groups, written as a `jobs.toml`.
 //!
-//! Invariant: [`crate::config::compile_text`] reads the written text as the same definitions. Keys that no
-//! file may have are mentioned in a comment instead.
+//! Invariant: [`crate::config::compile_text`] reads the written text as the same definitions. Keys
+//! that no file may have are mentioned in a comment instead.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::domain::queue::queue_rules::{QueueSettings, Share};
 use crate::domain::time::duration::format_duration;
 use crate::domain::time::zone::ZoneName;
 
-/// The keys that come first, in this order. All other keys follow by name.
+/// The keys that come first in a written table, in this order. All other keys follow by name.
 const FIRST: [&str; 19] = [
     "cron",
     "calendar",
@@ -39,19 +39,19 @@ const FIRST: [&str; 19] = [
     "http",
 ];
 
-/// The form of a job's table.
+/// The form in which a job's table is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableForm {
-    /// A table that is read.
+    /// The job is written as a table, which schedd reads.
     Table,
-    /// A comment, because the job's times are past.
+    /// The job is written as a comment, because all times of the job are past.
     Comment,
 }
 
-/// Returns the definition of a job with the keys of `[jobs.X]`, without keys that only an added job
-/// may have.
+/// Returns the definition of a job with the keys of `[jobs.X]`, without keys that only an added
+/// job may have.
 ///
-/// A job that depends on a zone and names none gets the zone stored with it.
+/// A job that depends on a zone and names no zone gets the zone stored with the job.
 pub fn file_keys(spec: &JobSpec, kept_zone: &ZoneName) -> Map<String, Value> {
     let mut spec = spec.clone();
     spec.unique = None;
@@ -65,7 +65,7 @@ pub fn file_keys(spec: &JobSpec, kept_zone: &ZoneName) -> Map<String, Value> {
     }
 }
 
-/// Returns `[jobs.NAME]` with its keys.
+/// Returns the text of the table `[jobs.NAME]` with its keys.
 pub fn job_table(name: &JobName, spec: &JobSpec, kept_zone: &ZoneName, form: TableForm) -> String {
     let mut text = table("jobs", name.as_str(), &file_keys(spec, kept_zone));
     if let Some(unique) = &spec.unique {
@@ -81,12 +81,12 @@ pub fn job_table(name: &JobName, spec: &JobSpec, kept_zone: &ZoneName, form: Tab
     }
 }
 
-/// Returns `[queues.NAME]` with its keys.
+/// Returns the text of the table `[queues.NAME]` with its keys.
 pub fn queue_table(name: &QueueName, settings: &QueueSettings) -> String {
     table("queues", name.as_str(), &queue_keys(settings))
 }
 
-/// Returns the keys of `[queues.X]`.
+/// Returns the keys and values of `[queues.X]` for `settings`.
 pub fn queue_keys(settings: &QueueSettings) -> Map<String, Value> {
     let QueueSettings { concurrency, limit, rate, share, is_paused } = settings;
     let mut keys = Map::from_iter([("concurrency".to_owned(), (*concurrency).into())]);
@@ -111,12 +111,12 @@ pub fn queue_keys(settings: &QueueSettings) -> Map<String, Value> {
     keys
 }
 
-/// Returns `[groups.NAME]` with its keys.
+/// Returns the text of the table `[groups.NAME]` with its keys.
 pub fn group_table(name: &GroupName, settings: &GroupSettings) -> String {
     table("groups", name.as_str(), &group_keys(settings))
 }
 
-/// Returns the keys of `[groups.X]`.
+/// Returns the keys and values of `[groups.X]` for `settings`.
 pub fn group_keys(settings: &GroupSettings) -> Map<String, Value> {
     let mut keys = Map::from_iter([("mode".to_owned(), settings.mode().into())]);
     if let GroupSettings::Alternate(TurnRules { order, gap, turn_timeout }) = settings {
@@ -136,7 +136,7 @@ fn table(section: &str, name: &str, keys: &Map<String, Value>) -> String {
     format!("[{section}.{}]\n{}", bare(name), lines.collect::<Vec<_>>().concat())
 }
 
-/// Returns a value on one line.
+/// Formats a value of TOML on a single line.
 fn written(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
@@ -151,13 +151,13 @@ fn written(value: &Value) -> String {
     }
 }
 
-/// Returns a key, in quotes only if it needs them.
+/// Formats a key of TOML, in quotes only if the key needs quotes.
 fn bare(key: &str) -> String {
     let is_bare = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
     if is_bare { key.to_owned() } else { quoted(key) }
 }
 
-/// Returns a string in the quotes of TOML.
+/// Formats a string in the quotes of TOML.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for sign in text.chars() {

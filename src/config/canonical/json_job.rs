@@ -1,7 +1,7 @@
 //! A job as a JSON object: a line of `schedctl add --stdin`, or the flags of `schedctl add`.
 //!
-//! It has the keys of `[jobs.X]` plus `name` and `in`. The caller checks that the queue exists and
-//! that the name is free.
+//! The object has the keys of `[jobs.X]` plus `name` and `in`. The caller checks that the queue
+//! exists and that the name is free.
 
 use std::time::Duration;
 
@@ -17,24 +17,26 @@ use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::names::JobName;
 use crate::domain::time::zone::Zone;
 
-/// The largest size of a JSON text.
+/// The maximum size of a JSON text, in bytes.
 pub const MAX_JSON_BYTES: usize = 256 * 1024;
 
-/// A job, and the other keys of its line.
+/// A job compiled from a line of JSON, with the other keys of the line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedJob {
-    /// The name, if the line has one.
+    /// The name of the job. `None` if the line has no name.
     pub name: Option<JobName>,
-    /// The value of `in`: the time from the adding of the job to its run. The schedule in `spec` is
-    /// manual then. The caller knows the moment of adding and must replace it.
+    /// The value of `in`: the time from the adding of the job to its run. If `in` is given, the
+    /// schedule in `spec` is manual. The caller knows the moment of adding and must replace that
+    /// schedule.
     pub start_in: Option<Duration>,
-    /// The action, the rules and the schedule, unless `start_in` is set.
+    /// The action, the rules and the schedule of the job. If `start_in` is set, this schedule is
+    /// only a placeholder.
     pub spec: JobSpec,
-    /// The problems that do not make the job unusable.
+    /// The warnings about problems that do not make the job unusable.
     pub warnings: Vec<Problem>,
 }
 
-/// Compiles the job of one line of JSON. `host_zone` is the zone of a local time in a job without
+/// Compiles the job of a line of JSON. `host_zone` is the zone of a local time in a job without
 /// `tz`. Fails with every problem.
 pub fn job_from_json(text: &str, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> {
     if text.len() > MAX_JSON_BYTES {

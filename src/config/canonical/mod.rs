@@ -1,4 +1,4 @@
-//! The stored form of a job, and what is made of it.
+//! The canonical form of a job that Redis stores, its differences, and its export to a file.
 
 pub(crate) mod canonical_job;
 pub(crate) mod difference;

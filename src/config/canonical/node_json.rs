@@ -1,7 +1,7 @@
-//! The tree of a JSON text or value.
+//! The parser of a JSON text or value into a tree.
 //!
-//! Unlike `serde_json::Value` it refuses a key given twice, because nobody can know which of the
-//! two was meant.
+//! Unlike `serde_json::Value` the parser refuses a key given twice, because nobody can know which
+//! of the two was meant.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::config::syntax::problem::quoted;
 use crate::config::syntax::redaction::as_name;
 use crate::config::syntax::text_node::{MAX_DEPTH, Node, NodeEntry, Value, too_deep};
 
-/// Builds the tree of a JSON text. The error says in one line what is wrong and at which column.
+/// Builds the tree of a JSON text. The error names the fault and its column in one line.
 pub(crate) fn from_text(text: &str) -> Result<Node<'static>, String> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let node = Level(0).deserialize(&mut deserializer).map_err(|error| error.to_string())?;
@@ -20,12 +20,12 @@ pub(crate) fn from_text(text: &str) -> Result<Node<'static>, String> {
     Ok(node)
 }
 
-/// Builds the tree of a JSON value. The error says in one line what is wrong.
+/// Builds the tree of a JSON value. The error names the fault in one line.
 pub(crate) fn from_value(value: &serde_json::Value) -> Result<Node<'static>, String> {
     Level(0).deserialize(value).map_err(|error| error.to_string())
 }
 
-/// The depth of a value that is being read.
+/// The depth of a value that the parser reads.
 #[derive(Clone, Copy)]
 struct Level(usize);
 

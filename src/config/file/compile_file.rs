@@ -21,15 +21,15 @@ use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::names::{GroupName, JobName, QueueName};
 use crate::domain::time::zone::Zone;
 
-/// Compiles the text of a file. Fails with every problem in it.
+/// Compiles the text of a file. Fails with every problem in the text.
 ///
 /// `file_name` appears in messages and locates calendar files. `host_zone` is the zone of a local
-/// time if the file names none.
+/// time if the file names no zone.
 pub fn compile_text(text: &str, file_name: &str, host_zone: &Zone) -> Result<Config, ConfigError> {
     compile_file(text, file_name, host_zone, &Provenance::private())
 }
 
-/// Compiles as [`compile_text`] does, for the text of a file that others may be able to read.
+/// Compiles the text of a file that others may be able to read, as [`compile_text`] does.
 pub(crate) fn compile_file(
     text: &str,
     file_name: &str,
@@ -58,8 +58,8 @@ pub(crate) fn compile_file(
     }
 }
 
-/// Compiles only `[redis]` of a file whose other sections may be faulty. `None` if `[redis]` cannot
-/// be read for certain.
+/// Compiles only `[redis]` of a file whose other sections may be faulty. Returns `None` if
+/// `[redis]` cannot be read for certain.
 pub(crate) fn compile_redis_alone(text: &str, provenance: &Provenance) -> Option<RedisConfig> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // Without a line that begins like this, the file has no such section, however broken its syntax
@@ -165,8 +165,8 @@ fn compile_jobs(
     (jobs, members)
 }
 
-/// Returns the tables of `[section.NAME]`, each with its name. An invalid name is noted and
-/// returned as `None`.
+/// Returns the tables of `[section.NAME]`, each with its name. For an invalid name, a fault is
+/// noted and `None` is returned as the name.
 pub(crate) fn named_tables<'n, N>(
     root: &TableReader<'n>,
     section: &str,

@@ -1,4 +1,4 @@
-//! `[queues.X]` and `[groups.X]`: the settings that runs share.
+//! The compiler of `[queues.X]` and `[groups.X]`: the settings that runs share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,7 +16,8 @@ use crate::domain::queue::rate::{MOST_RUNS, Rate};
 const GAP: DurationBounds = DurationBounds::secs(0, 86_400, "0s to 1 day", "5s");
 const TURN_TIMEOUT: DurationBounds = DurationBounds::secs(0, 86_400, "0s to 1 day", "1m");
 
-/// Compiles `[queues]`. A queue with a fault inside is included, so that jobs may name it.
+/// Compiles `[queues]`. The result includes each queue with a fault inside, so that jobs may name
+/// this queue.
 pub(crate) fn compile_queues(root: &TableReader<'_>, problems: &mut Problems) -> BTreeMap<QueueName, QueueSettings> {
     let mut queues = BTreeMap::new();
     for (name, table) in named_tables::<QueueName>(root, "queues", problems) {
@@ -73,7 +74,8 @@ fn compile_share(table: &TableReader<'_>, problems: &mut Problems) -> Share {
     }
 }
 
-/// Compiles `[groups]`. A group with a fault inside is included, so that jobs may name it.
+/// Compiles `[groups]`. The result includes each group with a fault inside, so that jobs may name
+/// this group.
 pub(crate) fn compile_groups(root: &TableReader<'_>, problems: &mut Problems) -> BTreeMap<GroupName, GroupSettings> {
     let mut groups = BTreeMap::new();
     for (name, table) in named_tables::<GroupName>(root, "groups", problems) {
@@ -146,8 +148,8 @@ fn compile_order(spot: &Spot<'_>, problems: &mut Problems) -> Vec<JobName> {
 /// left out.
 pub(crate) type Memberships = BTreeMap<JobName, Option<GroupName>>;
 
-/// Notes a job of an alternating group in which it has no turn. Also notes a job with a turn in a
-/// group that it does not name.
+/// Notes a fault for each job of an alternating group without a turn. Also notes a fault for each
+/// job with a turn in a group that the job does not name.
 ///
 /// A member whose job is not in this file is not judged.
 pub(crate) fn refuse_strangers(

@@ -1,10 +1,10 @@
-//! The reading of `jobs.toml` from the disk: only a regular file of a sane size that nobody but its
-//! reader and root may change.
+//! The reader of `jobs.toml` from the disk. A file must be regular, of a sane size, and writable
+//! only for its reader and root.
 //!
-//! schedd executes what the file says, so whoever can write it can run commands as this daemon. A
-//! file that somebody else may have written is doubtful. schedd refuses a doubtful file that it
-//! found by itself. Running as root, it refuses every doubtful file. Otherwise it accepts a
-//! doubtful file that an operator named, with a warning.
+//! schedd executes the commands in the file, so whoever can write the file can run commands as
+//! this daemon. A file that somebody else may have written is doubtful. schedd refuses a doubtful
+//! file that it found by itself. If schedd runs as root, schedd refuses every doubtful file.
+//! Otherwise schedd accepts a doubtful file that an operator named, with a warning.
 
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -19,11 +19,11 @@ use crate::domain::time::zone::Zone;
 use crate::files;
 use crate::files::{OpenError, Owners, Way};
 
-/// The largest file that is read: 50 MiB.
+/// The maximum size of a configuration file: 50 MiB.
 pub const MAX_FILE_BYTES: u64 = 50 * 1024 * 1024;
 
 /// Reads and compiles the file at `place`. `host_zone` is the zone of a local time if the file
-/// names none. Fails with every problem.
+/// names no zone. Fails with every problem.
 pub fn read_file(place: &FilePlace, host_zone: &Zone) -> Result<Config, ConfigError> {
     let name = place.path().display().to_string();
     let (text, provenance) = read_safe_text(place, &name)?;
@@ -35,16 +35,17 @@ pub fn read_file(place: &FilePlace, host_zone: &Zone) -> Result<Config, ConfigEr
 
 /// The Redis named by a file, and the other problems of the file.
 pub struct RedisInFile {
-    /// The Redis that the file names.
+    /// The address of Redis, and how to use it, as the file says.
     pub redis: RedisConfig,
-    /// The other faults of the file. They do not matter to a caller that only looks for Redis: an
-    /// operator may be editing the file.
+    /// The other faults of the file. A caller that only looks for Redis may ignore these faults:
+    /// an operator may be editing the file.
     pub error: Option<ConfigError>,
-    /// The reason why somebody else may have written the file, if an operator named it.
+    /// The reason why somebody else may have written the file, if an operator named the file.
     pub doubt: Option<String>,
 }
 
-/// Reads which Redis the file at `place` names. Fails if that cannot be read for certain.
+/// Reads the address of Redis from the file at `place`. Fails if the address cannot be read for
+/// certain.
 pub fn read_redis(place: &FilePlace, host_zone: &Zone) -> Result<RedisInFile, ConfigError> {
     let name = place.path().display().to_string();
     let (text, provenance) = read_safe_text(place, &name)?;
@@ -58,7 +59,8 @@ pub fn read_redis(place: &FilePlace, host_zone: &Zone) -> Result<RedisInFile, Co
     Ok(RedisInFile { redis, error, doubt: provenance.doubt })
 }
 
-/// Returns the text of a file that may be used, and its provenance.
+/// Returns the text of a file that schedd may use, and the provenance of the text. Fails for any
+/// other file.
 fn read_safe_text(place: &FilePlace, name: &str) -> Result<(String, Provenance), ConfigError> {
     let cannot = |error: &io::Error| match error.kind() {
         io::ErrorKind::NotFound => ConfigError::missing(name),

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// The places that are searched if nobody names a file.
+/// The places that are searched if no operator names a file.
 const PLACES: [&str; 2] = ["jobs.toml", "/etc/schedd/jobs.toml"];
 
-/// The path of a jobs file.
+/// The path of a jobs file, and how schedd came to use this path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePlace {
     path: PathBuf,
@@ -25,18 +25,18 @@ impl FilePlace {
         named.map(Self::named).or_else(|| Some(Self { path: found()?, is_found: true }))
     }
 
-    /// Returns the usual places, for a message.
+    /// Formats the list of the usual places for a message.
     pub fn usual() -> String {
         format!("./{} and {}", PLACES[0], PLACES[1])
     }
 
-    /// Returns the path.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns true if nobody named the file. Then it may come from anyone who can write to the
-    /// current directory.
+    /// Returns true if schedd found the file and no operator named it. Such a file may come from
+    /// anyone who can write to the current directory.
     pub(crate) fn is_found(&self) -> bool {
         self.is_found
     }

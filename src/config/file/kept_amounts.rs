@@ -1,4 +1,4 @@
-//! `[history]` and `[output]`: the retention of runs and their output.
+//! The sections `[history]` and `[output]`: the retention of runs and their output.
 
 use std::time::Duration;
 
@@ -7,29 +7,31 @@ use crate::config::syntax::problem::Problems;
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
 use crate::domain::name::byte_size::parse_size;
 
-/// The bounds of `[history]`. Runs past any of them are removed, the oldest first.
+/// The bounds of `[history]`. Runs past any of these bounds are removed, the oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryConfig {
-    /// The runs kept of one job. 1 to 100,000.
+    /// The maximum number of ended runs kept of one job. 1 to 100,000.
     pub keep_per_job: usize,
-    /// The runs kept of all jobs. 1 to 10,000,000.
+    /// The maximum number of ended runs kept of all jobs together. 1 to 10,000,000.
     pub keep: usize,
     /// The time for which a run is kept after its end. 1 minute to 3,650 days.
     pub max_age: Duration,
 }
 
-/// The bounds of `[output]`: how much is kept of what runs print.
+/// The bounds of `[output]`, which limit how much output of runs is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputConfig {
-    /// The bytes kept from the beginning of an attempt's output. At most 1 MiB.
+    /// The number of bytes kept from the beginning of an attempt's output. At most 1 MiB.
     pub head: usize,
-    /// The bytes kept from its end. At most 1 MiB.
+    /// The number of bytes kept from the end of an attempt's output. At most 1 MiB.
     pub tail: usize,
-    /// The bytes kept of one job. The oldest output is removed first.
+    /// The maximum number of bytes of output kept of one job. The oldest output is removed first.
     pub keep_bytes_per_job: u64,
-    /// The bytes kept of all jobs. The oldest output is removed first.
+    /// The maximum number of bytes of output kept of all jobs together. The oldest output is
+    /// removed first.
     pub keep_bytes: u64,
-    /// The time for which an output is kept after its last write. 1 minute to 3,650 days.
+    /// The time for which an output is kept after the last write to the output. 1 minute to 3,650
+    /// days.
     pub max_age: Duration,
 }
 
@@ -88,7 +90,7 @@ pub(crate) fn compile_output(table: &TableReader<'_>, problems: &mut Problems) -
     }
 }
 
-/// Compiles a size of at most `most` bytes.
+/// Compiles a size of at most `most` bytes. `words` describes the wanted size in messages.
 pub(crate) fn size(spot: &Spot<'_>, most: u64, words: &str, problems: &mut Problems) -> Option<u64> {
     let Some(text) = spot.as_text() else { return spot.wanted(problems, "a size such as \"256MiB\"") };
     match parse_size(text) {

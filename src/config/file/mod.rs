@@ -1,4 +1,5 @@
-//! A whole jobs file: where it is, its sections, and what it shares.
+//! The compilers of a whole jobs file: its place, its sections, and the settings that its jobs
+//! share.
 
 pub(crate) mod account_here;
 pub(crate) mod compile_file;

@@ -1,7 +1,7 @@
-//! The keys of `[daemon]` about the work that a node takes: its queues, its labels, and the load at
-//! which it takes no more.
+//! The keys of `[daemon]` about the runs that a node takes: its queues, its labels, and its load
+//! limits.
 //!
-//! A reload takes all of them anew.
+//! A reload reads all of these keys again.
 
 use std::collections::BTreeSet;
 
@@ -12,32 +12,32 @@ use crate::config::syntax::reader::{Spot, TableReader};
 use crate::domain::name::names::QueueName;
 use crate::domain::queue::lane_serving::Serving;
 
-/// The work that a node takes.
+/// The settings that decide which runs a node takes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServingConfig {
-    /// The queues and labels it serves.
+    /// The queues and labels that the node serves.
     pub serving: Serving,
-    /// The load up to which it takes work.
+    /// The load limits up to which the node takes runs.
     pub flow: FlowLimits,
 }
 
-/// The load limits of a node. Past any of them the node claims nothing more, and running attempts
-/// go on.
+/// The load limits of a node. A node past any of these limits claims no more runs, and its running
+/// attempts go on.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct FlowLimits {
-    /// The load average of one minute. More than 0, at most 100,000.
+    /// The maximum load average of one minute. More than 0, at most 100,000.
     pub max_load: Option<f64>,
-    /// The bytes of memory that must stay free.
+    /// The minimum free memory, in bytes.
     pub min_free_memory: Option<u64>,
-    /// The runs executed at once, of all queues together. 1 to 100,000.
+    /// The maximum number of runs executed at once, of all queues together. 1 to 100,000.
     pub max_running: Option<u32>,
 }
 
-/// The largest value of `min_free_memory`: 1024 TiB.
+/// The maximum value of `min_free_memory`: 1024 TiB.
 const MOST_MEMORY: u64 = 1 << 50;
 
-/// Compiles these keys of `[daemon]`. `declared` are the queues that the file declares; `None` if
-/// they are not known.
+/// Compiles the keys of `[daemon]` about the runs that the node takes. `declared` are the queues
+/// that the file declares; `None` if these queues are not known.
 pub(crate) fn compile_serving(
     table: &TableReader<'_>,
     declared: Option<&BTreeSet<QueueName>>,

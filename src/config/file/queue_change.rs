@@ -13,7 +13,7 @@ use crate::config::syntax::redaction::Secrecy;
 use crate::domain::queue::queue_rules::{QueueChange, QueueKey, QueueSettings, Share};
 
 /// Returns the settings of a queue after `changes`, each a key and a value. The value `none`
-/// removes a key. Fails with every problem.
+/// removes the key. Fails with every problem.
 pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> Result<QueueChange, Vec<Problem>> {
     let mut table = table_of(settings);
     let mut problems = Problems::default();
@@ -75,8 +75,8 @@ pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> R
     }
 }
 
-/// Rewrites a problem for the command line. It drops the words for the kinds of values that a file
-/// distinguishes: here every value is text.
+/// Rewrites a problem for the command line. The result has no words for kinds of values, because
+/// every value of the command line is text.
 fn as_typed(problem: Problem) -> Problem {
     let kinds = [
         ("found string ", "found "),

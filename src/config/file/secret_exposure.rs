@@ -10,11 +10,11 @@ use crate::domain::job::secret_reference;
 /// The readers of the file that a text comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exposure {
-    /// Its owner, and at most a group.
+    /// Only the owner of the file, and at most a group, can read the file.
     Private,
-    /// Everybody on the host.
+    /// Everybody on the host can read the file.
     Public,
-    /// Everybody on the host, while root executes what the file says.
+    /// Everybody on the host can read the file, whose commands root executes.
     PublicOfRoot,
 }
 
@@ -28,13 +28,13 @@ pub(crate) struct Provenance {
 }
 
 impl Provenance {
-    /// Returns the provenance of a text that only its owner reads and writes.
+    /// Returns the provenance of a text that only its owner can read and write.
     pub(crate) fn private() -> Self {
         Self { exposure: Exposure::Private, doubt: None }
     }
 
-    /// Returns why credentials must not be filled into an address of Redis; `None` if they may be,
-    /// or if the address refers to none.
+    /// Returns the reason why credentials must not be inserted into the Redis address `url`.
+    /// Returns `None` if credentials may be inserted, or if `url` refers to no credential.
     pub(crate) fn refuses(&self, url: &str) -> Option<String> {
         let doubt = self.doubt.as_ref().filter(|_| secret_reference::is_in(url))?;
         Some(format!("no credential is sent to an address of this file: {doubt}"))
@@ -74,10 +74,10 @@ pub(crate) fn judge_secrets(root: &TableReader<'_>, provenance: &Provenance, pro
     }
 }
 
-/// The message for a secret in such a file.
+/// The message for a secret in a file that everybody on the host can read.
 const SECRET: &str = "holds a secret in a file everybody can read: chmod o-r the file, or use ${credential:NAME}";
 
-/// Returns true if the value is the secret itself, and not a reference to it.
+/// Returns true if the value is the secret itself, false if the value refers to a credential.
 fn is_secret(spot: &Spot<'_>) -> bool {
     spot.as_text().is_some_and(|text| !text.is_empty() && !secret_reference::is_in(text))
 }

@@ -1,5 +1,5 @@
-//! The contents of a file beside its jobs: the place of Redis, the daemon's settings, and what jobs
-//! share.
+//! The contents of a file beside its jobs: the address of Redis, the daemon's settings, and the
+//! settings that jobs share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,48 +24,50 @@ use crate::domain::time::duration::format_duration;
 /// The checked contents of a `jobs.toml`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// `[redis]`
+    /// The settings of `[redis]`.
     pub redis: RedisConfig,
-    /// `[daemon]`
+    /// The settings of `[daemon]`, except the keys in `serving`.
     pub daemon: DaemonConfig,
-    /// The keys of `[daemon]` about the work that the node takes.
+    /// The settings of `[daemon]` about the runs that the node takes.
     pub serving: ServingConfig,
-    /// `[history]`
+    /// The settings of `[history]`.
     pub history: HistoryConfig,
-    /// `[output]`
+    /// The settings of `[output]`.
     pub output: OutputConfig,
-    /// `[queues.X]`
+    /// The settings of each `[queues.X]`, by the name of the queue.
     pub queues: BTreeMap<QueueName, QueueSettings>,
-    /// `[groups.X]`
+    /// The settings of each `[groups.X]`, by the name of the group.
     pub groups: BTreeMap<GroupName, GroupSettings>,
-    /// `[jobs.X]`, with `[defaults]` applied.
+    /// The definition of each `[jobs.X]` with `[defaults]` applied, by the name of the job.
     pub jobs: BTreeMap<JobName, JobSpec>,
-    /// True if the text has no content at all.
+    /// True if the text of the file has no content at all.
     pub is_blank: bool,
-    /// The warnings, in the order of the text.
+    /// The warnings about the file, in the order of the text.
     pub warnings: Vec<Problem>,
 }
 
 impl Config {
-    /// Returns true if the file may have been emptied by accident since `before`: all its jobs are
-    /// gone, or all its content.
+    /// Returns true if the file may have been emptied by accident since `before`: all its jobs, or
+    /// all its content, are gone.
     pub fn is_emptied_of(&self, before: &Self) -> bool {
         self.jobs.is_empty() && !before.jobs.is_empty() || self.is_blank && !before.is_blank
     }
 }
 
-/// `[redis]`: at most one address. Without an address schedd keeps a private server.
+/// The settings of `[redis]`, with at most one address. Without an address schedd keeps a private
+/// server.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct RedisConfig {
-    /// The address, which may refer to credentials.
+    /// The address of Redis, which may refer to credentials.
     pub url: Option<String>,
-    /// A file that contains the address, for an address with a password.
+    /// The file that contains the address of Redis, for an address with a password.
     pub url_file: Option<PathBuf>,
-    /// True if a server may be used that evicts keys when memory is short.
+    /// True if schedd may use a Redis server that evicts keys when memory is short.
     pub allow_eviction: bool,
 }
 
-/// The debug output hides the address, which may contain a password and could end up in a log.
+/// Formats the settings without the address, which may contain a password and could appear in a
+/// log.
 impl fmt::Debug for RedisConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url = self.url.as_ref().map(|_| "(hidden)");
@@ -77,16 +79,17 @@ impl fmt::Debug for RedisConfig {
     }
 }
 
-/// `[daemon]`
+/// The settings of `[daemon]` about the node itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DaemonConfig {
-    /// The time the node sleeps while any run is ready. 10 ms to 10 s.
+    /// The time that the node sleeps between two checks while any run is ready. 10 ms to 10 s.
     pub tick: Duration,
-    /// The time a claim lasts without being renewed. 1 s to 10 minutes, at least 10 ticks.
+    /// The time that a claim lasts unless it is renewed. 1 s to 10 minutes, at least 10 ticks.
     pub lease: Duration,
-    /// The time runs may go on once the daemon is asked to stop. 0 to 1 hour.
+    /// The time that runs may go on after the daemon is asked to stop. 0 to 1 hour.
     pub shutdown_grace: Duration,
-    /// The users jobs may name. `None`: any user but root if the daemon runs as root, else no user.
+    /// The users that jobs may name. `None` means any user but root if the daemon runs as root,
+    /// else no user.
     pub users: Option<BTreeSet<String>>,
 }
 
@@ -101,8 +104,8 @@ impl Default for DaemonConfig {
     }
 }
 
-/// The least number of ticks in a lease. A lease is renewed at a third of its length, so with fewer
-/// ticks a slow tick or two would lose it.
+/// The minimum number of ticks in a lease. A lease is renewed at a third of its length. So with
+/// fewer ticks a slow tick or two would lose the lease.
 const TICKS_A_LEASE: u32 = 10;
 
 /// Compiles `[redis]`.

@@ -10,14 +10,14 @@ use crate::config::syntax::reader::{Spot, TableReader};
 use crate::config::syntax::typos::Slips;
 use crate::domain::job::job_spec::Action;
 
-/// The longest single argument or variable with the NUL at its end: `MAX_ARG_STRLEN`, 32 pages
-/// (execve(2)).
+/// The maximum length of a single argument or variable with the NUL at its end: `MAX_ARG_STRLEN`,
+/// 32 pages (execve(2)).
 const MAX_WORD_BYTES: usize = 128 * 1024;
-/// The largest size of all arguments and variables together.
+/// The maximum size of all arguments and variables together, in bytes.
 const MAX_WORDS_BYTES: usize = 1024 * 1024;
 
 /// Compiles the action of a job's table. `slips` are the table's unknown keys. If there is no
-/// action, one of them is probably meant as the action.
+/// action, a slip is probably meant as the action.
 pub(crate) fn compile_action(table: &TableReader<'_>, slips: &Slips, problems: &mut Problems) -> Option<Action> {
     let given: Vec<(&str, Spot<'_>)> = known_keys::ACTION.iter().filter_map(|key| Some((*key, table.get(key)?))).collect();
     match given.as_slice() {
@@ -67,8 +67,8 @@ fn compile_shell(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
     if line.trim().is_empty() { spot.wanted(problems, "a line for /bin/sh") } else { Some(line.to_owned()) }
 }
 
-/// Notes arguments and variables that the kernel would refuse. The file should say so now, instead
-/// of every attempt later.
+/// Notes arguments and variables that the kernel would refuse. A fault when the file is read is
+/// better than a failure of every later attempt.
 pub(crate) fn refuse_oversize(table: &TableReader<'_>, action: &Action, env: &BTreeMap<String, String>, problems: &mut Problems) {
     let word = |path: String, bytes: usize| (path, bytes + 1);
     let arguments: Vec<(String, usize)> = match action {

@@ -1,4 +1,4 @@
-//! `done_check`: the question asked before an attempt, written like an action.
+//! The compiler of `done_check`: the check made before an attempt, written like an action.
 
 use super::compile_action::compile_action;
 use crate::config::syntax::known_keys;

@@ -7,7 +7,7 @@ use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::Spot;
 use crate::domain::job::env_file::{Absence, EnvFile, is_variable_name};
 
-/// The most files that `env_file` may list.
+/// The maximum number of files that `env_file` may list.
 const MOST_FILES: usize = 16;
 
 /// Compiles `env = { LANG = "C.UTF-8" }`.
@@ -27,7 +27,8 @@ pub(crate) fn compile_env(spot: &Spot<'_>, problems: &mut Problems) -> Option<BT
     Some(env)
 }
 
-/// Compiles `env_file = "/etc/schedd/backup.env"`, or a list of files. Reads none of them.
+/// Compiles `env_file = "/etc/schedd/backup.env"`, or a list of files. The files themselves are
+/// not read.
 pub(crate) fn compile_env_files(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<Vec<EnvFile>> {
     let spots: Vec<Spot<'_>> = match spot.as_items() {
         Some(items) => items.collect(),

@@ -9,7 +9,7 @@ use crate::config::syntax::reader::Spot;
 use crate::domain::name::names::JobName;
 use crate::domain::queue::gate::PerKey;
 
-/// The largest number of jobs in `not_while`.
+/// The maximum number of jobs in `not_while`.
 const MOST_NAMED: usize = 16;
 
 /// Compiles `per_key = 2`, or a table. A table with only a rate sets no limit.

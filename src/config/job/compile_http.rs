@@ -26,12 +26,12 @@ const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// The header fields that the client itself sets from the URL and the body.
 const OWN_HEADERS: &[&str] = &["host", "content-length", "transfer-encoding"];
 
-/// Returns the method of a request that names none.
+/// Returns the method of a request that names no method.
 pub(crate) fn default_method(body: &str) -> &'static str {
     if body.is_empty() { "GET" } else { "POST" }
 }
 
-/// Compiles the request of `http`.
+/// Compiles the request in the key `http`.
 pub(crate) fn compile_http(spot: &Spot<'_>, problems: &mut Problems) -> Option<HttpRequest> {
     if spot.as_text().is_some() {
         return Some(request(compile_url(spot, problems)?));
@@ -136,7 +136,7 @@ fn compile_headers(table: &TableReader<'_>, problems: &mut Problems) -> BTreeMap
     headers
 }
 
-/// Returns true for a byte of a token (RFC 9110, 5.6.2).
+/// Returns true if `byte` may be part of a token (RFC 9110, 5.6.2).
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

@@ -1,4 +1,4 @@
-//! The compiler of a job's table: schedule, action and rules, checked alone and against each other.
+//! The compiler of a job's table: schedule, action and rules, each checked alone and together.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::names::JobName;
 use crate::domain::time::zone::Zone;
 
-/// The largest definition, as it is stored in Redis.
+/// The maximum size of a definition in Redis, in bytes.
 pub(crate) const MAX_DEFINITION_BYTES: usize = 256 * 1024;
 
 /// The context in which a job's table is compiled.
@@ -31,13 +31,13 @@ pub(crate) struct JobContext<'a> {
     pub(crate) name: Option<&'a JobName>,
     /// The rules of `[defaults]`.
     pub(crate) defaults: &'a Policies,
-    /// The zone of a local time if neither the job nor `[defaults]` names one.
+    /// The zone of a local time if neither the job nor `[defaults]` names a zone.
     pub(crate) host_zone: Option<&'a Zone>,
     /// The source of the table.
     pub(crate) origin: Origin<'a>,
 }
 
-/// Compiles the job of `table`; `None` if a fault was noted.
+/// Compiles the job of `table`. Returns `None` if a fault was noted.
 pub(crate) fn compile_job(table: &TableReader<'_>, context: JobContext<'_>, problems: &mut Problems) -> Option<JobSpec> {
     let faults_before = problems.faults.len();
     let (beside, misplaced): (&[&str], &[&str]) = match context.origin {

@@ -1,5 +1,5 @@
-//! The keys that choose the lane of a job's runs, beside its queue: their priority, and the labels
-//! that a node must carry.
+//! The compiler of the keys that choose the lane of a job's runs, beside the queue. These keys are
+//! the priority and the labels that a node must have.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,13 @@ use crate::config::syntax::reader::Spot;
 use crate::domain::name::names::Label;
 use crate::domain::queue::lane::{MAX_LABELS, Priority};
 
-/// Compiles `priority = 5`.
+/// Compiles the priority of a job, as in `priority = 5`.
 pub(crate) fn compile_priority(spot: &Spot<'_>, problems: &mut Problems) -> Option<Priority> {
     spot.integer(&(Priority::LEAST..=Priority::MOST), problems).and_then(Priority::new)
 }
 
-/// Compiles `requires = ["gpu"]`, or `labels` of a node. A single label needs no brackets.
+/// Compiles labels: `requires = ["gpu"]` of a job, or `labels` of a node. A single label needs no
+/// brackets.
 pub(crate) fn compile_labels(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<Label>> {
     let labels: Vec<Label> = match spot.as_items() {
         Some(items) => items.map(|item| item.parsed("gpu", problems)).collect::<Vec<_>>().into_iter().collect::<Option<_>>()?,

@@ -15,8 +15,8 @@ use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::ping::JOB;
 use crate::domain::job::webhook::{MOST_SECRETS, SigningSecret};
 
-/// The method of a notice's request that names none. Such a request always has a body: the notice's
-/// own if the job gives no other.
+/// The method of a notice's request that names no method. Such a request always has a body: the
+/// body from the definition, else the notice's own body.
 pub(crate) const NOTICE_METHOD: &str = "POST";
 
 /// The value of one notification key.
@@ -24,7 +24,7 @@ pub(crate) const NOTICE_METHOD: &str = "POST";
 enum Notice {
     Done(Action),
     Nobody,
-    /// A value whose fault was noted.
+    /// The value has a fault, which was noted.
     Faulty,
 }
 
@@ -55,7 +55,7 @@ impl Pings {
 
 const WITHIN: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "10m");
 
-/// The notification keys of a table. Each is empty if the table does not name it.
+/// The notification keys of a table. A key that the table does not name is empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct NoticeActions {
     actions: BTreeMap<NoticeKind, Notice>,
@@ -66,7 +66,7 @@ pub(crate) struct NoticeActions {
 }
 
 impl NoticeActions {
-    /// Returns these keys, with missing keys taken from `below`.
+    /// Returns these keys. Each missing key is taken from `below`.
     pub(crate) fn over(self, below: &Self) -> Self {
         Self {
             actions: below.actions.clone().into_iter().chain(self.actions).collect(),
@@ -90,7 +90,7 @@ impl NoticeActions {
         self.actions.values().any(|notice| *notice == Notice::Faulty)
     }
 
-    /// Sets in `spec` what these keys name.
+    /// Stores these keys in the definition `spec`.
     pub(crate) fn apply_to(self, spec: &mut JobSpec) {
         spec.notices = self.actions.into_iter().filter_map(|(kind, notice)| Some((kind, notice.action()?))).collect();
         spec.must_start_within = self.must_start_within;
@@ -144,8 +144,8 @@ fn compile_secrets(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<Signi
     None
 }
 
-/// Notes a deadline of a job that has no `on_late`. `slips` are unknown keys; one of them may be
-/// meant as `on_late`.
+/// Notes a deadline of a job that has no `on_late`. `slips` are the unknown keys, because a slip
+/// may be meant as `on_late`.
 pub(crate) fn refuse_late_without_notice(
     table: &TableReader<'_>,
     notices: &NoticeActions,

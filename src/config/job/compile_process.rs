@@ -14,7 +14,7 @@ use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::process_limits::Limits;
 use crate::domain::job::process_rules::{ProcessRules, RunAs, Started, Umask};
 
-/// The process keys of a table. Each is empty if the table does not name it.
+/// The process keys of a table. A key that the table does not name is empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ProcessStart {
     pub(crate) user: Option<RunAs>,
@@ -25,7 +25,7 @@ pub(crate) struct ProcessStart {
 }
 
 impl ProcessStart {
-    /// Returns these keys, with missing keys taken from `below`. Limits are merged one by one.
+    /// Returns these keys. Each missing key is taken from `below`. Limits are merged one by one.
     pub(crate) fn over(self, below: &Self) -> Self {
         Self {
             user: self.user.or_else(|| below.user.clone()),
@@ -77,7 +77,8 @@ fn compile_user(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) ->
     Some(run_as)
 }
 
-/// Notes variables that the loader of programs obeys, if the job runs as another user.
+/// Notes a fault for each variable that the loader of programs obeys, if the job runs as another
+/// user.
 pub(crate) fn refuse_loader_variables(
     table: &TableReader<'_>,
     user: Option<&RunAs>,
@@ -90,8 +91,8 @@ pub(crate) fn refuse_loader_variables(
     }
 }
 
-/// Notes rules that `table` itself names and that nothing of its job uses. Rules in `[defaults]`
-/// are not judged, because other jobs use them.
+/// Notes rules of `table` itself that have no effect on its job. Rules in `[defaults]` are not
+/// judged, because other jobs use these rules.
 pub(crate) fn refuse_idle_rules(table: &TableReader<'_>, action: &Action, merged: &Policies, problems: &mut Problems) {
     // An action with a fault may start anything, so no rule can be called unused.
     let is_unknown = table.get("done_check").is_some_and(|_| merged.done_check.is_none())

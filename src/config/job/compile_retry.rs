@@ -60,7 +60,8 @@ pub(crate) fn compile_retry(spot: &Spot<'_>, problems: &mut Problems) -> Option<
     })
 }
 
-/// Returns the longest wait of a retry that names none: an hour, or `delay` if that is longer.
+/// Returns the maximum wait of a `retry` that names no maximum: an hour, or `delay` if `delay` is
+/// longer.
 pub(crate) fn default_max_delay(delay: Duration) -> Duration {
     RetryRule::default().max_delay.max(delay)
 }

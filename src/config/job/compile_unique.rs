@@ -1,5 +1,5 @@
-//! `unique` and `unique_for` of an added job: a key, how long the job owns it, and the effect of a
-//! second add.
+//! The compiler of `unique` and `unique_for` of an added job: a key, the time for which the job
+//! owns the key, and the effect of a second add.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::domain::schedule::schedule_form::Schedule;
 
 const WINDOW: DurationBounds = DurationBounds::millis(100, 365 * 86_400_000, "100ms to 365 days", "1h");
 
-/// Compiles the unique key of a job's table. A file must not have one: many nodes read it again and
-/// again, nobody adds its jobs, and each exists once by its name.
+/// Compiles the unique key of a job's table. A file must not have a unique key. Many nodes read a
+/// file again and again, nobody adds its jobs, and each job exists once by its name.
 pub(crate) fn compile_unique(table: &TableReader<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<Unique> {
     let (unique, window) = (table.get("unique"), table.get("unique_for"));
     if let Origin::File { .. } = origin {

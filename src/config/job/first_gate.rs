@@ -19,8 +19,8 @@ struct Named {
     key: Option<String>,
 }
 
-/// Returns the first gate that the definition `text` names; `None` if it names none or is no
-/// definition.
+/// Returns the first gate that the definition `text` names. Returns `None` if `text` names no gate
+/// or is no definition.
 pub fn first_gate_in(text: &str) -> Option<Gate> {
     let Named { group, not_while, key } = serde_json::from_str(text).ok()?;
     let of_group = group.and_then(|name| Some(Gate::of_group(&name.parse().ok()?)));

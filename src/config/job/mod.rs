@@ -1,4 +1,4 @@
-//! One job's table: its action and its rules.
+//! The compilers of one job's table: its action and its rules.
 
 pub(crate) mod compile_action;
 pub(crate) mod compile_done_check;

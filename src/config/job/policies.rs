@@ -29,25 +29,28 @@ use crate::domain::schedule::clock_changes::ClockChanges;
 use crate::domain::schedule::day_sets::DaySet;
 use crate::domain::time::zone::ZoneName;
 
-/// The source of a table. It decides what can be known about the names in the table.
+/// The source of a table. The source decides which names in the table can be checked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Origin<'a> {
-    /// A file. It must declare the queues and groups it names, and its directories should exist.
+    /// The table comes from a file. The file must declare the queues and groups that the table
+    /// names, and the named directories should exist.
     File {
-        /// The declared queues, and `default`; `None` if a fault keeps them from being known.
+        /// The declared queues, and `default`. `None` if a fault keeps the queues from being
+        /// known.
         queues: Option<&'a BTreeSet<QueueName>>,
-        /// The declared groups; `None` as for queues.
+        /// The declared groups. `None` if a fault keeps the groups from being known.
         groups: Option<&'a BTreeSet<GroupName>>,
-        /// The declared calendars; a calendar with a fault has no days. `None` as for queues.
+        /// The declared calendars. A calendar with a fault has no days. `None` if a fault keeps
+        /// the calendars from being known.
         calendars: Option<&'a BTreeMap<String, Option<DaySet>>>,
     },
-    /// A line or flags. The caller knows the queues and groups.
+    /// The table comes from a line of JSON or from flags. The caller knows the queues and groups.
     Line,
-    /// A definition stored in Redis.
+    /// The table comes from a definition stored in Redis.
     Surface,
 }
 
-/// The rules that a table names. Each is empty if the table does not name it.
+/// The rules that a table names. A rule that the table does not name is empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Policies {
     pub(crate) tz: Option<ZoneName>,
@@ -74,7 +77,7 @@ pub(crate) struct Policies {
     pub(crate) done_check: Option<DoneCheck>,
     pub(crate) notices: NoticeActions,
     pub(crate) shaping: Shaping,
-    /// The unknown keys, which give no rule.
+    /// The unknown keys of the table, which give no rule.
     pub(crate) slips: Slips,
 }
 
@@ -84,7 +87,7 @@ const LATE_AFTER: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 da
 const SPREAD: DurationBounds = DurationBounds::millis(1, 86_400_000, "more than 0s, up to 1 day", "10m");
 const MAX_AGE: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "12h");
 
-/// The largest number of waiting runs of one job. More would be a leak, not a queue.
+/// The maximum number of waiting runs of one job. More waiting runs would be a leak, not a queue.
 const MOST_WAITING: u32 = 100_000;
 
 impl Policies {

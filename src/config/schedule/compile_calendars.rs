@@ -17,10 +17,10 @@ use crate::domain::time::zone::{Zone, ZoneName};
 use crate::files;
 use crate::files::{OpenError, Owners, Way};
 
-/// The largest iCalendar file that is read.
+/// The maximum size of an iCalendar file, in bytes.
 const MAX_CALENDAR_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Compiles the calendars of a file, by name. `None` stands for a calendar with a fault, which is
+/// Compiles the calendars of a file, by name. `None` means a calendar with a fault, which is
 /// noted. Relative paths start at the directory of `file_name`.
 pub(crate) fn compile_calendars(
     root: &TableReader<'_>,
@@ -110,7 +110,7 @@ fn read_calendar(spot: &Spot<'_>, file_name: &str, zone: &Zone, problems: &mut P
 }
 
 /// Reads an iCalendar file: a regular file of at most [`MAX_CALENDAR_BYTES`], because each reload
-/// reads it again. Also returns why somebody else may have written it.
+/// reads the file again. Also returns the reason why somebody else may have written the file.
 fn read_text(path: &Path) -> Result<(String, Option<String>), String> {
     let cannot = |error: std::io::Error| format!("cannot be read: {error}");
     let owners = Owners::of_this_process();

@@ -1,4 +1,5 @@
-//! `dst = { gap = ..., fold = ... }`: the behaviour of a job when the clocks change.
+//! The compiler of `dst = { gap = ..., fold = ... }`: the behaviour of a job when the clocks
+//! change.
 
 use crate::config::syntax::known_keys;
 use crate::config::syntax::problem::Problems;
@@ -15,7 +16,7 @@ pub(crate) fn compile_clock_changes(spot: &Spot<'_>, problems: &mut Problems) ->
     (problems.faults.len() == faults).then_some(ClockChanges { gap, fold })
 }
 
-/// Notes a `dst` rule of the job itself that its schedule never uses.
+/// Notes a `dst` rule in the job's own table that the job's schedule never uses.
 pub(crate) fn refuse_idle_clock_changes(table: &TableReader<'_>, schedule: &Schedule, problems: &mut Problems) {
     if let Some(spot) = table.get("dst").filter(|_| !schedule.goes_by_clocks() && *schedule != Schedule::Manual) {
         spot.fault(problems, "is the rule of cron, calendar and rrule, and there is none: every, delay and at know no clock");

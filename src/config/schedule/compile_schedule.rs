@@ -13,11 +13,11 @@ use crate::domain::schedule::schedule_form::{CalendarError, CronError, CronExpr,
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// 10 years of 365 days.
+/// The bounds of a period: from 1 s to 10 years of 365 days.
 const EVERY: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "30s");
-/// The largest number of expressions of one job.
+/// The maximum number of expressions of a job.
 const MOST_EXPRESSIONS: usize = 32;
-/// The largest number of instants of one job.
+/// The maximum number of instants of a job.
 const MOST_INSTANTS: usize = 1_000;
 
 /// The zone in which local times of a table are read.
@@ -26,14 +26,14 @@ pub(crate) struct ClockChoice {
 }
 
 impl ClockChoice {
-    /// Takes the zone that the rules name, else that of the host. Without both a local time is
-    /// refused.
+    /// Takes the zone that the rules name, else the zone of the host. If neither is known, a local
+    /// time is refused.
     pub(crate) fn new(policies: &Policies, host: Option<&Zone>) -> Self {
         let own = policies.tz.as_ref().and_then(|name| Zone::load(name).ok());
         Self { zone: own.or_else(|| host.cloned()) }
     }
 
-    /// Returns the zone, if it is known.
+    /// Returns the zone of local times. Returns `None` if the zone is not known.
     pub(crate) fn zone(&self) -> Option<&Zone> {
         self.zone.as_ref()
     }
@@ -49,8 +49,8 @@ impl ClockChoice {
 
 /// Compiles the schedule of a job's table. `slips` are the table's unknown keys.
 ///
-/// A table without a schedule is manual. But if a slip may be meant as a schedule, the result is
-/// `None`.
+/// A table without a schedule means a manual job. But if a slip may be meant as a schedule, the
+/// result is `None`.
 pub(crate) fn compile_schedule(
     table: &TableReader<'_>,
     clock: &ClockChoice,
@@ -87,12 +87,12 @@ pub(crate) fn compile_schedule(
     schedule
 }
 
-/// Compiles `in` of a line: the time from now, from zero to 10 years.
+/// Compiles `in` of a line: the time from now to the run, from zero to 10 years.
 pub(crate) fn compile_in(spot: &Spot<'_>, problems: &mut Problems) -> Option<Duration> {
     spot.duration(&DurationBounds::to_days(0, 3_650, "0s to 10 years", "10m"), problems)
 }
 
-/// The schedule of a table by `cron`, `every`, `at`, `calendar` or `rrule`.
+/// The schedule that a table gives by `cron`, `every`, `at`, `calendar` or `rrule`.
 enum Form {
     /// The table has none of these keys.
     Silent,
@@ -127,7 +127,7 @@ fn compile_form(table: &TableReader<'_>, clock: &ClockChoice, slips: &Slips, pro
     form
 }
 
-/// Compiles the expressions of `cron`. An `@every` among them becomes a schedule of its own.
+/// Compiles the expressions of `cron`. An `@every` in the list becomes a schedule of its own.
 fn compile_crons(spot: &Spot<'_>, problems: &mut Problems) -> Option<Schedule> {
     const EXAMPLE: &str = "30 2 * * *";
     let read = |item: &Spot<'_>, problems: &mut Problems| {
@@ -151,7 +151,7 @@ fn compile_crons(spot: &Spot<'_>, problems: &mut Problems) -> Option<Schedule> {
     if schedules.len() > 1 { Some(Schedule::Several(schedules)) } else { schedules.pop() }
 }
 
-/// Compiles one expression, or a list of expressions.
+/// Compiles a single expression, or a list of expressions.
 fn compile_list<T>(
     spot: &Spot<'_>,
     problems: &mut Problems,

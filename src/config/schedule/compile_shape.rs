@@ -16,11 +16,11 @@ use crate::domain::time::zone::Zone;
 const SHIFT: DurationBounds = DurationBounds::millis(1, 86_400_000, "more than 0s, up to 1 day", "30s");
 const LATE: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "10m");
 
-/// The keys that a job with a delay cannot have. Each of its runs is planned when the run before
-/// ends, so no calendar applies.
+/// The keys that a job with a delay cannot have. Each run of such a job is planned when the
+/// previous run ends, so no calendar applies.
 const NOT_WITH_DELAY: [&str; 7] = ["anchor", "start", "end", "jitter", "splay", "exclude", "only_on"];
 
-/// The modifiers that a table names. Each is empty if the table does not name it.
+/// The modifiers that a table names. A modifier that the table does not name is empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Shaping {
     jitter: Option<Duration>,
@@ -31,7 +31,7 @@ pub(crate) struct Shaping {
 }
 
 impl Shaping {
-    /// Returns these modifiers, with missing modifiers taken from `below`.
+    /// Returns these modifiers. Each missing modifier is taken from `below`.
     pub(crate) fn over(self, below: &Self) -> Self {
         Self {
             jitter: self.jitter.or(below.jitter),
@@ -54,8 +54,8 @@ pub(crate) fn compile_shaping(table: &TableReader<'_>, origin: Origin<'_>, probl
     }
 }
 
-/// Compiles the shape of a job: the keys that only its own table may have, together with `shaping`.
-/// Notes keys that do not fit `schedule`, which is `None` if it has a fault.
+/// Compiles the shape of a job: the keys that only the job's own table may have, together with
+/// `shaping`. Notes keys that do not fit `schedule`, which is `None` if the schedule has a fault.
 pub(crate) fn compile_shape(
     table: &TableReader<'_>,
     schedule: Option<&Schedule>,
@@ -119,7 +119,7 @@ pub(crate) fn compile_shape(
     })
 }
 
-/// Notes a schedule whose modifiers leave no occurrence at all.
+/// Notes a fault if the modifiers of a schedule leave no occurrence at all.
 pub(crate) fn refuse_nothing_left(
     table: &TableReader<'_>,
     schedule: &Schedule,
@@ -151,7 +151,7 @@ pub(crate) fn refuse_nothing_left(
     }
 }
 
-/// Compiles a jitter or splay. `"0s"` takes back the value of `[defaults]`.
+/// Compiles a jitter or splay. `"0s"` removes the value of `[defaults]`.
 fn shift(spot: &Spot<'_>, problems: &mut Problems) -> Option<Duration> {
     if spot.as_text() == Some("0s") {
         return Some(Duration::ZERO);
@@ -159,8 +159,8 @@ fn shift(spot: &Spot<'_>, problems: &mut Problems) -> Option<Duration> {
     spot.duration(&SHIFT, problems)
 }
 
-/// Compiles `only_on`. An empty list takes back the value of `[defaults]`. Calendars without a day
-/// are refused, because they would leave the job no time at all.
+/// Compiles `only_on`. An empty list removes the value of `[defaults]`. Calendars without a day
+/// are refused, because such calendars would leave the job no time at all.
 fn compile_only_on(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<DaySet> {
     let days = compile_days(spot, origin, problems)?;
     let is_silent = spot.as_items().is_some_and(|mut items| items.next().is_none());

@@ -1,4 +1,4 @@
-//! The schedule of a job's table.
+//! The compilers of the schedule in a job's table.
 
 pub(crate) mod compile_calendars;
 pub(crate) mod compile_clock_changes;

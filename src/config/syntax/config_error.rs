@@ -1,11 +1,12 @@
-//! The error for a configuration that cannot be used: every problem, with the text to point into.
+//! The error for a configuration that cannot be used: every problem, and the text in which the
+//! problems are.
 
 use std::fmt::{self, Write as _};
 
 use super::problem::{Problem, TextSpan};
 
-/// The reason why a configuration file cannot be used. It is displayed with every problem, one a
-/// line.
+/// The reason why a configuration file cannot be used. The error is displayed with every problem,
+/// each on a line of its own.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfigError {
     file_name: String,
@@ -21,17 +22,17 @@ enum Cause {
     Text,
 }
 
-/// The way in which problems are written.
+/// The form in which problems are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rendering {
-    /// A line for each problem, for logs and pipes.
+    /// The form with a line for each problem, for logs and pipes.
     Lines,
-    /// Each problem with the line of the file and a caret under the fault, for a terminal.
+    /// The form with the faulty line of the file and a caret under the fault, for a terminal.
     Carets,
 }
 
 impl ConfigError {
-    /// Creates an error for problems inside of `text`.
+    /// Creates an error for problems inside `text`.
     pub(crate) fn in_text(file_name: &str, text: &str, problems: Vec<Problem>) -> Self {
         Self { file_name: file_name.to_owned(), text: text.to_owned(), problems, cause: Cause::Text }
     }
@@ -52,13 +53,13 @@ impl ConfigError {
         self.cause == Cause::Missing
     }
 
-    /// Returns every problem, in the order of the text; at least one.
+    /// Returns every problem, in the order of the text. There is at least one problem.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
     /// Returns the line and column, counted from 1, at which each of [`ConfigError::problems`]
-    /// begins. `None` for a problem of the file as a whole.
+    /// begins. `None` means a problem of the file as a whole.
     pub fn places(&self) -> Vec<Option<(usize, usize)>> {
         let lines = LineStarts::of(&self.text);
         let place = |span: &TextSpan| lines.place(&self.text, span);
@@ -89,8 +90,8 @@ impl fmt::Debug for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Returns problems with their positions in `text`:
-/// `jobs.toml:3:9: jobs.backup.timeout: found ...`.
+/// Formats problems with their positions in `text`: `jobs.toml:3:9: jobs.backup.timeout: found
+/// ...`.
 fn render(file_name: &str, text: &str, problems: &[Problem], rendering: Rendering) -> String {
     let lines = LineStarts::of(text);
     let mut out = String::new();
@@ -113,14 +114,15 @@ fn render(file_name: &str, text: &str, problems: &[Problem], rendering: Renderin
     out
 }
 
-/// The byte at which each line begins. With it a position is found without reading the text again.
+/// The byte offset at which each line begins. These offsets give the position of a byte without
+/// reading the text again.
 struct LineStarts(Vec<usize>);
 
-/// A position, counted from 1, with columns in characters.
+/// A position in a text, counted from 1, with columns in characters.
 struct Place<'t> {
     line: usize,
     column: usize,
-    /// The number of characters of the line that the problem is about.
+    /// The number of characters of the line that the problem covers.
     width: usize,
     source: &'t str,
 }
@@ -142,7 +144,8 @@ impl LineStarts {
     }
 }
 
-/// Returns the start of the character that contains `at`; the end of the text if `at` is past it.
+/// Returns the start of the character that contains `at`. Returns the end of the text if `at` is
+/// past that end.
 fn char_start(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }

@@ -1,32 +1,32 @@
-//! The keys that each table knows, and the keys that a later version will know.
+//! The keys that each table of this version knows, and the keys of later versions.
 //!
-//! A key that the design names but this version does not support gets a message of its own.
-//! "Unknown" would make people look for a typo.
+//! A key that the design names but this version does not support gets a message of its own. The
+//! message "Unknown" would make people look for a typo.
 
-/// The sections of a file.
+/// The names of the sections of a file.
 pub(crate) const SECTIONS: &[&str] =
     &["redis", "daemon", "history", "output", "defaults", "queues", "groups", "calendars", "jobs"];
-/// The sections of later versions.
+/// The names of sections that only later versions support.
 pub(crate) const LATER_SECTIONS: &[&str] = &["limits"];
-/// `[redis]`
+/// The keys of `[redis]`.
 pub(crate) const REDIS: &[&str] = &["url", "url_file", "allow_eviction"];
-/// `[daemon]`
+/// The keys of `[daemon]`.
 pub(crate) const DAEMON: &[&str] =
     &["tick", "lease", "shutdown_grace", "queues", "labels", "max_load", "min_free_memory", "max_running", "users"];
-/// `[history]`
+/// The keys of `[history]`.
 pub(crate) const HISTORY: &[&str] = &["keep_per_job", "keep", "max_age"];
-/// `[output]`
+/// The keys of `[output]`.
 pub(crate) const OUTPUT: &[&str] = &["head", "tail", "keep_bytes_per_job", "keep_bytes", "max_age"];
-/// `[queues.X]`
+/// The keys of `[queues.X]`.
 pub(crate) const QUEUE: &[&str] = &["concurrency", "limit", "rate", "burst", "weight", "strict", "paused"];
-/// The keys of queues in later versions.
+/// The keys of queues that only later versions support.
 pub(crate) const LATER_QUEUE: &[&str] = &["limits", "priority", "per_key"];
-/// `[groups.X]`
+/// The keys of `[groups.X]`.
 pub(crate) const GROUP: &[&str] = &["mode", "order", "gap", "turn_timeout"];
 
 /// The keys that give a job its schedule.
 pub(crate) const SCHEDULE: &[&str] = &["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];
-/// The keys of a table in `schedules`.
+/// The keys of each table in `schedules`.
 pub(crate) const ONE_OF_SEVERAL: &[&str] = &["cron", "every", "at", "calendar", "rrule", "dtstart"];
 /// The keys that modify the schedule of a single job.
 pub(crate) const SHAPE: &[&str] = &["anchor", "dtstart", "start", "end", "max_runs"];
@@ -74,32 +74,32 @@ pub(crate) const POLICY: &[&str] = &[
     "ping_url",
     "webhook_secret",
 ];
-/// The keys of jobs in later versions.
+/// The keys of jobs that only later versions support.
 pub(crate) const LATER_JOB: &[&str] = &["limit", "rate", "weight"];
 
-/// `[calendars.X]`
+/// The keys of `[calendars.X]`.
 pub(crate) const CALENDAR: &[&str] = &["dates", "file", "tz"];
 
-/// `http = { ... }`
+/// The keys of `http = { ... }`.
 pub(crate) const HTTP: &[&str] = &["method", "url", "headers", "body", "expect", "redirects"];
-/// `retry = { ... }`
+/// The keys of `retry = { ... }`.
 pub(crate) const RETRY: &[&str] = &["limit", "delay", "backoff", "max_delay", "jitter", "on", "never_on"];
-/// The keys that only an added job has.
+/// The keys that only a job added by `schedctl add` may have.
 pub(crate) const ADDED: &[&str] = &["unique", "unique_for"];
-/// `unique = { ... }`
+/// The keys of `unique = { ... }`.
 pub(crate) const UNIQUE: &[&str] = &["key", "for", "mode", "max_wait"];
-/// The keys of `done_check = { ... }`, beside its action.
+/// The keys of `done_check = { ... }`, beside the keys of its action.
 pub(crate) const DONE_CHECK: &[&str] = &["on", "timeout"];
-/// `limits = { ... }`
+/// The keys of `limits = { ... }`.
 pub(crate) const LIMITS: &[&str] = &["memory", "cpu", "pids", "files", "nice"];
-/// `per_key = { ... }`
+/// The keys of `per_key = { ... }`.
 pub(crate) const PER_KEY: &[&str] = &["limit", "rate", "burst"];
-/// `dst = { ... }`
+/// The keys of `dst = { ... }`.
 pub(crate) const DST: &[&str] = &["gap", "fold"];
-/// `overlap = { ... }`
+/// The keys of `overlap = { ... }`.
 pub(crate) const OVERLAP: &[&str] = &["mode", "max"];
-/// `catch_up = { ... }`
+/// The keys of `catch_up = { ... }`.
 pub(crate) const CATCH_UP: &[&str] = &["mode", "max_age", "max_count", "spread"];
 
-/// Keys that people write in the wrong place, and the right form.
+/// The keys that people write in the wrong place, each with the right form.
 pub(crate) const ELSEWHERE: &[(&str, &str)] = &[("spread", "catch_up = { spread = \"10m\" }")];

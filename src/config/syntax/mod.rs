@@ -1,4 +1,5 @@
-//! Text to values: the tree of a text, questions to it, and problems.
+//! The parser of a configuration text: the tree of the text, the checked reading of values, and
+//! problems.
 
 pub(crate) mod config_error;
 pub(crate) mod instant_text;

@@ -1,7 +1,7 @@
 //! A fault of a configuration text: its place and its message, in one line.
 //!
-//! [`Problems`] collects them while a text is compiled, so that nobody has to mend a file one
-//! message at a time.
+//! [`Problems`] collects all faults while a text is compiled, so that nobody has to mend a file
+//! one message at a time.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,29 +9,29 @@ use std::ops::Range;
 /// The bytes of the text from which a value was read.
 pub(crate) type TextSpan = Range<usize>;
 
-/// A fault or a warning about a configuration.
+/// A fault of a configuration, or a warning about a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The key that the problem is about, from the top: `jobs.backup.timeout`. Empty: the text as a
-    /// whole.
+    /// The key with the problem, with the tables around the key: `jobs.backup.timeout`. An empty
+    /// path means the text as a whole.
     pub path: String,
-    /// The bytes of the text that the problem is about, if it came from a file.
+    /// The bytes of the text with the problem. `None` if the problem did not come from a file.
     pub span: Option<Range<usize>>,
-    /// The message: what was found, what is wanted and how to mend it, in one line.
+    /// The message, in one line: the text found, the text wanted, and how to mend the fault.
     pub message: String,
-    /// The text with the fault, and the byte at which the fault begins. Only for a fault of one
-    /// character.
+    /// The text with the fault, and the byte at which the fault begins. `None` unless the fault is
+    /// at a single character.
     pub within: Option<(String, usize)>,
 }
 
 impl Problem {
-    /// Creates a problem of a value as a whole.
+    /// Creates a problem that concerns a value as a whole.
     pub(crate) fn new(path: &str, span: Option<TextSpan>, message: impl Into<String>) -> Self {
         Self { path: path.to_owned(), span, message: message.into(), within: None }
     }
 }
 
-/// Displays `jobs.backup.timeout: found ..., wanted ...`, without a position.
+/// Formats the problem as `jobs.backup.timeout: found ..., wanted ...`, without a position.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.path, self.message) }
@@ -43,30 +43,30 @@ impl fmt::Display for Problem {
 pub(crate) struct Problems {
     /// The faults, which make the text unusable.
     pub(crate) faults: Vec<Problem>,
-    /// The warnings, which do not.
+    /// The warnings, which leave the text usable.
     pub(crate) warnings: Vec<Problem>,
-    /// The first key that this version does not know. In a definition from Redis it is the mark of
-    /// a newer writer.
+    /// The first key that this version does not know. Such a key in a definition from Redis shows
+    /// that a newer version wrote the definition.
     pub(crate) unknown_key: Option<String>,
 }
 
 impl Problems {
-    /// Notes a fault.
+    /// Adds a fault of the value at `path`.
     pub(crate) fn fault(&mut self, path: &str, span: Option<TextSpan>, message: impl Into<String>) {
         self.faults.push(Problem::new(path, span, message));
     }
 
-    /// Notes a fault at one character of `text`.
+    /// Adds a fault at a single character of `text`.
     pub(crate) fn fault_within(&mut self, path: &str, span: Option<TextSpan>, text: &str, offset: usize, message: String) {
         self.faults.push(Problem { within: Some((text.to_owned(), offset)), ..Problem::new(path, span, message) });
     }
 
-    /// Notes a warning.
+    /// Adds a warning about the value at `path`.
     pub(crate) fn warning(&mut self, path: &str, span: Option<TextSpan>, message: impl Into<String>) {
         self.warnings.push(Problem::new(path, span, message));
     }
 
-    /// Notes a key that this version does not know.
+    /// Adds a fault for a key that this version does not know.
     pub(crate) fn unknown_key(&mut self, path: &str, span: Option<TextSpan>, message: impl Into<String>) {
         self.unknown_key.get_or_insert_with(|| path.to_owned());
         self.fault(path, span, message);
@@ -78,7 +78,8 @@ pub(crate) fn sort_by_place(problems: &mut [Problem]) {
     problems.sort_by_key(|problem| problem.span.as_ref().map_or(0, |span| span.start));
 }
 
-/// Returns a text quoted for a message: control characters escaped, and cut to fit on a line.
+/// Formats a text in quotes for a message. Control characters are escaped, and the text is cut to
+/// fit on a line.
 pub(crate) fn quoted(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {
@@ -87,13 +88,13 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// Returns a key for a path: unchanged if TOML allows it without quotes, else quoted.
+/// Formats a key for a path: unchanged if TOML allows the key without quotes, else quoted.
 pub(crate) fn key_text(key: &str) -> String {
     let bare = !key.is_empty() && key.len() <= 64 && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     if bare { key.to_owned() } else { quoted(key) }
 }
 
-/// Returns the words joined for a message: `a, b or c`.
+/// Joins the words for a message: `a, b or c`.
 pub(crate) fn one_of<S: AsRef<str>>(words: &[S]) -> String {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     match words.split_last() {

@@ -1,7 +1,7 @@
-//! The reader of nodes: each question ("a duration from 1 s to 10 m?") returns a checked value or
-//! notes a problem.
+//! The reader of nodes. Each method asks for a kind of value ("a duration from 1 s to 10 m?"), and
+//! returns a checked value or notes a problem.
 //!
-//! Invariant: a question that returns `None` for an existing value has noted why, unless its
+//! Invariant: a method that returns `None` for an existing value has noted the reason, unless its
 //! documentation says that it notes nothing.
 
 use std::fmt::Display;
@@ -16,7 +16,7 @@ use super::text_node::{Node, NodeEntry, Value};
 use super::typos::{Slip, Slips};
 use crate::domain::time::duration::parse_duration;
 
-/// A value, and the path of keys that leads to it.
+/// A value, and the path of keys that leads to the value.
 #[derive(Debug, Clone)]
 pub(crate) struct Spot<'n> {
     pub(crate) path: String,
@@ -24,7 +24,7 @@ pub(crate) struct Spot<'n> {
     secrecy: Secrecy,
 }
 
-/// A table, and the path of keys that leads to it.
+/// A table, and the path of keys that leads to the table.
 #[derive(Debug, Clone)]
 pub(crate) struct TableReader<'n> {
     pub(crate) path: String,
@@ -33,41 +33,43 @@ pub(crate) struct TableReader<'n> {
     secrecy: Secrecy,
 }
 
-/// The range of a duration, and its wording for messages.
+/// The bounds of a duration, and their wording for messages.
 pub(crate) struct DurationBounds {
     pub(crate) range: RangeInclusive<Duration>,
     pub(crate) words: &'static str,
-    /// A duration within the range, for messages.
+    /// An example of a duration within the bounds, for messages.
     pub(crate) example: &'static str,
 }
 
 const DAY: u64 = 86_400;
 
 impl DurationBounds {
-    /// Returns bounds in milliseconds, with their words and an example.
+    /// Creates bounds in milliseconds, with their words and an example for messages.
     pub(crate) const fn millis(least: u64, most: u64, words: &'static str, example: &'static str) -> Self {
         Self { range: Duration::from_millis(least)..=Duration::from_millis(most), words, example }
     }
 
-    /// Returns bounds in seconds, with their words and an example.
+    /// Creates bounds in seconds, with their words and an example for messages.
     pub(crate) const fn secs(least: u64, most: u64, words: &'static str, example: &'static str) -> Self {
         Self::millis(least * 1_000, most * 1_000, words, example)
     }
 
-    /// Returns bounds from `least` seconds to `days` days, with their words and an example.
+    /// Creates bounds from `least` seconds to `days` days, with their words and an example for
+    /// messages.
     pub(crate) const fn to_days(least: u64, days: u64, words: &'static str, example: &'static str) -> Self {
         Self::secs(least, days * DAY, words, example)
     }
 }
 
 impl<'n> TableReader<'n> {
-    /// Returns the value of `key`, if it is given. JSON's null counts as not given.
+    /// Returns the value of `key`. Returns `None` if the table does not have `key`, or if the
+    /// value is JSON's null.
     pub(crate) fn get(&self, key: &str) -> Option<Spot<'n>> {
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
         (entry.node.value != Value::Null).then(|| self.spot(entry))
     }
 
-    /// Returns every key with its place and value, sorted by key.
+    /// Returns every key of the table with its place and value, sorted by key.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&'n str, Option<TextSpan>, Spot<'n>)> {
         self.entries.iter().map(|entry| (entry.key.as_ref(), entry.key_span.clone(), self.spot(entry)))
     }
@@ -81,14 +83,14 @@ impl<'n> TableReader<'n> {
         if self.path.is_empty() { key } else { format!("{}.{key}", self.path) }
     }
 
-    /// Notes every unknown key; `later` are the keys of later versions. Returns what the unknown
-    /// keys were probably meant to be.
+    /// Notes every unknown key. `later` are the keys of later versions. Returns the unknown keys,
+    /// each with the known key that was probably meant.
     pub(crate) fn refuse_other_keys(&self, known: &[&[&str]], later: &[&str], problems: &mut Problems) -> Slips {
         self.refuse_keys_beyond(known, &[], later, problems)
     }
 
-    /// Notes unknown keys as [`TableReader::refuse_other_keys`] does, but not the keys in `misplaced`.
-    /// The caller says why these do not belong here.
+    /// Notes unknown keys as [`TableReader::refuse_other_keys`] does, but not the keys in
+    /// `misplaced`. The caller explains why the keys in `misplaced` do not belong in this table.
     pub(crate) fn refuse_keys_beyond(
         &self,
         known: &[&[&str]],
@@ -118,8 +120,8 @@ impl<'n> TableReader<'n> {
     }
 }
 
-/// The largest number of known keys that a message lists completely. Of more keys only the nearest
-/// are listed.
+/// The maximum number of known keys that a message lists completely. If there are more keys, the
+/// message lists only the nearest keys.
 const NAMED: usize = 12;
 /// The number of nearest keys that a message lists.
 const NEAREST: usize = 3;
@@ -136,27 +138,27 @@ fn unknown_key(found: &str, known: &[&str]) -> String {
 }
 
 impl<'n> Spot<'n> {
-    /// Returns the root of a tree. `secrecy` says what kind of text it is.
+    /// Creates the spot of the root of a tree. `secrecy` is the kind of the text.
     pub(crate) fn root(node: &'n Node<'n>, secrecy: Secrecy) -> Self {
         Self { path: String::new(), node, secrecy }
     }
 
-    /// Returns the bytes of the value, if it was read from a file.
+    /// Returns the bytes of the value. Returns `None` if the value was not read from a file.
     pub(crate) fn span(&self) -> Option<TextSpan> {
         self.node.span.clone()
     }
 
-    /// Returns the text with which a message describes the found value.
+    /// Returns the text with which a message describes this value.
     pub(crate) fn found(&self) -> String {
         self.node.found(self.secrecy)
     }
 
-    /// Notes a fault of this value.
+    /// Notes a fault of this value as a whole.
     pub(crate) fn fault(&self, problems: &mut Problems, message: impl Into<String>) {
         problems.fault(&self.path, self.span(), message);
     }
 
-    /// Notes a fault at one character of this text. The place is that character if the file
+    /// Notes a fault at a single character of this text. The place is that character if the file
     /// contains the text without escapes, else the whole value.
     pub(crate) fn fault_at(&self, problems: &mut Problems, offset: usize, message: impl Into<String>) {
         let is_verbatim = |span: &TextSpan, text: &str| span.len() == text.len() + 2 && !text.contains(['\n', '\\']);
@@ -174,13 +176,15 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// Notes what was found and that `wanted` was wanted. Returns `None`.
+    /// Notes a fault with the found value and the value wanted, which `wanted` describes. Returns
+    /// `None`.
     pub(crate) fn wanted<T>(&self, problems: &mut Problems, wanted: impl Display) -> Option<T> {
         self.fault(problems, format!("found {}, wanted {wanted}", self.found()));
         None
     }
 
-    /// Returns the text, if the value is a string. Notes nothing, for values of several forms.
+    /// Returns the text if the value is a string, else `None`. Notes nothing, for values that may
+    /// have several forms.
     pub(crate) fn as_text(&self) -> Option<&'n str> {
         if let Value::Text(text) = &self.node.value { Some(text) } else { None }
     }
@@ -190,13 +194,13 @@ impl<'n> Spot<'n> {
         if let Value::Datetime(text) = &self.node.value { Some(text) } else { self.as_text() }
     }
 
-    /// Returns the table, if the value is a table. Notes nothing.
+    /// Returns the value as a table if it is a table, else `None`. Notes nothing.
     pub(crate) fn as_table(&self) -> Option<TableReader<'n>> {
         let Value::Table(entries) = &self.node.value else { return None };
         Some(TableReader { path: self.path.clone(), span: self.span(), entries, secrecy: self.secrecy })
     }
 
-    /// Returns the items, if the value is an array. Notes nothing.
+    /// Returns the items if the value is an array, else `None`. Notes nothing.
     pub(crate) fn as_items(&self) -> Option<impl Iterator<Item = Spot<'n>> + use<'n>> {
         let Value::Array(items) = &self.node.value else { return None };
         let (path, secrecy) = (self.path.clone(), self.secrecy);
@@ -208,12 +212,14 @@ impl<'n> Spot<'n> {
         matches!(self.node.value, Value::Integer(_))
     }
 
-    /// Returns the table. `wanted` describes it in the message for any other value.
+    /// Returns the value as a table. For any other value a fault is noted, in which `wanted`
+    /// describes the table.
     pub(crate) fn table(&self, wanted: &str, problems: &mut Problems) -> Option<TableReader<'n>> {
         self.as_table().or_else(|| self.wanted(problems, wanted))
     }
 
-    /// Returns a text without NUL. `example` appears in the message.
+    /// Returns the value as a text without NUL. `example` appears in the message for any other
+    /// value.
     pub(crate) fn text(&self, example: &str, problems: &mut Problems) -> Option<&'n str> {
         match self.as_text() {
             Some(text) if text.contains('\0') => self.wanted(problems, "a string without the character NUL"),
@@ -222,8 +228,8 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// Returns a text parsed as `T`. `example` appears in the message for a value that is no text;
-    /// the parser's error says what is wanted.
+    /// Returns a text parsed as `T`. `example` appears in the message for a value that is no text.
+    /// The parser's error describes any other fault.
     pub(crate) fn parsed<T: FromStr>(&self, example: &str, problems: &mut Problems) -> Option<T>
     where
         T::Err: Display,
@@ -232,7 +238,7 @@ impl<'n> Spot<'n> {
         parsed.map_err(|error: T::Err| self.fault(problems, error.to_string())).ok()
     }
 
-    /// Returns a duration within bounds, in whole milliseconds.
+    /// Returns the value as a duration within `bounds`, in whole milliseconds.
     pub(crate) fn duration(&self, bounds: &DurationBounds, problems: &mut Problems) -> Option<Duration> {
         let DurationBounds { range, words, example } = bounds;
         let bare = match &self.node.value {
@@ -269,7 +275,7 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// Returns an integer within bounds.
+    /// Returns the value as an integer within `range`.
     pub(crate) fn integer<N>(&self, range: &RangeInclusive<N>, problems: &mut Problems) -> Option<N>
     where
         N: TryFrom<i128> + PartialOrd + Display,
@@ -281,8 +287,8 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// Returns a number more than 0 and at most `most`, whole or not. `example` appears in the
-    /// message.
+    /// Returns the value as a number, whole or not, that is more than 0 and at most `most`.
+    /// `example` appears in the message.
     pub(crate) fn positive_number(&self, most: f64, example: &str, problems: &mut Problems) -> Option<f64> {
         let number = match self.node.value {
             Value::Float(number) => number,
@@ -301,12 +307,12 @@ impl<'n> Spot<'n> {
         matches!(self.node.value, Value::Bool(_))
     }
 
-    /// Returns the boolean.
+    /// Returns the value as a boolean, and notes a fault for any other value.
     pub(crate) fn flag(&self, problems: &mut Problems) -> Option<bool> {
         if let Value::Bool(flag) = self.node.value { Some(flag) } else { self.wanted(problems, "true or false") }
     }
 
-    /// Returns the value that belongs to one of `words`.
+    /// Returns the value that belongs to the word found, out of the pairs in `words`.
     pub(crate) fn choice<T: Copy>(&self, words: &[(&'static str, T)], problems: &mut Problems) -> Option<T> {
         if let Some(text) = self.as_text() {
             if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {

@@ -1,40 +1,40 @@
 //! The places of a text where a secret may be, rightly or by a slip. No problem repeats a value at
 //! such a place.
 //!
-//! A problem ends up in logs, in Redis and before whoever asks for it. So secrecy depends on the
-//! place in the tree, not on the type wanted there. For example `env = "PGPASSWORD=..."` is no
-//! table, but still a secret.
+//! A problem appears in logs, in Redis and before anybody who asks for problems. So secrecy
+//! depends on the place in the tree, not on the type wanted at that place. For example `env =
+//! "PGPASSWORD=..."` is no table, but still a secret.
 
 use std::borrow::Cow;
 
 use super::problem::key_text;
 use crate::domain::job::notice::NoticeKind;
 
-/// The kind of a place in the tree.
+/// The kind of a place in the tree, which decides if a value at the place may be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Secrecy {
-    /// A file as a whole.
+    /// The place of a file as a whole.
     File,
-    /// The jobs of a file, by name.
+    /// The place of the jobs of a file, by name.
     Jobs,
-    /// A table with an action or rules: a job, `[defaults]`, a request, a notice. A text in its
-    /// place may be a command line or a URL.
+    /// The place of a table with an action or rules: a job, `[defaults]`, a request, a notice. A
+    /// text in place of the table may be a command line or a URL.
     Action,
-    /// `[redis]`. A text in its place may be an address.
+    /// The place of `[redis]`. A text in place of the table may be an address.
     Redis,
-    /// A value that may be secret, with all below it.
+    /// The place of a value that may be secret, together with all values below it.
     Secret,
-    /// A value that may be shown, with all below it.
+    /// The place of a value that may be shown, together with all values below it.
     Open,
 }
 
 /// The keys of an action whose values may all be secret.
 const SECRET: &[&str] = &["env", "env_file", "command", "shell", "stdin", "webhook_secret", "ping_url", "url", "headers", "body"];
-/// The keys of an action that contain an action. The keys of notices do so too.
+/// The keys of an action that contain another action. The keys of notices contain actions too.
 const ACTIONS: &[&str] = &["http", "done_check"];
 
 impl Secrecy {
-    /// Returns the kind of the place under `key`.
+    /// Returns the kind of the place under `key`, seen from this place.
     pub(crate) fn under(self, key: &str) -> Self {
         match (self, key) {
             (Self::File, "jobs") => Self::Jobs,
@@ -55,14 +55,14 @@ impl Secrecy {
         self == Self::Open
     }
 
-    /// Returns a key at this place, for the path of a problem. Names of jobs are shown whole.
+    /// Formats a key at this place for the path of a problem. Names of jobs are shown whole.
     pub(crate) fn key(self, key: &str) -> String {
         if matches!(self, Self::Jobs | Self::Open) { key_text(key) } else { key_text(&as_name(key)) }
     }
 }
 
-/// Returns the part of a key that can be a name. After an equals sign, a colon or a space there may
-/// be its value, which is cut off.
+/// Returns the part of a key that can be a name. A value of the key may follow an equals sign, a
+/// colon or a space. This rest is cut off.
 pub(crate) fn as_name(key: &str) -> Cow<'_, str> {
     match key.split_once(|c: char| matches!(c, '=' | ':') || c.is_whitespace()) {
         Some((name, _)) => Cow::Owned(format!("{name}…")),

@@ -1,8 +1,9 @@
 //! The tree behind every configuration text: values as they were written, with their place if they
 //! have one.
 //!
-//! This file makes it from TOML; `node_json` makes it from JSON. Invariant: a tree is never deeper
-//! than [`MAX_DEPTH`], so walking and dropping it cannot exhaust the stack.
+//! This file makes the tree from TOML; `node_json` makes the tree from JSON. Invariant: a tree is
+//! never deeper than [`MAX_DEPTH`]. So a walk through the tree, or its release, cannot exhaust the
+//! stack.
 
 use std::borrow::Cow;
 
@@ -12,29 +13,29 @@ use toml::de::{DeTable, DeValue};
 use super::problem::{Problem, TextSpan, quoted};
 use super::redaction::{Secrecy, as_name};
 
-/// The greatest depth of nested tables and arrays.
+/// The maximum depth of nested tables and arrays.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// A value, and the bytes it was read from.
+/// A value, and the bytes from which the value was read.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node<'t> {
     pub(crate) value: Value<'t>,
     pub(crate) span: Option<TextSpan>,
 }
 
-/// The value of a node.
+/// The value of a node, by its type.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value<'t> {
     Table(Vec<NodeEntry<'t>>),
     Array(Vec<Node<'t>>),
     Text(Cow<'t, str>),
-    /// An integer, capped at the ends of `i128`. Larger numbers are out of every bound anyway.
+    /// An integer, capped at the ends of `i128`. Larger numbers are outside every bound anyway.
     Integer(i128),
     Float(f64),
     Bool(bool),
     /// An unquoted date of TOML, as RFC 3339 text.
     Datetime(String),
-    /// JSON's null, which means the same as leaving the key out.
+    /// JSON's null, which means the same as an absent key.
     Null,
 }
 
@@ -47,8 +48,8 @@ pub(crate) struct NodeEntry<'t> {
 }
 
 impl Node<'_> {
-    /// Returns the text with which a message describes the found value: `integer 30`,
-    /// `string "30"`, `string (not shown)`, `a table`. `secrecy` is that of the value's place.
+    /// Returns the text with which a message describes this value: `integer 30`, `string "30"`,
+    /// `string (not shown)`, `a table`. `secrecy` is the secrecy of the value's place.
     pub(crate) fn found(&self, secrecy: Secrecy) -> String {
         let kind = self.kind();
         let is_shown = secrecy.is_open();
@@ -77,10 +78,10 @@ impl Node<'_> {
     }
 }
 
-/// Builds the tree of a TOML text. Fails with all faults of its syntax.
+/// Builds the tree of a TOML text. Fails with all faults of the text's syntax.
 ///
-/// Keys given twice are no failure, because the tree can still be compiled. They are returned
-/// beside the tree.
+/// A key given twice is no failure, because the tree can still be compiled. The problems of such
+/// keys are returned beside the tree.
 pub(crate) fn from_toml(text: &str) -> Result<(Node<'_>, Vec<Problem>), Vec<Problem>> {
     // Past this size a garbled text could give more faults than memory can store, so only the first
     // is reported.

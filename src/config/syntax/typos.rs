@@ -1,27 +1,27 @@
-//! Unknown keys, and what each was probably meant to be. If a missing key is explained by an
-//! unknown key, it is not reported a second time.
+//! Unknown keys, each with the key that was probably meant. If an unknown key explains a missing
+//! key, the missing key is not reported a second time.
 
 /// The unknown keys of one table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Slips(Vec<Slip>);
 
-/// An unknown key.
+/// An unknown key, by its probable meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Slip {
-    /// A misspelling of this known key.
+    /// The unknown key is a misspelling of this known key.
     Of(String),
-    /// A key near no known key, with a text, a list or a table as its value. It may be meant as any
-    /// key.
+    /// The unknown key is near no known key. Its value is a text, a list or a table, so any key
+    /// may be meant.
     AnotherWord,
 }
 
 impl Slips {
-    /// Adds a slip.
+    /// Adds an unknown key.
     pub(crate) fn note(&mut self, slip: Slip) {
         self.0.push(slip);
     }
 
-    /// Returns these slips and the slips of `below`.
+    /// Returns these unknown keys together with the unknown keys of `below`.
     pub(crate) fn over(self, below: &Self) -> Self {
         Self(self.0.into_iter().chain(below.0.iter().cloned()).collect())
     }

@@ -7,7 +7,8 @@ use crate::domain::time::unix_millis::UnixMillis;
 pub struct AuditEntry {
     /// The time of the change, by Redis' clock.
     pub at: UnixMillis,
-    /// The kind of the change: one of the constants below, or a kind that a newer schedd wrote.
+    /// The kind of the change: a constant of this type, such as `added`, or a kind that a newer
+    /// schedd wrote.
     pub what: String,
     /// The author, as `user@host`, `file of NODE` or `schedd on NODE`. `None` if the author is not
     /// known.
@@ -16,33 +17,35 @@ pub struct AuditEntry {
     pub run: Option<String>,
     /// The number of runs, if the change concerned several runs at once.
     pub count: Option<u64>,
-    /// The schedule before and after, if the schedule changed.
+    /// The schedule before the change and the schedule after the change. `None` if the schedule
+    /// stayed the same.
     pub schedules: Option<(String, String)>,
-    /// The first and last due time of the dropped runs, if a backfill was dropped.
+    /// The due times of the first and the last dropped run. `None` unless the change dropped a
+    /// backfill.
     pub dues: Option<(UnixMillis, UnixMillis)>,
 }
 
 impl AuditEntry {
-    /// The job was added.
+    /// The kind of a change that added the job.
     pub const ADDED: &'static str = "added";
-    /// The definition of the job was changed.
+    /// The kind of a change that edited the definition of the job.
     pub const EDITED: &'static str = "edited";
-    /// The job was removed.
+    /// The kind of a change that removed the job.
     pub const REMOVED: &'static str = "removed";
-    /// The job was paused.
+    /// The kind of a change that paused the job.
     pub const PAUSED: &'static str = "paused";
-    /// The job was resumed.
+    /// The kind of a change that resumed the job.
     pub const RESUMED: &'static str = "resumed";
-    /// A run was cancelled, or asked to stop.
+    /// The kind of a change that cancelled a run or asked a run to stop.
     pub const RUN_CANCELLED: &'static str = "run cancelled";
-    /// A run was requested by hand.
+    /// The kind of a change that requested a run by hand.
     pub const RUN_ASKED: &'static str = "run asked for";
-    /// A backfill of past occurrences was requested.
+    /// The kind of a change that requested a backfill of past occurrences.
     pub const BACKFILL_ASKED: &'static str = "backfill asked for";
-    /// The waiting runs of a backfill were dropped.
+    /// The kind of a change that dropped the waiting runs of a backfill.
     pub const BACKFILL_DROPPED: &'static str = "backfill given up";
-    /// A dead letter was tried again.
+    /// The kind of a change that retried a dead letter.
     pub const RUN_RETRIED: &'static str = "run retried";
-    /// Dead letters were deleted for good.
+    /// The kind of a change that deleted dead letters for good.
     pub const LETTERS_PURGED: &'static str = "dead letters purged";
 }

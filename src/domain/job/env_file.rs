@@ -13,7 +13,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The maximum length of such a file, in bytes.
+/// The maximum length of an environment file, in bytes.
 pub const LONGEST: usize = 1024 * 1024;
 
 /// An environment file as a job names it: an absolute path. A leading `-` means that the file may
@@ -24,17 +24,17 @@ pub struct EnvFile {
     absence: Absence,
 }
 
-/// The effect of a missing file.
+/// The effect of a missing environment file on an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Absence {
-    /// The run cannot be started.
+    /// A missing file is a fault: the run cannot be started.
     Fault,
-    /// The file counts as empty.
+    /// A missing file is allowed and counts as empty.
     Allowed,
 }
 
-/// The error for a text that names no such file. The text is not shown, because it may be a
-/// variable with its value.
+/// The error for a text that names no environment file. The text is not shown, because the text
+/// may be a variable with its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "found no path (not shown), wanted an absolute path such as \"/etc/schedd/backup.env\", with - before it if it may be missing"
@@ -82,7 +82,7 @@ pub fn is_variable_name(name: &str) -> bool {
     starts_well && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// The error for a line that cannot be parsed.
+/// The error for a line of an environment file that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {why}")]
 pub struct LineError {
@@ -91,7 +91,8 @@ pub struct LineError {
     why: &'static str,
 }
 
-/// Parses the variables of a text. If a variable appears twice, the last value counts.
+/// Parses the variables of an environment file. If a variable appears twice, the last value
+/// counts.
 pub fn parse(text: &str) -> Result<BTreeMap<String, String>, LineError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader { rest: text.chars().peekable(), line: 1 };
@@ -129,7 +130,7 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// Returns the next character. A line may end as on Windows.
+    /// Returns the next character of the text. A line may end as on Windows.
     fn next(&mut self) -> Option<char> {
         let mut c = self.rest.next()?;
         if c == '\r' && self.rest.peek() == Some(&'\n') {

@@ -25,16 +25,17 @@ use crate::domain::time::zone::ZoneName;
 /// A job's definition, without its name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobSpec {
-    /// The schedule.
+    /// The schedule that makes the job due.
     pub schedule: Schedule,
-    /// The modifiers of the schedule: which of its times count, and how its runs are moved.
+    /// The modifiers of the schedule: which of its occurrences count, and how the runs are
+    /// delayed.
     pub shape: Shape,
-    /// The zone that the job's own text or `[defaults]` names. `None` means the zone stored with
-    /// the job at its first apply.
+    /// The zone that the definition or `[defaults]` names. `None` means the zone stored with the
+    /// job at its first apply.
     pub tz: Option<ZoneName>,
-    /// The rule for changes of the clock in that zone.
+    /// The rule for changes of the clock in the zone of the job.
     pub dst: ClockChanges,
-    /// The action of an attempt.
+    /// The action of an attempt: a process or an HTTP request.
     pub action: Action,
     /// The queue of the job's runs.
     pub queue: QueueName,
@@ -42,17 +43,18 @@ pub struct JobSpec {
     pub priority: Priority,
     /// The labels that a node must have to run the job. At most 8.
     pub requires: BTreeSet<Label>,
-    /// The concurrency key. It limits the runs of all jobs with this key together.
+    /// The concurrency key. The key limits the runs of all jobs with this key together.
     pub key: Option<SharedKey>,
-    /// The limits of the key. The default if the job has no key.
+    /// The limits of the concurrency key. The value is the default if the job has no key.
     pub per_key: PerKey,
     /// The jobs beside which the job may not run, whichever started first. At most 16.
     pub not_while: BTreeSet<JobName>,
-    /// The group whose members share a single place.
+    /// The group whose members share a single place, so that only one of them runs at a time.
     pub group: Option<GroupName>,
     /// The maximum time of an attempt. 100 ms to 30 days.
     pub timeout: Duration,
-    /// The time after TERM at which the rest of the process tree gets KILL. 0 to 1 hour.
+    /// The time from the TERM signal to the KILL signal for the rest of the process tree. 0 to 1
+    /// hour.
     pub kill_grace: Duration,
     /// The rule for retries of failed attempts.
     pub retry: RetryRule,
@@ -62,44 +64,47 @@ pub struct JobSpec {
     pub catch_up: CatchUp,
     /// The age of a run at its claim from which it counts as missed. 1 s to 365 days.
     pub late_after: Duration,
-    /// The assumption when the end of an attempt is unknown.
+    /// The assumption about the run when the end of an attempt is unknown.
     pub delivery: Delivery,
-    /// The check before an attempt whether its work is already done.
+    /// The check before an attempt that finds out if the work of the run is already done.
     pub done_check: Option<DoneCheck>,
     /// The unique key of an added job, and the rule for a second add with that key.
     pub unique: Option<Unique>,
-    /// The actions that deliver notifications about the job's runs.
+    /// The actions that deliver notifications about the job's runs, by the kind of the
+    /// notification.
     pub notices: BTreeMap<NoticeKind, Action>,
     /// The address of a service to ping about the job's runs, in the form of healthchecks.io.
     /// `{job}` in the address is the placeholder for the job's name.
     pub ping_url: Option<String>,
-    /// The time after its due time within which a scheduled run must have started; else a notice is
-    /// sent. 1 s to 365 days.
+    /// The time after the due time within which a scheduled run must have started. A later start
+    /// sends a notice. 1 s to 365 days.
     pub must_start_within: Option<Duration>,
-    /// The time after its due time within which a scheduled run must have ended; else a notice is
-    /// sent. 1 s to 365 days.
+    /// The time after the due time within which a scheduled run must have ended. A later end sends
+    /// a notice. 1 s to 365 days.
     pub must_finish_within: Option<Duration>,
     /// The secrets that sign the job's requests and notices. At most 4.
     pub webhook_secrets: Vec<SigningSecret>,
-    /// Variables added to the small fixed environment. Names are `[A-Za-z_][A-Za-z0-9_]*`. Values
-    /// contain no NUL, and name secrets only by [`reference`](crate::domain::job::secret_reference).
+    /// The variables added to the small fixed environment. Names are `[A-Za-z_][A-Za-z0-9_]*`.
+    /// Values contain no NUL, and name secrets only by
+    /// [`reference`](crate::domain::job::secret_reference).
     pub env: BTreeMap<String, String>,
-    /// Environment files that the node reads at each attempt. Variables in `env` override them. At
-    /// most 16.
+    /// The environment files that the node reads at each attempt. Variables in `env` override the
+    /// variables of the files. At most 16 files.
     pub env_files: Vec<EnvFile>,
     /// True if each line of output also goes into the log of the node.
     pub log_output: bool,
     /// The directory in which a process starts. `None` means the home of the process's user.
     pub cwd: Option<PathBuf>,
-    /// The rules for the job's processes. A rule without effect on this job has its default.
+    /// The rules for the job's processes. A rule that has no effect on this job has its default
+    /// value.
     pub process: ProcessRules,
 }
 
-/// The action of an attempt.
+/// The action of an attempt: a program, a shell line or an HTTP request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Runs a program without a shell. There is at least one word, the first is not empty, and none
-    /// has a NUL.
+    /// Runs a program without a shell. There is at least one word, the first word is not empty,
+    /// and no word has a NUL.
     Command(Vec<String>),
     /// Runs a line with `/bin/sh -c`, or with another shell. The line is not blank and has no NUL.
     Shell(String),
@@ -112,37 +117,39 @@ pub enum Action {
 pub struct HttpRequest {
     /// The method in upper case. The default is GET, or POST with a body.
     pub method: String,
-    /// An absolute `http` or `https` URL with a host and without a user or password, after its
-    /// credentials are inserted. At most 8 KiB.
+    /// The absolute `http` or `https` URL of the request. After its credentials are inserted, the
+    /// URL has a host and no user or password. At most 8 KiB.
     pub url: String,
-    /// Header fields in the order of their names. They contain no CR, LF or NUL.
+    /// The header fields in the order of their names. The fields contain no CR, LF or NUL.
     pub headers: BTreeMap<String, String>,
-    /// The body. Empty means none.
+    /// The body of the request. An empty text means no body.
     pub body: String,
-    /// The statuses that count as success. Empty means any 2xx.
+    /// The statuses that count as success. An empty list means any 2xx status.
     pub expect: Vec<u16>,
-    /// The maximum number of redirects to follow. With 0 a redirect is an answer like any other.
+    /// The maximum number of redirects to follow. With 0 a redirect is an answer like any other
+    /// answer.
     pub redirects: u8,
 }
 
 /// The rule for retries of failed attempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryRule {
-    /// The number of attempts after the first. 0 to 1,000.
+    /// The maximum number of attempts after the first attempt. 0 to 1,000.
     pub limit: u32,
     /// The wait before the first retry. 0 to 30 days.
     pub delay: Duration,
-    /// The growth of the wait.
+    /// The growth of the wait from retry to retry.
     pub backoff: Backoff,
-    /// The maximum wait.
+    /// The maximum wait before a retry.
     pub max_delay: Duration,
-    /// True if each wait is drawn between its half and its whole, so that many failed runs do not
-    /// retry at the same time.
+    /// True if each wait is drawn at random between half and all of its length. So many failed
+    /// runs do not retry at the same time.
     pub jitter: bool,
-    /// The codes of failed attempts that allow a retry. Empty means any. 1 to 599, as documented
-    /// for `retry`.
+    /// The exit codes or statuses of failed attempts that allow a retry. An empty set means any
+    /// code. 1 to 599, as documented for `retry`.
     pub on: BTreeSet<u16>,
-    /// The codes of failed attempts that forbid a retry. No code is in both `on` and `never_on`.
+    /// The exit codes or statuses of failed attempts that forbid a retry. No code is in both `on`
+    /// and `never_on`.
     pub never_on: BTreeSet<u16>,
 }
 
@@ -151,44 +158,45 @@ pub struct RetryRule {
 pub enum Backoff {
     /// The wait is always `delay`.
     Fixed,
-    /// The wait is `delay` times the number of failures.
+    /// The wait is `delay` times the number of failed attempts.
     Linear,
-    /// The wait is `delay`, doubled with each failure.
+    /// The wait is `delay`, doubled with each failed attempt.
     Exponential,
 }
 
-/// The rule for a due run while an earlier regular run of its job is open.
+/// The rule for a run that becomes due while an earlier regular run of its job is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overlap {
-    /// The run ends `skipped` (overlap).
+    /// The due run ends `skipped` (overlap).
     Skip,
-    /// The run waits for the open run to end. Waiting runs beyond `max` end `skipped` (overlap).
+    /// The due run waits for the open run to end. Waiting runs beyond `max` end `skipped`
+    /// (overlap).
     Queue {
         /// The maximum number of waiting runs, at least 1.
         max: u32,
     },
-    /// The run asks the open run to stop and waits in its place.
+    /// The due run asks the open run to stop, and starts when the open run has ended.
     Replace,
-    /// The run starts beside the open run.
+    /// The due run starts beside the open run.
     Allow,
 }
 
 /// The rule for missed occurrences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatchUp {
-    /// The choice of the missed occurrences that run.
+    /// The rule that chooses which missed occurrences run.
     pub mode: CatchUpMode,
-    /// The age from which an occurrence is skipped whatever the mode. At least 1 s.
+    /// The age from which a missed occurrence is skipped in every mode. At least 1 s.
     pub max_age: Option<Duration>,
-    /// The maximum number of occurrences that run with [`CatchUpMode::All`], the newest. 1 to
-    /// 100,000.
+    /// The maximum number of missed occurrences that run with [`CatchUpMode::All`]. The newest
+    /// occurrences run. 1 to 100,000.
     pub max_count: u32,
-    /// The time over which the missed runs are spread, instead of all at once. More than 0, at most
-    /// a day.
+    /// The time over which the missed runs are spread. `None` starts all missed runs at once. More
+    /// than 0, at most a day.
     pub spread: Option<Duration>,
 }
 
-/// The choice of the missed occurrences that run.
+/// The rule that chooses which missed occurrences run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CatchUpMode {
     /// No missed occurrence runs.
@@ -199,38 +207,39 @@ pub enum CatchUpMode {
     All,
 }
 
-/// The assumption when the end of an attempt is unknown.
+/// The assumption about a run when the end of an attempt is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// The run is tried again: the job tolerates a second start.
+    /// The run starts another attempt, because the job tolerates a second start.
     AtLeastOnce,
-    /// The run never starts twice: it ends `lost`.
+    /// The run never starts twice. A run whose attempt has an unknown end ends `lost`.
     AtMostOnce,
 }
 
-/// A check before an attempt, made under the run's own lease.
+/// A check, made before an attempt under the run's own lease, that finds out if the work is
+/// already done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DoneCheck {
-    /// The command or request. Exit code 0 or an expected status means done; 1, 404 or 410 means
-    /// not done.
+    /// The command or request of the check. Exit code 0 or an expected status means that the work
+    /// is done. 1, 404 or 410 mean that the work is not done.
     pub question: Action,
     /// The attempts before which the check is made.
     pub on: AskedOn,
-    /// The maximum time for the answer. 100 ms to 1 hour.
+    /// The maximum time for the answer of the check. 100 ms to 1 hour.
     pub timeout: Duration,
 }
 
 /// The attempts before which a `done_check` is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskedOn {
-    /// All attempts except the attempt of the run's very first claim.
+    /// The check is made before each attempt except the attempt of the run's very first claim.
     Retry,
-    /// All attempts.
+    /// The check is made before each attempt.
     Always,
 }
 
 impl Action {
-    /// Returns true if the action is a process, and not a request.
+    /// Returns true if the action starts a process instead of making a request.
     pub fn starts_process(&self) -> bool {
         match self {
             Self::Command(_) | Self::Shell(_) => true,
@@ -240,7 +249,7 @@ impl Action {
 }
 
 impl HttpRequest {
-    /// A POST request without a body.
+    /// Creates a POST request without a body.
     pub fn post(url: String) -> Self {
         Self { method: "POST".to_owned(), url, headers: BTreeMap::new(), body: String::new(), expect: Vec::new(), redirects: 0 }
     }
@@ -252,7 +261,7 @@ impl HttpRequest {
 }
 
 impl DoneCheck {
-    /// The default maximum time for the answer.
+    /// The default maximum time for the answer of a check.
     pub const TIMEOUT: Duration = Duration::from_secs(60);
 }
 
@@ -283,7 +292,8 @@ pub fn gated_entry(job: &JobName, lane: &Lane, gate: &gate::Gate) -> String {
 }
 
 impl JobSpec {
-    /// The definition with the default rules (design: defaults), around `schedule` and `action`.
+    /// Creates a definition with the default rules (design: defaults), around `schedule` and
+    /// `action`.
     pub fn with_defaults(schedule: Schedule, action: Action) -> Self {
         Self {
             schedule,
@@ -325,19 +335,19 @@ impl JobSpec {
         Started::of(&self.action, self.done_check.as_ref(), self.notices.values())
     }
 
-    /// The overlap rule of a run on time. If the job is debounced, a run requested by a burst waits
-    /// for the previous run instead of being skipped.
+    /// Returns the overlap rule of a run on time. If the job is debounced, a run that a burst of
+    /// adds requested waits for the previous run. Such a run is not skipped.
     pub fn overlap_on_time(&self) -> Overlap {
         let is_debounced = self.unique.as_ref().is_some_and(|unique| unique.second.is_debounce());
         if is_debounced && self.overlap == Overlap::Skip { Overlap::Queue { max: 1 } } else { self.overlap }
     }
 
-    /// The lane in which the job's runs are due.
+    /// Returns the lane in which the job's runs are due.
     pub fn lane(&self) -> Lane {
         self.lane_in(self.queue.clone())
     }
 
-    /// The lane in which the job's runs are due in another queue.
+    /// Returns the lane in which the job's runs are due if they are moved to `queue`.
     pub fn lane_in(&self, queue: QueueName) -> Lane {
         let lane = Lane::new(queue, self.priority, self.requires.clone());
         match gate::first_gate(self) {
@@ -352,14 +362,14 @@ impl JobSpec {
         gate::first_gate(self).map(|gate| gated_entry(job, lane, &gate))
     }
 
-    /// The overlap rule of a backfill run. The run waits for open runs; it is not skipped because
-    /// of them and does not stop them.
+    /// Returns the overlap rule of a backfill run. A backfill run waits for open runs. Open runs
+    /// do not cause a skip of the backfill run and are not stopped.
     pub fn overlap_when_backfilled(&self) -> Overlap {
         if self.overlap == Overlap::Allow { Overlap::Allow } else { Overlap::Queue { max: u32::MAX } }
     }
 
-    /// The overlap rule of a missed run. If each missed occurrence is to run, none is skipped only
-    /// because they all come at once.
+    /// Returns the overlap rule of a missed run. If each missed occurrence is to run, no missed
+    /// run is skipped only because all missed runs come at once.
     pub fn overlap_when_missed(&self) -> Overlap {
         match (self.overlap_on_time(), self.catch_up.mode) {
             (Overlap::Skip, CatchUpMode::All) => Overlap::Queue { max: self.catch_up.max_count },

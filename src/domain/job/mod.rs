@@ -1,4 +1,4 @@
-//! A job: its action, its rules and whom it tells.
+//! A job: its action, its rules and its notifications.
 
 pub mod audit_entry;
 pub mod env_file;

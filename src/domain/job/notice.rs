@@ -29,25 +29,26 @@ use crate::domain::schedule::schedule_form::Schedule;
 /// The kind of a notice: the fact that it reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NoticeKind {
-    /// A run became a dead letter.
+    /// The notice of a run that became a dead letter.
     Failure,
-    /// A run succeeded.
+    /// The notice of a run that succeeded.
     Success,
-    /// A run started late, or was skipped as missed.
+    /// The notice of a run that started late, or was skipped as missed.
     Late,
-    /// A run succeeded after a run that failed.
+    /// The notice of a run that succeeded after a run that failed.
     Recovered,
-    /// A run ended: a ping for a monitoring service.
+    /// The notice of a run that ended, sent as a ping to a monitoring service.
     Ping,
 }
 
 impl NoticeKind {
-    /// The kinds that a job requests by an action each.
+    /// The kinds of notices that a job requests, each by an action of its own.
     pub const ASKED: [Self; 4] = [Self::Failure, Self::Recovered, Self::Success, Self::Late];
-    /// All kinds.
+    /// All kinds of notices.
     pub const ALL: [Self; 5] = [Self::Failure, Self::Recovered, Self::Success, Self::Late, Self::Ping];
 
-    /// The name of this kind. For a kind in `ASKED` it is also the key in a definition.
+    /// Returns the name of this kind. For a kind in `ASKED` the name is also the key in a
+    /// definition.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Failure => "on_failure",
@@ -70,20 +71,20 @@ impl fmt::Display for NoticeKind {
     }
 }
 
-/// A deadline of a run.
+/// A deadline of a run: a time by which the run must have started or ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Deadline {
-    /// The run must have started.
+    /// The deadline by which the run must have started.
     Start,
-    /// The run must have ended.
+    /// The deadline by which the run must have ended.
     Finish,
 }
 
 impl Deadline {
-    /// All deadlines.
+    /// All kinds of deadlines.
     pub const ALL: [Self; 2] = [Self::Start, Self::Finish];
 
-    /// The name of this deadline.
+    /// Returns the name of this deadline.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -96,7 +97,7 @@ impl Deadline {
         Self::ALL.into_iter().find(|deadline| deadline.as_str() == word)
     }
 
-    /// Returns the verb for what the run has not done when it misses this deadline.
+    /// Returns the verb for the step that a run has not done when the run misses this deadline.
     pub fn past(self) -> &'static str {
         match self {
             Self::Start => "started",
@@ -105,8 +106,8 @@ impl Deadline {
     }
 }
 
-/// The number of retries of a notice. The constants below are the waits between attempts and the
-/// timeouts of an attempt.
+/// The number of retries of a notice. The constants that follow are the waits between attempts and
+/// the timeouts of an attempt.
 const RETRIES: u32 = 5;
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 const LONGEST_DELAY: Duration = Duration::from_secs(600);
@@ -114,7 +115,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The prefix of the stamp of a notice about runs that were only counted. The time of the first
-/// such run follows it.
+/// such run follows the prefix.
 const REST: &str = "rest";
 
 /// The length of the hash at the end of a notice's id.
@@ -135,8 +136,8 @@ pub fn is_of_rest(stamp: &str) -> bool {
 /// A parsed entry of `notices`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoticeEntry {
-    /// The run that the notice is about. If it is about runs that were only counted, this is the
-    /// first of them.
+    /// The run that the notice is about. A notice about runs that were only counted names the
+    /// first of these runs.
     pub about: RunId,
     /// The kind of the notice.
     pub kind: NoticeKind,
@@ -156,8 +157,8 @@ pub fn read_notice(entry: &[u8]) -> Option<NoticeEntry> {
     Some(NoticeEntry { about, kind, run, is_of_rest: is_of_rest(stamp) })
 }
 
-/// Returns the hidden job whose runs are the notices of `kind` about a job. Returns `None` if the
-/// job requests no such notice.
+/// Returns the hidden job whose runs are the notices of `kind` about the job `told`. Returns
+/// `None` if `told` requests no such notice.
 pub fn notice_job(told: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     let action = match kind {
         NoticeKind::Ping => Action::Http(HttpRequest::post(told.ping_url.clone()?)),

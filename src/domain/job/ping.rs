@@ -5,24 +5,25 @@
 
 use crate::domain::name::names::RunId;
 
-/// The fact that a ping reports.
+/// The fact about a run that a ping reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ping {
-    /// An attempt begins.
+    /// An attempt of the run begins.
     Start,
     /// The run succeeded.
     Success,
-    /// The run failed, with this exit code if it has any.
+    /// The run failed, with this exit code if the run has an exit code.
     Failure(Option<i64>),
-    /// An operator stopped the run. The service records it as neither success nor failure.
+    /// An operator stopped the run. The monitoring service records the stop as neither success nor
+    /// failure.
     Cancelled,
 }
 
 /// The placeholder for the name of the job in a `ping_url`.
 pub const JOB: &str = "{job}";
 
-/// Returns the address of a ping of `run`. It is `base`, with its credentials inserted, and the
-/// fact after the path. The fragment is dropped, as no server gets it.
+/// Returns the address of a ping of `run`. The address is `base`, with its credentials inserted,
+/// and the fact after the path. The fragment is dropped, because no server receives fragments.
 pub fn ping_address(base: &str, run: &RunId, ping: Ping) -> String {
     let base = base.split_once('#').map_or(base, |(base, _)| base).replace(JOB, run.job().as_str());
     let (path, query) = base.split_once('?').map_or((base.as_str(), None), |(path, query)| (path, Some(query)));
@@ -38,8 +39,8 @@ pub fn ping_address(base: &str, run: &RunId, ping: Ping) -> String {
     format!("{path}{told}?{query}rid={}", rid(run))
 }
 
-/// Returns a UUID derived from the id of the run. It has version 8, the version for custom rules
-/// (RFC 9562).
+/// Returns a UUID derived from the id of `run`. The UUID has version 8, the version for custom
+/// rules (RFC 9562).
 fn rid(run: &RunId) -> String {
     let bytes = sha1_smol::Sha1::from(run.to_string()).digest().bytes();
     let mut number = u128::from_be_bytes(std::array::from_fn(|at| bytes[at]));

@@ -10,17 +10,18 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-/// The limits of a job. `None` means no limit.
+/// The resource limits of a job. A limit of `None` does not limit anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Limits {
-    /// The memory of the whole run, in bytes. The whole run is killed if it uses more. Within
-    /// [`Limits::MEMORY`].
+    /// The maximum memory of the whole run, in bytes. A run that uses more is killed as a whole.
+    /// Within [`Limits::MEMORY`].
     pub memory: Option<u64>,
-    /// The processor time of the whole run, in thousandths of a processor. Within [`Limits::CPU`].
+    /// The maximum processor time of the whole run, in thousandths of a processor. Within
+    /// [`Limits::CPU`].
     pub cpu: Option<u32>,
-    /// The processes and threads of the whole run. Within [`Limits::PIDS`].
+    /// The maximum number of processes and threads of the whole run. Within [`Limits::PIDS`].
     pub pids: Option<u32>,
-    /// The open files of each process. Within [`Limits::FILES`].
+    /// The maximum number of open files of each process. Within [`Limits::FILES`].
     pub files: Option<u64>,
     /// The niceness of each process (`nice(1)`). Within [`Limits::NICE`].
     pub nice: Option<u8>,
@@ -29,32 +30,34 @@ pub struct Limits {
 /// A kind of limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LimitKind {
-    /// The key `memory`.
+    /// The limit on memory, with the key `memory`.
     Memory,
-    /// The key `cpu`.
+    /// The limit on processor time, with the key `cpu`.
     Cpu,
-    /// The key `pids`.
+    /// The limit on the number of processes, with the key `pids`.
     Pids,
-    /// The key `files`.
+    /// The limit on open files, with the key `files`.
     Files,
-    /// The key `nice`.
+    /// The niceness, with the key `nice`.
     Nice,
 }
 
 impl Limits {
-    /// From 1 MiB to 1024 TiB.
+    /// The bounds of the memory limit: from 1 MiB to 1024 TiB.
     pub const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 50;
-    /// From a hundredth of a processor to a thousand processors.
+    /// The bounds of the processor limit: from a hundredth of a processor to a thousand
+    /// processors.
     pub const CPU: RangeInclusive<u32> = 10..=1_000_000;
-    /// From 1 to the maximum that the kernel can count.
+    /// The bounds of the process limit: from 1 to the maximum that the kernel can count.
     pub const PIDS: RangeInclusive<u32> = 1..=4_194_304;
-    /// From the number that a process needs to start, to the default maximum of the kernel.
+    /// The bounds of the limit on open files: from the number that a process needs to start, to
+    /// the default maximum of the kernel.
     pub const FILES: RangeInclusive<u64> = 16..=1_048_576;
-    /// From 0 to 19. A negative niceness takes precedence over other processes, which only the host
-    /// may allow.
+    /// The bounds of the niceness: from 0 to 19. A negative niceness takes precedence over other
+    /// processes, which only the host may allow.
     pub const NICE: RangeInclusive<u8> = 0..=19;
 
-    /// Returns these limits, with the limits of `below` where these have none.
+    /// Returns these limits. Each limit that is not set here is taken from `below`.
     #[must_use]
     pub fn over(self, below: Self) -> Self {
         Self {
@@ -66,7 +69,7 @@ impl Limits {
         }
     }
 
-    /// The kinds of limits that are set.
+    /// Returns the kinds of limits that are set.
     pub fn asked(self) -> BTreeSet<LimitKind> {
         let is_set = |kind: &LimitKind| match kind {
             LimitKind::Memory => self.memory.is_some(),
@@ -93,18 +96,18 @@ impl Limits {
         self
     }
 
-    /// Returns the limits that are set but that a host cannot enforce. The cgroups of the host can
-    /// enforce `enforced`.
+    /// Returns the kinds of limits that are set but that a host cannot enforce. The cgroups of the
+    /// host can enforce the kinds in `enforced`.
     pub fn unenforced(self, enforced: &BTreeSet<LimitKind>) -> BTreeSet<LimitKind> {
         self.asked().into_iter().filter(|kind| kind.controller().is_some() && !enforced.contains(kind)).collect()
     }
 }
 
 impl LimitKind {
-    /// All kinds.
+    /// All kinds of limits.
     pub const ALL: [Self; 5] = [Self::Memory, Self::Cpu, Self::Pids, Self::Files, Self::Nice];
 
-    /// The key of this kind.
+    /// Returns the key of this kind in a definition.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -115,7 +118,8 @@ impl LimitKind {
         }
     }
 
-    /// The cgroup controller that this kind needs. `None` means that any host can enforce it.
+    /// Returns the cgroup controller that this kind of limit needs. `None` means that any host can
+    /// enforce the limit.
     pub fn controller(self) -> Option<&'static str> {
         match self {
             Self::Memory | Self::Cpu | Self::Pids => Some(self.as_str()),

@@ -11,41 +11,42 @@ use std::str::FromStr;
 use super::job_spec::{Action, DoneCheck};
 use super::process_limits::Limits;
 
-/// The rules of a job's process. An absent rule means the default.
+/// The rules for starting a job's process. An absent rule means the default.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProcessRules {
-    /// The user it runs as. `None` means the user of the node's schedd.
+    /// The user that the process runs as. `None` means the user of the node's schedd.
     pub user: Option<RunAs>,
-    /// The umask. `None` means the umask of the keeper, 0022.
+    /// The umask of the process. `None` means the umask of the keeper, 0022.
     pub umask: Option<Umask>,
-    /// The text on its standard input. `None` means no input (`/dev/null`). The text has no NUL.
+    /// The text on the standard input of the process. `None` means no input (`/dev/null`). The
+    /// text has no NUL.
     pub stdin: Option<String>,
-    /// The resource limits.
+    /// The resource limits of the process.
     pub limits: Limits,
-    /// The program that runs a `shell` line by `-c`, an absolute path. `None` means `/bin/sh`.
+    /// The program that runs a `shell` line by `-c`, as an absolute path. `None` means `/bin/sh`.
     pub shell_program: Option<PathBuf>,
 }
 
 impl ProcessRules {
-    /// The program that runs a `shell` line.
+    /// Returns the program that runs a `shell` line.
     pub fn shell(&self) -> Cow<'_, str> {
         self.shell_program.as_ref().map_or(Cow::Borrowed("/bin/sh"), |program| program.to_string_lossy())
     }
 }
 
-/// The parts of a job that start processes. They decide which of its process rules have an effect:
-/// an HTTP request obeys none.
+/// The parts of a job that start processes. These parts decide which process rules of the job have
+/// an effect: an HTTP request obeys none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Started {
-    /// The attempts start processes.
+    /// The attempts of the job start processes.
     Work,
-    /// The work is a request. The command of its `done_check` starts a process, which gets no
-    /// input.
+    /// The attempts make a request. Only the command of the `done_check` starts a process, which
+    /// gets no input.
     Question,
-    /// The work is a request. Only a notice may start a process, which gets no input and is not
-    /// bound by the limits of the work.
+    /// The attempts make a request. Only a notice may start a process, which gets no input and is
+    /// not bound by the limits of the attempts.
     Notice,
-    /// Nothing starts a process.
+    /// No part of the job starts a process.
     Nothing,
 }
 
@@ -63,7 +64,7 @@ impl Started {
         }
     }
 
-    /// The keys of the rules without any effect.
+    /// Returns the keys of the process rules that have no effect.
     pub fn idle_keys(self) -> &'static [&'static str] {
         match self {
             Self::Work => &[],
@@ -75,7 +76,7 @@ impl Started {
 }
 
 impl ProcessRules {
-    /// Returns the rules that have an effect; the others get their defaults.
+    /// Returns the rules with the default in place of each rule that has no effect on `started`.
     #[must_use]
     pub fn obeyed_by(self, started: Started) -> Self {
         match started {
@@ -87,7 +88,7 @@ impl ProcessRules {
     }
 }
 
-/// A user of the host that a process runs as, and a group.
+/// A user of the host that a process runs as, with an optional group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunAs {
     user: String,
@@ -113,12 +114,12 @@ pub fn is_account_name(text: &str) -> bool {
 }
 
 impl RunAs {
-    /// The name of the user.
+    /// Returns the name of the user.
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// The name of the group. `None` means the user's own group.
+    /// Returns the name of the group. `None` means the user's own group.
     pub fn group(&self) -> Option<&str> {
         self.group.as_deref()
     }
@@ -161,7 +162,7 @@ pub struct UmaskError {
 }
 
 impl Umask {
-    /// The bits of the umask.
+    /// Returns the bits of the umask.
     pub fn bits(self) -> u16 {
         self.0
     }

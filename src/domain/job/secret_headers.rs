@@ -1,5 +1,5 @@
-//! Header fields whose values grant access. This is the only list, for warnings about readable
-//! files and for redirects.
+//! Header fields whose values grant access. Both the warnings about readable files and the rule
+//! for redirects use this list.
 
 /// The names of the header fields, in lower case.
 pub const SECRET_HEADERS: &[&str] = &[

@@ -11,7 +11,8 @@ const OPEN: &str = "${";
 /// The text that stands for a literal [`OPEN`].
 const LITERAL: &str = "$${";
 const CREDENTIAL: &str = "credential:";
-/// The maximum length of a credential name. systemd sets the same limit, that of a file name.
+/// The maximum length of a credential name. systemd sets the same limit, which is the limit of a
+/// file name.
 const LONGEST_NAME: usize = 255;
 
 /// The error for a text with a reference that cannot be valid.
@@ -22,7 +23,7 @@ pub enum ReferenceError {
         "found ${{ without a credential after it, wanted ${{credential:NAME}}: nothing else is replaced here (write $${{ for ${{)"
     )]
     Unknown {
-        /// The byte at which the fault begins.
+        /// The byte offset at which the faulty reference begins.
         offset: usize,
     },
     /// The text has a reference to a credential without an end, or with an invalid name.
@@ -30,13 +31,13 @@ pub enum ReferenceError {
         "found a malformed reference, wanted ${{credential:NAME}} with 1 to 255 of the characters A-Z a-z 0-9 . _ -, no . first"
     )]
     Name {
-        /// The byte at which the fault begins.
+        /// The byte offset at which the faulty reference begins.
         offset: usize,
     },
 }
 
 impl ReferenceError {
-    /// The byte of the text at which the fault begins.
+    /// Returns the byte of the text at which the fault begins.
     pub fn offset(&self) -> usize {
         match self {
             Self::Unknown { offset } | Self::Name { offset } => *offset,
@@ -75,8 +76,8 @@ pub fn is_all_of(text: &str) -> bool {
     matches!((pieces.next(), pieces.next()), (Some(Piece::Credential(_)), None))
 }
 
-/// Replaces every reference in the text with the secret that `value_of` returns. A `${` that begins
-/// no reference of ours stays, because a definition older than this rule may contain it. Fails on a
+/// Replaces every reference in `text` with the secret that `value_of` returns. A `${` that begins
+/// no reference to a credential stays, because an old definition may contain such text. Fails on a
 /// malformed reference, and if `value_of` fails.
 pub fn fill<E: From<ReferenceError>>(text: &str, mut value_of: impl FnMut(&str) -> Result<String, E>) -> Result<String, E> {
     let (mut filled, mut offset) = (String::with_capacity(text.len()), 0);

@@ -8,38 +8,38 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The key of a unique job: 1 to 256 characters, none of them a control character.
+/// The unique key of a job: 1 to 256 characters without control characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UniqueKey(String);
 
-/// The uniqueness of a job.
+/// The unique key of a job and the rule for a second add with that key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unique {
-    /// The key.
+    /// The key that at most one job has at a time.
     pub key: UniqueKey,
-    /// The rule for a second add.
+    /// The rule for a second add with the key.
     pub second: Second,
 }
 
-/// The rule for an add whose key another job has.
+/// The rule for an add whose key another job already has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Second {
     /// The second add is refused as a conflict.
     Refused {
-        /// The time for which the key is taken, from the add. `None` means until the job is over.
+        /// The time from the add for which the key is taken. `None` means until the job is over.
         /// 100 ms to 365 days.
         window: Option<Duration>,
     },
-    /// The second add replaces the first if that has not started: its definition and its time
-    /// count.
+    /// The second add replaces the first add if the first run has not started. The definition and
+    /// the time of the second add then count.
     Wins {
-        /// The time after the first add of a burst at which its run is due at the latest. `None`
-        /// means that the last add decides alone. 100 ms to 365 days.
+        /// The maximum time from the first add of a burst to the due time of its run. `None` means
+        /// that the last add alone decides. 100 ms to 365 days.
         max_wait: Option<Duration>,
     },
     /// The second add is dropped, which counts as success.
     Dropped {
-        /// The time for which the key is taken, from the add. 100 ms to 365 days.
+        /// The time from the add for which the key is taken. 100 ms to 365 days.
         window: Duration,
     },
 }
@@ -48,7 +48,7 @@ impl UniqueKey {
     /// The maximum number of characters in a key.
     pub const MOST: usize = 256;
 
-    /// The key as text.
+    /// Returns the key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -60,13 +60,13 @@ impl fmt::Display for UniqueKey {
     }
 }
 
-/// The reason why a text is not a key.
+/// The reason why a text is not a unique key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UniqueKeyError {
     /// The key is empty.
     #[error("the key is empty, wanted 1 to 256 characters such as \"customer-42\"")]
     Empty,
-    /// The key has too many characters.
+    /// The key has more than 256 characters: this many.
     #[error("the key has {0} characters, wanted at most 256")]
     TooLong(usize),
     /// The key has a control character.
@@ -93,7 +93,7 @@ impl FromStr for UniqueKey {
 }
 
 impl Second {
-    /// The name of this rule in a definition.
+    /// Returns the name of this rule in a definition.
     pub fn mode(self) -> &'static str {
         match self {
             Self::Refused { .. } => "refuse",
@@ -102,8 +102,8 @@ impl Second {
         }
     }
 
-    /// The time for which the key is taken, from the add. `None` means that the record of the job
-    /// decides.
+    /// Returns the time from the add for which the key is taken. `None` means that the record of
+    /// the job decides.
     pub fn window(self) -> Option<Duration> {
         match self {
             Self::Refused { window } => window,
@@ -112,12 +112,12 @@ impl Second {
         }
     }
 
-    /// Returns true if later adds replace the first.
+    /// Returns true if a later add replaces the first add.
     pub fn is_debounce(self) -> bool {
         matches!(self, Self::Wins { .. })
     }
 
-    /// The time after the first add of a burst at which its run is due at the latest.
+    /// Returns the maximum time from the first add of a burst to the due time of its run.
     pub fn max_wait(self) -> Option<Duration> {
         match self {
             Self::Wins { max_wait } => max_wait,

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::secret_reference;
 
-/// The prefix of every secret.
+/// The prefix of the text of every secret.
 const PREFIX: &str = "whsec_";
 /// The allowed length of a key, in bytes.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
@@ -19,7 +19,7 @@ const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 /// are being replaced.
 pub const MOST_SECRETS: usize = 4;
 
-/// A secret.
+/// A secret that signs requests, with its text and its key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookSecret {
     text: String,
@@ -27,12 +27,12 @@ pub struct WebhookSecret {
 }
 
 impl WebhookSecret {
-    /// The bytes of the signing key.
+    /// Returns the bytes of the signing key.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// The text of the secret. It may be stored, but must never be shown.
+    /// Returns the text of the secret. The text may be stored, but must never be shown.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -44,8 +44,8 @@ impl fmt::Debug for WebhookSecret {
     }
 }
 
-/// The error for a text that is not a secret. The text is not shown, because it may be a misspelt
-/// secret.
+/// The error for a text that is not a secret. The text is not shown, because the text may be a
+/// misspelt secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "is not a secret: wanted whsec_ followed by 24 to 64 bytes in base64 (echo whsec_$(openssl rand -base64 32) makes one), or ${{credential:NAME}}"
@@ -64,14 +64,15 @@ impl FromStr for WebhookSecret {
 /// A signing secret as a job names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SigningSecret {
-    /// The secret itself.
+    /// The definition contains the secret itself.
     Given(WebhookSecret),
-    /// A reference to a credential of the node.
+    /// The definition contains a reference to a credential of the node.
     Referred(String),
 }
 
 impl SigningSecret {
-    /// The text of the secret or of the reference. It may be stored, but must never be shown.
+    /// Returns the text of the secret or of the reference. The text may be stored, but must never
+    /// be shown.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Given(secret) => secret.as_str(),
@@ -79,7 +80,7 @@ impl SigningSecret {
         }
     }
 
-    /// The text that may be shown.
+    /// Returns the text that may be shown: the reference, or a placeholder for the secret.
     pub fn shown(&self) -> &str {
         match self {
             Self::Given(_) => "whsec_***",

@@ -8,7 +8,8 @@
 //! hours or more is a correction of the clock, not summer time. The rule does not apply to a
 //! correction: the new time counts at once.
 
-/// The rule of a job for clock changes. An absent part depends on the kind of the schedule.
+/// The rule of a job for clock changes. An absent part has a default that depends on the kind of
+/// the schedule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClockChanges {
     /// The rule for times that the clock skips when it goes forward.
@@ -29,19 +30,19 @@ pub enum Gap {
 /// The choice between the two instants at which the clock shows the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fold {
-    /// The first instant counts.
+    /// The first of the two instants counts.
     First,
-    /// The second instant counts.
+    /// The second of the two instants counts.
     Last,
     /// Both instants count.
     Both,
 }
 
 impl Gap {
-    /// All values.
+    /// All treatments of skipped times.
     pub const ALL: [Self; 2] = [Self::RunAfter, Self::Skip];
 
-    /// The name of this value in a definition.
+    /// Returns the name of this value in a definition.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::RunAfter => "run-after",
@@ -51,10 +52,10 @@ impl Gap {
 }
 
 impl Fold {
-    /// All values.
+    /// All choices for times that the clock shows twice.
     pub const ALL: [Self; 3] = [Self::First, Self::Last, Self::Both];
 
-    /// The name of this value in a definition.
+    /// Returns the name of this value in a definition.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -65,19 +66,19 @@ impl Fold {
 }
 
 impl ClockChanges {
-    /// The rule of a schedule that follows real time: absent parts mean no run after a gap, and
-    /// runs in both passes of a fold.
+    /// Returns the rule of a schedule that follows real time. Absent parts mean no run after a
+    /// gap, and runs in both passes of a fold.
     pub fn of_real_time(self) -> (Gap, Fold) {
         (self.gap.unwrap_or(Gap::Skip), self.fold.unwrap_or(Fold::Both))
     }
 
-    /// The rule of a schedule of fixed times: absent parts mean one run after a gap, and a run in
-    /// the first pass of a fold.
+    /// Returns the rule of a schedule of fixed times. Absent parts mean one run after a gap, and a
+    /// run in the first pass of a fold.
     pub fn of_fixed_times(self) -> (Gap, Fold) {
         (self.gap.unwrap_or(Gap::RunAfter), self.fold.unwrap_or(Fold::First))
     }
 
-    /// Returns true if the rule names nothing.
+    /// Returns true if the rule sets neither part.
     pub fn is_default(self) -> bool {
         self == Self::default()
     }

@@ -15,11 +15,11 @@ use crate::domain::time::zone::Zone;
 const CHANGES: usize = 400;
 
 /// Returns the notes on occurrence `at` of `table`, the first occurrence after `after`. A note
-/// names times that a clock change skipped since then, or says that the time of `at` comes twice. A
-/// note names its zone if that zone is not `shown`.
+/// names times that a clock change skipped since `after`, or says that the time of `at` comes
+/// twice. A note names its zone if that zone is not `shown`.
 ///
-/// Examples: `02:30 does not exist this day: runs at 03:00`;
-/// `02:30 comes twice this day: the first is taken`.
+/// Examples: `02:30 does not exist this day: runs at 03:00`; `02:30 comes twice this day: the
+/// first is taken`.
 pub fn clock_notes(table: &Timetable, after: UnixMillis, at: UnixMillis, shown: &Zone) -> Vec<String> {
     let told = |zone: &Zone, note: String| {
         if zone.name() == shown.name() { note } else { format!("in {}: {note}", zone.name()) }
@@ -69,8 +69,8 @@ fn left_out(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String>
     .collect()
 }
 
-/// Returns a note if the wall clock shows the time of `at` twice: which instant `at` is, and what
-/// becomes of the other.
+/// Returns a note if the wall clock shows the time of `at` twice. The note says which of the two
+/// instants `at` is, and if the other instant counts.
 fn twice(table: &Timetable, at: UnixMillis) -> Option<String> {
     let zone = table.zone();
     let shown = zone.rules().to_datetime(at.to_timestamp());
@@ -87,7 +87,7 @@ fn comes_at(table: &Timetable, at: UnixMillis) -> bool {
     UnixMillis::new(at.as_i64() - 1).and_then(|before| table.next_after(before)) == Some(at)
 }
 
-/// The time the wall clock shows at `at`, kept as if it were UTC.
+/// Returns the time that the wall clock shows at `at`, stored as if it were a time in UTC.
 fn on_wall(zone: &Zone, at: UnixMillis) -> Option<UnixMillis> {
     let offset = i64::from(zone.rules().to_offset(at.to_timestamp()).seconds());
     UnixMillis::new(at.as_i64() + offset * 1000)

@@ -1,4 +1,4 @@
-//! Schedules and their occurrences.
+//! Schedules of jobs, and the occurrences that the schedules yield.
 
 pub mod calendar;
 pub mod clock_changes;

@@ -8,11 +8,11 @@ use std::collections::BinaryHeap;
 
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// A range, from its first instant to its last.
+/// The first and the last instant of a range.
 pub type Ends = (UnixMillis, UnixMillis);
 
-/// Returns for each of `points` the index of the narrowest range that contains it. Of two equally
-/// narrow ranges the first counts. `points` must be sorted.
+/// Returns the index of the narrowest range around each point in `points`. Among equally narrow
+/// ranges the first range counts. `points` must be sorted.
 pub fn narrowest_at(ranges: &[Ends], points: impl IntoIterator<Item = UnixMillis>) -> Vec<Option<usize>> {
     let mut by_begin: Vec<usize> = (0..ranges.len()).collect();
     by_begin.sort_by_key(|place| ranges[*place].0);
@@ -32,7 +32,8 @@ pub fn narrowest_at(ranges: &[Ends], points: impl IntoIterator<Item = UnixMillis
     points.into_iter().map(at).collect()
 }
 
-/// Returns for each range the sum of the `counts` of all ranges within it, including its own.
+/// Returns, for each range, the sum of the `counts` of all ranges within this range. The sum
+/// includes the count of the range itself.
 pub fn sums_within(ranges: &[Ends], counts: &[u64]) -> Vec<u64> {
     let mut begins: Vec<UnixMillis> = ranges.iter().map(|(from, _)| *from).collect();
     begins.sort_unstable();

@@ -19,33 +19,35 @@ pub use super::timetable::{LeftOut, Timetable};
 /// The schedule of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Schedule {
-    /// The job never runs by itself.
+    /// The job has no schedule and runs only by request.
     Manual,
-    /// The job runs once.
+    /// The job runs once, at this instant.
     At(UnixMillis),
-    /// The job runs at each of these instants, in order: 2 to 1,000 of them. Within several
+    /// The job runs at each of these 2 to 1,000 instants, which are in order. Within several
     /// schedules a single instant is allowed.
     Instants(Vec<UnixMillis>),
-    /// The job runs at anchor + k * period. 1 s to 10 years, in whole milliseconds.
+    /// The job runs at anchor + k * period for each whole number k. 1 s to 10 years, in whole
+    /// milliseconds.
     Every(Duration),
-    /// The job runs this long after the end of its previous run. Its first run comes this long
+    /// The job runs this long after the end of its previous run. The first run comes this long
     /// after the apply. 1 s to 10 years.
     Delay(Duration),
-    /// The job runs when any of these matches the wall clock of its zone. 1 to 32 of them.
+    /// The job runs when any of these expressions matches the wall clock of its zone. 1 to 32
+    /// expressions.
     Cron(Vec<CronExpr>),
-    /// The job runs when any of these matches the wall clock, as systemd's `OnCalendar=`. 1 to 32
-    /// of them.
+    /// The job runs when any of these expressions matches the wall clock, as systemd's
+    /// `OnCalendar=`. 1 to 32 expressions.
     Calendar(Vec<CalendarExpr>),
-    /// The job runs by these iCalendar rules. 1 to 32 of them.
+    /// The job runs by these iCalendar rules. 1 to 32 rules.
     Rules(Vec<Recurrence>),
-    /// The job runs when any of these 2 to 32 schedules has an occurrence. None of them is manual,
-    /// a delay, a single instant, or several again.
+    /// The job runs when any of these 2 to 32 schedules has an occurrence. No part is manual, a
+    /// delay, a single instant, or several schedules again.
     Several(Vec<Schedule>),
 }
 
 impl Schedule {
-    /// Returns an anchor at or before `now` that gives the same occurrences as `anchor`, which is
-    /// later than `now`.
+    /// Returns an anchor at or before `now` that gives the same occurrences as `anchor`. `anchor`
+    /// must be later than `now`.
     pub fn anchor_before(&self, anchor: UnixMillis, now: UnixMillis) -> UnixMillis {
         let ahead = anchor.since(now).as_millis();
         let Some(period) = self.common_period().filter(|period| *period > 0) else { return now.floor_to_second() };
@@ -57,8 +59,8 @@ impl Schedule {
         back.map_or_else(|| now.floor_to_second(), |back| anchor.saturating_sub(back))
     }
 
-    /// The least common multiple of all periods, in ms. `None` if there is no period, or if the
-    /// result is too large to matter.
+    /// Returns the least common multiple of all periods, in ms. `None` if there is no period, or
+    /// if the result is too large to matter.
     fn common_period(&self) -> Option<u128> {
         match self {
             Self::Every(period) => Some(period.as_millis()),
@@ -140,7 +142,8 @@ impl Schedule {
         }
     }
 
-    /// The schedule for the job `name`, with its numbers for `H` and its rule for clock changes.
+    /// Returns the schedule for the job `name`, with that job's numbers for `H` and its rule for
+    /// clock changes.
     #[must_use]
     pub fn for_job(&self, name: &JobName, clock_changes: ClockChanges) -> Self {
         match self {
@@ -152,19 +155,20 @@ impl Schedule {
         }
     }
 
-    /// Returns true if one of its expressions is `@reboot`, so that the job also runs after each
-    /// boot of a host.
+    /// Returns true if an expression of the schedule is `@reboot`, so that the job also runs after
+    /// each boot of a host.
     pub fn is_at_boot(&self) -> bool {
         self.has_cron(CronExpr::is_at_boot)
     }
 
-    /// Returns true if a cron expression has an `H`, so that the times depend on the name of the
-    /// job.
+    /// Returns true if a cron expression of the schedule has an `H`. The occurrences then depend
+    /// on the name of the job.
     pub fn is_drawn(&self) -> bool {
         self.has_cron(CronExpr::is_drawn)
     }
 
-    /// The schedules other than `every`, out of several. `None` if this is a single schedule.
+    /// Returns the schedules other than `every`, if this schedule consists of several. `None` if
+    /// this schedule is a single schedule.
     pub fn without_every(&self) -> Option<Self> {
         let Self::Several(list) = self else { return None };
         Some(Self::Several(list.iter().filter(|one| !one.has_every()).cloned().collect()))

@@ -10,39 +10,40 @@ use super::day_sets::DaySet;
 use crate::domain::name::names::JobName;
 use crate::domain::time::unix_millis::UnixMillis;
 
-/// The modifiers of a job's schedule.
+/// The modifiers of a job's schedule: the window, the days and the delays of its runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// The instant from which `every` counts, which is an occurrence itself. `None` means the first
+    /// The instant from which `every` counts, which is an occurrence too. `None` means the first
     /// apply of the job, which is not an occurrence.
     pub anchor: Option<UnixMillis>,
     /// The first instant at which an occurrence counts.
     pub start: Option<UnixMillis>,
     /// The last instant at which an occurrence counts.
     pub end: Option<UnixMillis>,
-    /// The number of regular runs after which the schedule is over. 1 to 1,000,000.
+    /// The number of regular runs after which the schedule ends. 1 to 1,000,000.
     pub max_runs: Option<u32>,
     /// The maximum random delay of each run, drawn anew for each run. Up to a day.
     pub jitter: Duration,
-    /// The maximum fixed delay. It is the same for all runs of a job, and differs from job to job.
-    /// Up to a day.
+    /// The maximum fixed delay. The delay is the same for all runs of a job, and differs from job
+    /// to job. Up to a day.
     pub splay: Duration,
     /// Days on which no occurrence counts.
     pub exclude: DaySet,
     /// The only days on which an occurrence counts. `None` means all days.
     pub only_on: Option<DaySet>,
-    /// The maximum delay of a start. A run that would start later is skipped. 1 s to 10 years.
+    /// The maximum delay of a start. A run that would start later than this is skipped. 1 s to 10
+    /// years.
     pub skip_if_late: Option<Duration>,
 }
 
 impl Shape {
-    /// Returns true if the same occurrences count with `other`.
+    /// Returns true if `other` counts the same occurrences as this shape.
     pub fn counts_as(&self, other: &Self) -> bool {
         let counted = |shape: &Self| (shape.anchor, shape.start, shape.end, shape.max_runs);
         counted(self) == counted(other) && self.exclude == other.exclude && self.only_on == other.only_on
     }
 
-    /// Returns true if days decide which occurrences count.
+    /// Returns true if days of the calendar decide which occurrences count.
     pub fn counts_by_days(&self) -> bool {
         self.only_on.is_some() || self.exclude != DaySet::default()
     }
@@ -55,12 +56,12 @@ impl Shape {
         due.saturating_add(self.splay_of(job)).saturating_add(Duration::from_millis(millis(jitter)))
     }
 
-    /// The longest delay that jitter and splay can cause for a run of `job`.
+    /// Returns the longest delay that jitter and splay can cause for a run of `job`.
     pub fn latest_shift(&self, job: &JobName) -> Duration {
         self.splay_of(job) + self.jitter
     }
 
-    /// The fixed delay of `job` out of `splay`.
+    /// Returns the fixed delay of `job` within `splay`.
     fn splay_of(&self, job: &JobName) -> Duration {
         let most = millis(self.splay);
         Duration::from_millis(if most == 0 { 0 } else { spread_of(job) % most })
@@ -71,8 +72,8 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A number derived from a name, the same on every node and in every version. It is FNV-1a, mixed
-/// so that the low bits differ too.
+/// Returns a number derived from a name, the same on every node and in every version. The hash is
+/// FNV-1a, mixed so that the low bits differ too.
 fn spread_of(job: &JobName) -> u64 {
     let hash =
         job.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));

@@ -13,20 +13,22 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// A stretch of time in which a schedule was in force.
 #[derive(Debug, Clone)]
 pub struct ScheduleVersion {
-    /// The occurrences after this instant belong to this schedule version.
+    /// The instant after which the occurrences of this schedule version begin.
     from: UnixMillis,
     /// The last instant of this schedule version.
     until: UnixMillis,
-    /// The occurrences. `None` if the schedule has no times, or if it is not known.
+    /// The occurrences of this schedule version. `None` if the schedule has no times, or if the
+    /// schedule is not known.
     timetable: Option<Timetable>,
 }
 
-/// The schedule versions of a job, as far as they are kept.
+/// The kept schedule versions of a job.
 #[derive(Debug, Clone, Default)]
 pub struct ScheduleVersions(Vec<ScheduleVersion>);
 
 impl ScheduleVersion {
-    /// The schedule version of `timetable`, with the occurrences after `from` up to `until`.
+    /// Creates the schedule version of `timetable`, with the occurrences after `from` up to
+    /// `until`.
     pub fn new(timetable: Option<Timetable>, from: UnixMillis, until: UnixMillis) -> Self {
         Self { from, until, timetable: timetable.filter(Timetable::has_times) }
     }
@@ -55,23 +57,23 @@ impl ScheduleVersion {
 }
 
 impl ScheduleVersions {
-    /// The given schedule versions, the oldest first.
+    /// Creates a history of the given schedule versions, the oldest first.
     pub fn new(eras: Vec<ScheduleVersion>) -> Self {
         Self(eras)
     }
 
-    /// A history of a single schedule, with the occurrences after `since`.
+    /// Creates a history of a single schedule, with the occurrences after `since`.
     pub fn of_one(timetable: Timetable, since: UnixMillis) -> Self {
         Self(vec![ScheduleVersion::new(Some(timetable), since, UnixMillis::LAST)])
     }
 
-    /// Returns true if the occurrences after `first` up to `last` are known.
+    /// Returns true if all occurrences after `first` up to `last` are known to this history.
     pub fn tell(&self, first: UnixMillis, last: UnixMillis) -> bool {
         let reaches_back = self.0.iter().any(|era| era.from <= first);
         reaches_back && self.0.iter().all(|era| era.timetable.is_some() || era.until <= first || last <= era.from)
     }
 
-    /// Returns true if `at` is an occurrence.
+    /// Returns true if `at` is an occurrence of the job.
     pub fn has(&self, at: UnixMillis) -> bool {
         self.0.iter().any(|era| era.holds(at))
     }

@@ -11,9 +11,9 @@ pub(crate) const DAY: i64 = 86_400;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Date {
     pub(crate) year: i64,
-    /// From 1 to 12.
+    /// The month of the date, from 1 to 12.
     pub(crate) month: i64,
-    /// From 1 to 31.
+    /// The day of the month, from 1 to 31.
     pub(crate) day: i64,
 }
 
@@ -22,7 +22,7 @@ impl Date {
         Self { year, month, day }
     }
 
-    /// The date of a day number.
+    /// Returns the date of a day number.
     pub(crate) fn of(number: i64) -> Self {
         // Years begin on 0000-03-01 here, so that a leap day is the last day of its year.
         let shifted = number + 719_468;
@@ -36,7 +36,7 @@ impl Date {
         Self { year: year_of_era + era * 400 + i64::from(month <= 2), month, day }
     }
 
-    /// The day number of this date.
+    /// Returns the day number of this date.
     pub(crate) fn number(self) -> i64 {
         let year = if self.month <= 2 { self.year - 1 } else { self.year };
         let era = year.div_euclid(400);
@@ -48,7 +48,7 @@ impl Date {
     }
 }
 
-/// The weekday of a day number. Monday is 0.
+/// Returns the weekday of a day number. Monday is 0.
 pub(crate) fn weekday(number: i64) -> i64 {
     (number + 3).rem_euclid(7)
 }
@@ -79,7 +79,7 @@ pub(crate) fn first_named(day: i64, last: i64, of_month: impl Fn(i64, i64) -> u3
     }
 }
 
-/// The number of days in a month.
+/// Returns the number of days in a month.
 pub(crate) fn days_in_month(year: i64, month: i64) -> i64 {
     match month {
         4 | 6 | 9 | 11 => 30,
@@ -89,7 +89,7 @@ pub(crate) fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Returns true if the year has a 29 February.
+/// Returns true if the year has a 29 February (a leap year).
 pub(crate) fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }

@@ -26,7 +26,7 @@ const NANOS_PER_MILLI: u128 = 1_000_000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("duration {found:?} {problem}")]
 pub struct DurationError {
-    /// The text, cut if it is long.
+    /// The refused text, cut if it is long.
     pub found: String,
     /// The fault, and what was wanted.
     pub problem: String,
@@ -38,7 +38,7 @@ const HOUR: u128 = 3_600_000;
 const MINUTE: u128 = 60_000;
 const SECOND: u128 = 1_000;
 
-/// The units from large to small: the milliseconds and the words of each.
+/// The units of a duration, from large to small: each with its milliseconds and its words.
 const UNITS: [(u128, &[&str]); 6] = [
     (WEEK, &["w", "week", "weeks"]),
     (DAY, &["d", "day", "days"]),
@@ -101,7 +101,8 @@ pub fn format_duration(duration: Duration) -> String {
     span.map_or_else(|| format!("{}d", millis / DAY), |span| PRINTER.span_to_string(&span))
 }
 
-/// Parses numbers with units. Large units come first, and each unit appears at most once.
+/// Parses numbers with units, such as `2h30m`, to nanoseconds. Large units come first, and each
+/// unit appears at most once.
 fn unit_nanos(mut rest: &str) -> Result<u128, String> {
     let mut total: u128 = 0;
     let mut last = None;
@@ -126,7 +127,7 @@ fn unit_nanos(mut rest: &str) -> Result<u128, String> {
     Ok(total)
 }
 
-/// Parses the text after the `P` of an ISO 8601 duration, in upper case.
+/// Parses the text after the `P` of an ISO 8601 duration, in upper case, to nanoseconds.
 fn iso_nanos(text: &str) -> Result<u128, String> {
     let (days, time) = match text.split_once('T') {
         Some((_, "")) => return Err(format!("ends after its T, {ISO_FORMS}")),

@@ -1,4 +1,4 @@
-//! Time: instants, dates, durations and zones.
+//! Types for time: instants, dates, durations and zones.
 
 pub(crate) mod civil;
 pub mod duration;

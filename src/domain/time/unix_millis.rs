@@ -20,36 +20,37 @@ impl UnixMillis {
     /// The last instant before 2100.
     pub const LAST: Self = Self(Self::END - 1);
 
-    /// The instant `millis` after 1970, or `None` if it is before 1970 or not before 2100.
+    /// Returns the instant `millis` after 1970. Returns `None` if that instant is before 1970 or
+    /// not before 2100.
     pub fn new(millis: i64) -> Option<Self> {
         (0..Self::END).contains(&millis).then_some(Self(millis))
     }
 
-    /// The milliseconds since 1970.
+    /// Returns the milliseconds since 1970.
     pub fn as_i64(self) -> i64 {
         self.0
     }
 
-    /// Moves this instant later, at most to the last millisecond of 2099.
+    /// Returns the instant that is later by `by`, at most the last millisecond of 2099.
     #[must_use]
     pub fn saturating_add(self, by: Duration) -> Self {
         let by = i64::try_from(by.as_millis()).unwrap_or(Self::END);
         Self((self.0 + by.min(Self::END)).min(Self::END - 1))
     }
 
-    /// Moves this instant earlier, at most to 1970.
+    /// Returns the instant that is earlier by `by`, at least 1970-01-01T00:00:00Z.
     #[must_use]
     pub fn saturating_sub(self, by: Duration) -> Self {
         let by = i64::try_from(by.as_millis()).unwrap_or(Self::END);
         Self((self.0 - by.min(Self::END)).max(0))
     }
 
-    /// The time from `earlier` to this instant, or zero if `earlier` is later.
+    /// Returns the time from `earlier` to this instant, or zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
     }
 
-    /// The start of the second that contains this instant.
+    /// Returns the start of the second that contains this instant.
     #[must_use]
     pub fn floor_to_second(self) -> Self {
         Self(self.0 - self.0 % 1000)
@@ -61,7 +62,8 @@ impl UnixMillis {
         jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
     }
 
-    /// The instant of a jiff timestamp, truncated to the millisecond. `None` outside 1970 to 2099.
+    /// Returns the instant of a jiff timestamp, truncated to the millisecond. Returns `None`
+    /// outside 1970 to 2099.
     pub fn from_timestamp(at: jiff::Timestamp) -> Option<Self> {
         Self::new(at.as_millisecond())
     }

@@ -1,4 +1,4 @@
-//! Formats instants, durations and failures for sentences.
+//! English texts for instants, durations and failures, for use in sentences.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use super::unix_millis::UnixMillis;
 use super::zone::Zone;
 use crate::domain::schedule::timetable::Timetable;
 
-/// Returns the last character boundary of `text` at or before byte `most`. It is where a text that
-/// is too long becomes so.
+/// Returns the last character boundary of `text` at or before byte `most`. A text that is too long
+/// is cut at this boundary.
 pub(crate) fn end_within(text: &str, most: usize) -> usize {
     (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// Returns true if a viewer may act on the character instead of showing it. Such characters are
-/// control characters and those that change the direction of writing.
+/// Returns true if a viewer may act on the character instead of showing it: a control character,
+/// or a character that changes the direction of writing.
 pub fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
@@ -28,7 +28,7 @@ pub fn rfc3339(at: UnixMillis, zone: &Zone) -> String {
     at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%FT%T%.3f%:z").to_string()
 }
 
-/// Formats an instant for readers: `Mon 2026-11-23 02:30:00 CET`.
+/// Formats an instant for readers, to the second: `Mon 2026-11-23 02:30:00 CET`.
 pub fn shown(at: UnixMillis, zone: &Zone) -> String {
     at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%a %F %T %Z").to_string()
 }
@@ -42,8 +42,8 @@ pub fn shown_exactly(at: UnixMillis, zone: &Zone) -> String {
     at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%a %F %T%.3f %Z").to_string()
 }
 
-/// Formats how many occurrences were skipped together. Counting stops at 100,000, so from there on
-/// there may be more.
+/// Formats how many occurrences were skipped together. Counting stops at 100,000, so from that
+/// number on there may be more.
 pub fn skipped_count(count: u64) -> String {
     match count.cmp(&u64::from(Timetable::COUNTED)) {
         Ordering::Less => count.to_string(),
@@ -75,7 +75,8 @@ pub fn span(length: Duration) -> String {
     parts.join(" ")
 }
 
-/// Describes the facts of an attempt, or returns `None` if there are none.
+/// Describes the error, the signal and the exit code of an attempt. Returns `None` if the attempt
+/// has none of the three.
 pub fn in_words(error: Option<&str>, signal: Option<i32>, exit_code: Option<i32>, http_status: Option<u16>) -> Option<String> {
     if let Some(error) = error {
         return Some(error.to_owned());

@@ -12,11 +12,11 @@ use jiff::tz::TimeZone;
 /// The maximum length of a name, in bytes. Every real name is shorter.
 const LONGEST_NAME: usize = 100;
 
-/// The name of an IANA time zone, such as `Europe/Berlin`. It is cheap to clone.
+/// The name of an IANA time zone, such as `Europe/Berlin`, cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZoneName(Arc<str>);
 
-/// A zone and its rules. It is cheap to clone.
+/// A zone and its rules, cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Zone {
     name: ZoneName,
@@ -27,16 +27,16 @@ pub struct Zone {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("time zone {found:?} is unknown, {wanted}")]
 pub struct ZoneError {
-    /// The text, cut if it is long.
+    /// The refused text, cut if it is long.
     pub found: String,
     /// The description of a valid name, with the nearest names.
     pub wanted: String,
-    /// The nearest names, the best first. Empty if no name is near.
+    /// The names of zones nearest to the text, the best first. Empty if no name is near.
     pub nearest: Vec<String>,
 }
 
 impl ZoneName {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -57,34 +57,35 @@ impl fmt::Display for ZoneName {
 }
 
 impl Zone {
-    /// Loads the zone with this name. Fails only if the zone data changed since the name was
+    /// Loads the zone with this name. Fails only if the zone data changed after the name was
     /// parsed.
     pub fn load(name: &ZoneName) -> Result<Self, ZoneError> {
         find(name.as_str()).ok_or_else(|| ZoneError::unknown(name.as_str()))
     }
 
-    /// Returns the zone with this name, if the system knows it. It does not search for near names.
+    /// Returns the zone with this name, if the system knows the zone. This function does not
+    /// search for near names.
     pub fn named(name: &str) -> Option<Self> {
         find(name)
     }
 
-    /// Coordinated universal time (UTC).
+    /// Returns coordinated universal time (UTC) as a zone.
     pub fn utc() -> Self {
         Self { name: ZoneName(Arc::from("UTC")), rules: TimeZone::UTC }
     }
 
-    /// The zone of this host: `TZ`, else `/etc/localtime`. It is UTC if that zone has no IANA name
-    /// (`TZ=EST5EDT,M3.2.0,M11.1.0`).
+    /// Returns the zone of this host: `TZ`, else `/etc/localtime`. The result is UTC if that zone
+    /// has no IANA name (`TZ=EST5EDT,M3.2.0,M11.1.0`).
     pub fn of_host() -> Self {
         TimeZone::try_system().ok().and_then(|rules| find(rules.iana_name()?)).unwrap_or_else(Self::utc)
     }
 
-    /// The name of the zone.
+    /// Returns the name of the zone.
     pub fn name(&self) -> &ZoneName {
         &self.name
     }
 
-    /// The rules of the zone.
+    /// Returns the rules of the zone.
     pub fn rules(&self) -> &TimeZone {
         &self.rules
     }
@@ -124,11 +125,11 @@ impl ZoneError {
     }
 }
 
-/// The minimum similarity of two texts, from 0 to 1.
+/// The minimum similarity, from 0 to 1, at which two texts count as near.
 const ALIKE: f64 = 0.6;
 
-/// Returns the similarity of two texts. A cheap comparison of letters first yields 0 for most of
-/// some hundred names, which must be below [`ALIKE`].
+/// Returns the similarity of two texts. A cheap comparison of letters comes first. For most of
+/// some hundred names this comparison yields 0, because their similarity must be below [`ALIKE`].
 fn alike(text: &str, name: &str) -> f64 {
     let (own, other) = (text.chars().count(), name.chars().count());
     let share =

@@ -3,22 +3,23 @@
 
 use super::IcsError;
 
-/// The steps that a file may take. A step is one search of a rule for its next day or time, one
-/// repetition found, or one date left out of an event.
+/// The maximum number of steps for a file. A step is a search of a rule for its next day or time,
+/// a repetition found, or a date left out of an event.
 const MOST_STEPS: u32 = 1_000_000;
 
-/// The steps that are left for the events of a file.
+/// The number of steps that are left for the events of a file.
 pub(super) struct Effort {
     pub(super) steps_left: u32,
 }
 
 impl Effort {
-    /// Returns the steps of a whole file.
+    /// Returns the number of steps for a whole file.
     pub(super) fn of_a_file() -> Self {
         Self { steps_left: MOST_STEPS }
     }
 
-    /// Subtracts `steps`. Fails at `line` if fewer are left.
+    /// Subtracts `steps` from the steps that are left. Fails with an error at `line` if fewer
+    /// steps are left.
     pub(super) fn spend(&mut self, steps: usize, line: usize) -> Result<(), IcsError> {
         match u32::try_from(steps).ok().and_then(|steps| self.steps_left.checked_sub(steps)) {
             Some(left) => {
@@ -30,7 +31,7 @@ impl Effort {
     }
 }
 
-/// Returns the error that the events up to `line` take too many steps.
+/// Returns the error for a file whose events up to `line` take too many steps.
 pub(super) fn spent(line: usize) -> IcsError {
     let problem = format!(
         "the events up to here take more than {MOST_STEPS} steps to follow, wanted fewer that repeat, or UNTIL or COUNT in their rules"

@@ -1,4 +1,4 @@
-//! An event of an iCalendar file, and the days or spans that it and its repetitions take up.
+//! An event of an iCalendar file, and the days or spans of the event and its repetitions.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use crate::domain::time::zone::Zone;
 
 const DAY: i64 = 86_400;
 
-/// The known properties of an event.
+/// The properties of an event that schedd uses.
 pub(super) struct Event {
-    /// The zone of times that name none.
+    /// The zone of times that name no zone.
     host: Zone,
     uid: Option<String>,
-    /// The occurrence that this event replaces, in the series with its `uid`.
+    /// The occurrence that this event replaces, in the series with the same `uid`.
     place: Option<Stated>,
     begin: Option<Stated>,
     end: Option<Stated>,
@@ -31,7 +31,8 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// Creates an event without properties. Its times are in `zone` unless they name a zone.
+    /// Creates an event without properties. The times of the event are in `zone` unless a time
+    /// names its own zone.
     pub(super) fn in_zone(zone: &Zone) -> Self {
         Self {
             host: zone.clone(),
@@ -48,7 +49,7 @@ impl Event {
         }
     }
 
-    /// Adds one of the event's lines, which come in any order.
+    /// Adds a line of the event. The lines of an event come in any order.
     pub(super) fn note(&mut self, line: &IcsLine) -> Result<(), IcsError> {
         match line.name.as_str() {
             "UID" => self.uid = Some(line.value.clone()),
@@ -72,12 +73,14 @@ impl Event {
         Ok(())
     }
 
-    /// Returns the series and the occurrence that this event replaces, if it replaces any.
+    /// Returns the series and the occurrence that this event replaces. Returns `None` if the event
+    /// replaces no occurrence.
     pub(super) fn place(&self) -> Option<(&str, &Stated)> {
         self.uid.as_deref().zip(self.place.as_ref())
     }
 
-    /// Returns the uid of the series that this event defines, unless it replaces an occurrence.
+    /// Returns the uid of the series that this event defines. Returns `None` if the event replaces
+    /// an occurrence.
     pub(super) fn uid(&self) -> Option<&str> {
         if self.place.is_some() { None } else { self.uid.as_deref() }
     }
@@ -144,8 +147,8 @@ impl Event {
         Ok(())
     }
 
-    /// Returns `stated` as a begin of this event, by its wall clock. For an all-day event that is
-    /// the begin of the day.
+    /// Returns `stated` as a begin of this event, in seconds of the event's wall clock. For an
+    /// all-day event that is the begin of the day.
     fn own_wall(&self, stated: &Stated, zone: &Zone) -> Option<i64> {
         let at = stated.on_wall(zone)?;
         Some(if self.is_all_day() { at - at.rem_euclid(DAY) } else { at })
@@ -167,7 +170,7 @@ impl Event {
     }
 }
 
-/// Parses `PT1H30M`, `P2D` or `+P1W` to seconds.
+/// Parses a duration such as `PT1H30M`, `P2D` or `+P1W` to seconds.
 fn lasting(line: &IcsLine) -> Result<i64, IcsError> {
     let text = line.value.strip_prefix('+').unwrap_or(&line.value);
     let read = if text.starts_with('P') { parse_duration(text).ok() } else { None };

@@ -5,7 +5,7 @@ use jiff::civil::{Date, DateTime, Time};
 use super::IcsError;
 use crate::domain::time::zone::Zone;
 
-/// A line, joined with its continuation lines.
+/// A line of an iCalendar file, joined with its continuation lines.
 pub(super) struct IcsLine {
     pub(super) number: usize,
     pub(super) name: String,
@@ -14,16 +14,16 @@ pub(super) struct IcsLine {
     pub(super) value: String,
 }
 
-/// The begin or end of an event.
+/// A moment in an iCalendar file, such as the begin or end of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
     Day(Date),
     Local(DateTime),
-    /// Seconds since 1970.
+    /// An instant, in seconds since 1970.
     Real(i64),
 }
 
-/// A moment, and the zone its line names for it.
+/// A moment, and the zone that its line names for the moment.
 #[derive(Debug, Clone)]
 pub(super) struct Stated {
     pub(super) moment: Moment,
@@ -60,7 +60,7 @@ fn colon_of(line: &str) -> Option<usize> {
     })
 }
 
-/// Returns the zone of that name, if this host knows it.
+/// Returns the zone with the name `name`, if this host knows the zone.
 pub(super) fn zone_named(name: &str) -> Option<Zone> {
     Zone::named(name.trim_start_matches('/'))
 }
@@ -75,7 +75,7 @@ impl IcsLine {
         self.parameters.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the zone that the line names for its times.
+    /// Returns the zone that the line names for the times in the line.
     fn zone(&self) -> Result<Option<Zone>, IcsError> {
         let Some(name) = self.parameter("TZID") else { return Ok(None) };
         zone_named(name).map(Some).ok_or_else(|| {
@@ -84,12 +84,12 @@ impl IcsLine {
         })
     }
 
-    /// Returns the moment in a line that has one moment.
+    /// Returns the moment in a line that has a single moment.
     pub(super) fn stated(&self) -> Result<Stated, IcsError> {
         Ok(Stated { moment: self.moment(&self.value)?, zone: self.zone()? })
     }
 
-    /// Returns the moments in a line that has a list.
+    /// Returns the moments in a line that has a list of moments.
     pub(super) fn all_stated(&self) -> Result<Vec<Stated>, IcsError> {
         let zone = self.zone()?;
         self.value.split(',').map(|text| Ok(Stated { moment: self.moment(text)?, zone: zone.clone() })).collect()
@@ -121,8 +121,8 @@ impl IcsLine {
 }
 
 impl Stated {
-    /// Returns the time by the wall clock of `zone`, in seconds as if it were UTC. A day counts as
-    /// its midnight there.
+    /// Returns the time by the wall clock of `zone`, in seconds as if the time were in UTC. A day
+    /// counts as its midnight in `zone`.
     pub(super) fn on_wall(&self, zone: &Zone) -> Option<i64> {
         match (self.moment, &self.zone) {
             (Moment::Day(date), _) => Some(second_of(date.to_datetime(Time::midnight()))),
@@ -134,7 +134,7 @@ impl Stated {
         }
     }
 
-    /// Returns the seconds since 1970. A moment without a zone is read in `zone`.
+    /// Returns the moment in seconds since 1970. A moment without a zone is read in `zone`.
     pub(super) fn real(&self, zone: &Zone) -> Option<i64> {
         match self.moment {
             Moment::Day(date) => Some(second_of(date.to_datetime(Time::midnight()))),

@@ -20,17 +20,17 @@ use ics_line::{Stated, lines_of, zone_named};
 /// The reason why a file is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IcsError {
-    /// The line, counted from 1.
+    /// The line number of the fault, counted from 1.
     pub line: usize,
-    /// The problem, in one line.
+    /// The problem, described in one line.
     pub problem: String,
 }
 
-/// The largest number of recurrence rules in a file.
+/// The maximum number of recurrence rules in a file.
 const MOST_RULES: usize = 1_000;
 
-/// Returns the days and spans of all events of `text`, at most `most`. Times without a zone are in
-/// `zone`.
+/// Returns the days and spans of all events of `text`, at most `most`. Times that name no zone are
+/// in `zone`.
 pub fn read(text: &str, zone: &Zone, most: usize) -> Result<Vec<DayItem>, IcsError> {
     let events = events_of(text, zone)?;
     let mut replaced: HashMap<&str, Vec<&Stated>> = HashMap::new();
@@ -48,8 +48,8 @@ pub fn read(text: &str, zone: &Zone, most: usize) -> Result<Vec<DayItem>, IcsErr
     Ok(items)
 }
 
-/// Returns the events, each with the line at which it begins. Fails if they have more than
-/// [`MOST_RULES`] rules.
+/// Returns the events, each with the line at which the event begins. Fails if the events have more
+/// than [`MOST_RULES`] rules.
 fn events_of(text: &str, zone: &Zone) -> Result<Vec<(usize, Event)>, IcsError> {
     let lines = lines_of(text);
     if !lines.iter().any(|line| line.name == "BEGIN" && line.value.eq_ignore_ascii_case("VCALENDAR")) {

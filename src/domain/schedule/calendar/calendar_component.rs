@@ -3,8 +3,8 @@
 use super::calendar_plan::{CalendarDays, CalendarPlan};
 use super::calendar_reader::{CalendarCursor, CalendarFault};
 
-/// The first and last year an expression may name. systemd ends at 2199; a schedule ends before
-/// 2100.
+/// The first and last year that an expression may name. systemd ends at 2199; a schedule ends
+/// before 2100.
 const YEARS: (i64, i64) = (1970, 2199);
 /// An item of a list: a value or a range, either with an optional step.
 #[derive(Debug, Clone, Copy)]
@@ -19,26 +19,26 @@ pub(super) struct CalendarItem {
 #[derive(Debug, Clone)]
 pub(super) struct Component {
     pub(super) offset: usize,
-    /// `None` means `*`.
+    /// The items of the list. `None` means `*`.
     pub(super) items: Option<Vec<CalendarItem>>,
 }
 
 impl Component {
-    /// A component with this single value.
+    /// Creates a component with this single value.
     pub(super) fn only(value: i64, offset: usize) -> Self {
         Self { offset, items: Some(vec![CalendarItem { offset, start: value, until: None, step: None }]) }
     }
 
-    /// Returns true for `*` and for a step without an end, such as `0/2`. Such a component repeats
-    /// evenly in real time.
+    /// Returns true for `*` and for a step without an end, such as `0/2`. A component of either
+    /// form repeats evenly in real time.
     fn is_open(&self) -> bool {
         self.items.as_ref().is_none_or(|items| items.iter().any(|item| item.until.is_none() && item.step.is_some()))
     }
 }
 
 impl CalendarCursor<'_> {
-    /// Returns the numbers a component selects. For days counted from the end, steps go towards the
-    /// end of the month.
+    /// Returns the numbers that the component selects. For days counted from the end, steps go
+    /// towards the end of the month.
     fn values(
         &self,
         component: &Component,

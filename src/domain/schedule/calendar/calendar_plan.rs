@@ -9,7 +9,7 @@ use crate::domain::time::civil::{DAY, Date, days_in_month, falling_on, weekday};
 /// The last year that is searched: a schedule ends before 2100 in every zone.
 const LAST_YEAR: i64 = 2100;
 
-/// The numbers that match. Bit n of a mask means the number n.
+/// The numbers that a calendar expression matches. Bit n of a mask means the number n.
 #[derive(Debug)]
 pub(crate) struct CalendarPlan {
     /// The years that match. `None` means every year.
@@ -27,9 +27,9 @@ pub(crate) struct CalendarPlan {
 /// Days of a month as a mask.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CalendarDays {
-    /// Days counted from the first: bit 1 is the first day.
+    /// The days counted from the first day of the month: bit 1 is the first day.
     FromStart(u32),
-    /// Days counted from the last: bit 1 is the last day.
+    /// The days counted from the last day of the month: bit 1 is the last day.
     FromEnd(u32),
 }
 
@@ -51,7 +51,7 @@ impl Wall for CalendarPlan {
 }
 
 impl CalendarPlan {
-    /// The days of a month that match. Bit 1 is day 1.
+    /// Returns the days of a month that match. Bit 1 is day 1.
     pub(super) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         if self.years.as_ref().is_some_and(|years| !years.contains(&year)) || self.months >> month & 1 == 0 {
             return 0;
@@ -60,7 +60,7 @@ impl CalendarPlan {
         self.days.of_month(year, month) & falling_on(self.weekdays, first, days_in_month(year, month))
     }
 
-    /// The first and the last second that match within a matching day.
+    /// Returns the first and the last matching second of a matching day.
     pub(super) fn ends_of_day(&self) -> (i64, i64) {
         let ends = |mask: u64| (i64::from(mask.trailing_zeros()), i64::from(63 - mask.leading_zeros().min(63)));
         let (hours, minutes, seconds) = (ends(self.hours), ends(self.minutes), ends(self.seconds));
@@ -125,7 +125,7 @@ impl CalendarPlan {
 }
 
 impl CalendarDays {
-    /// The days of a month that match. Bit 1 is day 1.
+    /// Returns the days of a month that match. Bit 1 is day 1.
     fn of_month(self, year: i64, month: i64) -> u32 {
         let length = days_in_month(year, month);
         match self {
@@ -137,7 +137,7 @@ impl CalendarDays {
     }
 }
 
-/// Returns the lowest number of `mask` at or above `least`.
+/// Returns the lowest number of `mask` that is at least `least`.
 fn from(mask: u64, least: i64) -> Option<i64> {
     let rest = if least > 63 { 0 } else { mask >> least << least };
     (rest != 0).then(|| i64::from(rest.trailing_zeros()))

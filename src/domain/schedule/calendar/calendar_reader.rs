@@ -7,7 +7,8 @@ use super::calendar_component::{CalendarItem, Component, plan_of};
 use super::calendar_plan::CalendarPlan;
 use crate::domain::time::zone::{Zone, ZoneName};
 
-/// The reason why an expression is refused: the byte where the fault begins, and the problem.
+/// The reason why a calendar expression is refused: the byte where the fault begins, and the
+/// problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CalendarFault {
     pub(super) offset: usize,
@@ -50,13 +51,13 @@ const SHORTHANDS: [(&str, &str); 13] = [
     ("anually", "*-01-01 00:00:00"),
 ];
 
-/// The position of the parser in the text.
+/// The position of the parser in the text of a calendar expression.
 pub(super) struct CalendarCursor<'a> {
     pub(super) text: &'a str,
     at: usize,
 }
 
-/// Returns the plan and the zone of `text`.
+/// Returns the plan and the zone of the calendar expression `text`.
 pub(super) fn read(text: &str) -> Result<(CalendarPlan, Option<Zone>), CalendarFault> {
     let (body, zone) = split_zone(text)?;
     let lower = body.trim_matches(' ').to_ascii_lowercase();
@@ -132,7 +133,7 @@ impl CalendarCursor<'_> {
         CalendarFault { offset, problem: format!("{what} at character {}, {WANTED}", self.character(offset)) }
     }
 
-    /// Parses the weekdays at the cursor. Monday is bit 0; all bits are set if the text names no
+    /// Parses the weekdays at the cursor. Monday is bit 0. All bits are set if the text names no
     /// weekday.
     fn weekdays(&mut self) -> Result<u8, CalendarFault> {
         let mut days = 0_u8;
@@ -188,7 +189,7 @@ impl CalendarCursor<'_> {
         }
     }
 
-    /// Parses year, month and day. Each is `*` if the text has no date.
+    /// Parses the year, the month and the day. Each component is `*` if the text has no date.
     fn date(&mut self) -> Result<[Component; 3], CalendarFault> {
         let any = || Component { offset: 0, items: None };
         if self.peek().is_none() {
@@ -231,7 +232,7 @@ impl CalendarCursor<'_> {
         Ok(found == Some('~'))
     }
 
-    /// Parses hour, minute and second. The result is midnight if the text has no time.
+    /// Parses the hour, the minute and the second. The result is midnight if the text has no time.
     fn clock(&mut self) -> Result<[Component; 3], CalendarFault> {
         let end = self.text.len();
         if self.peek().is_none() {

@@ -24,8 +24,8 @@ pub(crate) use calendar_plan::{CalendarDays, CalendarPlan};
 /// The maximum length of an expression, in bytes.
 pub const LONGEST_CALENDAR: usize = 1_000;
 
-/// A checked calendar expression. It is cheap to clone. Two expressions are equal when their texts
-/// are equal.
+/// A checked calendar expression, cheap to clone. Two expressions are equal when their texts are
+/// equal.
 #[derive(Clone)]
 pub struct CalendarExpr {
     text: Arc<str>,
@@ -38,50 +38,51 @@ pub struct CalendarExpr {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("calendar {text:?}: {problem}")]
 pub struct CalendarError {
-    /// The expression, cut if it is long.
+    /// The text of the expression, cut if the text is long.
     pub text: String,
     /// The fault, the character where it begins (counted from 1), and what was wanted.
     pub problem: String,
-    /// The byte at which the fault begins, or the length if something is missing at the end.
+    /// The byte at which the fault begins. If a part is missing at the end, the length of the
+    /// text.
     pub offset: usize,
 }
 
 impl CalendarExpr {
-    /// The expression as it was written.
+    /// Returns the expression as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The parsed expression.
+    /// Returns the parsed plan of the expression.
     pub(crate) fn plan(&self) -> &CalendarPlan {
         &self.plan
     }
 
-    /// The zone named in the expression, if any.
+    /// Returns the zone that the expression names. `None` if the expression names no zone.
     pub fn zone(&self) -> Option<&Zone> {
         self.zone.as_ref()
     }
 
-    /// The expression with the rule for clock changes of its job.
+    /// Returns the expression with the rule for clock changes of its job.
     #[must_use]
     pub fn for_job(&self, clock_changes: ClockChanges) -> Self {
         Self { clock_changes, ..self.clone() }
     }
 
-    /// The expression without its zone.
+    /// Returns the expression without its zone.
     #[must_use]
     pub(crate) fn without_zone(&self) -> Self {
         Self { zone: None, ..self.clone() }
     }
 
-    /// The days of a month on which the expression may occur by the wall clock of its zone. Bit 1
-    /// is day 1.
+    /// Returns the days of a month on which the expression may occur by the wall clock of its
+    /// zone. Bit 1 is day 1.
     pub(crate) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         self.plan.days_of_month(year, month)
     }
 
-    /// The first and the last second of a day at which the expression may occur by the wall clock
-    /// of its zone.
+    /// Returns the first and the last second of a day at which the expression may occur. Both
+    /// count by the wall clock of the expression's zone.
     pub(crate) fn ends_of_day(&self) -> (i64, i64) {
         self.plan.ends_of_day()
     }

@@ -9,23 +9,23 @@ use super::cron_field::Values;
 use super::search_work;
 use crate::domain::time::civil::{Date, days_in_month, weekday};
 
-/// A day named by its place in the month. Weekdays count from Sunday = 0.
+/// A letter of a day field: a day named by its place in the month. Weekdays count from Sunday = 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Letter {
-    /// `L` or `L-3`: the day that is `before` days before the last.
+    /// The letters `L` and `L-3`: the day that is `before` days before the last day of the month.
     Last { before: u8 },
-    /// `LW`: the last day from Monday to Friday.
+    /// The letters `LW`: the last day of the month from Monday to Friday.
     LastWorking,
-    /// `15W`: the day from Monday to Friday nearest to `day` in the same month. A month without
-    /// `day` has no such day.
+    /// The letter of `15W`: the day from Monday to Friday nearest to `day` in the same month. A
+    /// month without `day` has no such day.
     Nearest { day: u8 },
-    /// `5#2`: the second Friday.
+    /// The sign of `5#2`: the second Friday of the month.
     Nth { weekday: u8, nth: u8 },
-    /// `5L`: the last Friday.
+    /// The letter of `5L`: the last Friday of the month.
     LastOf { weekday: u8 },
 }
 
-/// The rule that joins both day fields, day of month and weekday.
+/// The rule that joins the two day fields, day of month and weekday.
 #[derive(Debug, Default)]
 pub(super) struct CronDayRule {
     pub(super) day: Values,
@@ -44,15 +44,15 @@ const SUNDAY: u8 = 0;
 const SATURDAY: u8 = 6;
 
 impl Month {
-    /// The month `month` of `year`.
+    /// Returns the properties of the month `month` of `year`.
     pub(super) fn of(year: i64, month: i64) -> Self {
         let narrow = |number: i64| u8::try_from(number).unwrap_or(0);
         let first = (weekday(Date::new(year, month, 1).number()) + 1) % 7;
         Self { first: narrow(first), length: narrow(days_in_month(year, month)) }
     }
 
-    /// A mask with a single bit. There are 28 kinds of month; months with the same bit have the
-    /// same days.
+    /// Returns a mask with a single bit for the kind of this month. There are 28 kinds of month;
+    /// months of the same kind have the same days.
     pub(super) fn bit(self) -> u32 {
         1 << (u32::from(self.first) * 4 + u32::from(self.length).saturating_sub(28)).min(31)
     }
@@ -89,24 +89,25 @@ impl Letter {
 }
 
 impl CronDayRule {
-    /// Returns true if a field names days by their place in the month.
+    /// Returns true if a day field names days by their place in the month.
     pub(super) fn has_letters(&self) -> bool {
         !self.day.letters.is_empty() || !self.weekday.letters.is_empty()
     }
 
-    /// Returns true if both fields are restricted. A day must then match either.
+    /// Returns true if both day fields are restricted. A day must then match at least one of the
+    /// two fields.
     pub(super) fn is_either(&self) -> bool {
         !self.day.starred && !self.weekday.starred
     }
 
-    /// The matching days of the month of `date`. Bit 1 is day 1. If both fields are restricted, a
-    /// day must match either; otherwise both.
+    /// Returns the matching days of the month of `date`. Bit 1 is day 1. If both day fields are
+    /// restricted, a day must match at least one of them; otherwise both.
     pub(super) fn days_around(&self, date: NaiveDate) -> u32 {
         let first = date.with_day(1).unwrap_or(date).weekday().num_days_from_sunday();
         self.days_of(Month { first: u8::try_from(first).unwrap_or(SUNDAY), length: date.num_days_in_month() })
     }
 
-    /// The matching days of a month of this kind.
+    /// Returns the matching days of a month of this kind.
     pub(super) fn days_of(&self, month: Month) -> u32 {
         search_work::step();
         let length = month.length;

@@ -11,16 +11,16 @@ use super::hash_draw;
 use super::hash_draw::Draw;
 use super::number_set::Set;
 
-/// The rules of a field.
+/// The rules of a cron field, such as the minute.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CronField {
     pub(super) name: &'static str,
-    /// The unit of a value, such as `minute`.
+    /// The unit of a value of the field, such as `minute`.
     pub(crate) unit: &'static str,
     pub(super) min: u16,
     pub(super) max: u16,
-    /// The number of values after which the field starts again. `None` means that a range may not
-    /// run backwards.
+    /// The number of values after which the field starts again. `None` means that no range of the
+    /// field may run backwards.
     wraps_after: Option<u16>,
     /// The range from which a bare `H` is drawn. `None` means that the field takes no `H`.
     drawn: Option<(u16, u16)>,
@@ -38,23 +38,23 @@ enum Kind {
 /// The values that a field selects.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
-    /// The numbers. Years are counted from 1970.
+    /// The numbers that the field selects. Years are counted from 1970.
     pub(super) set: Set,
-    /// The days named by their place in a month.
+    /// The selected days that are named by their place in a month.
     pub(crate) letters: Vec<Letter>,
     /// True if the text begins with `*` or is `?`. Debian's cron uses this flag for the day rule
     /// and for jobs that follow real time.
     pub(crate) starred: bool,
-    /// Each `H` of the text, including one whose number is in the set.
+    /// The occurrences of `H` in the text, including each `H` whose number is in the set.
     pub(crate) drawn: Vec<Drawn>,
 }
 
-/// An `H` of a field.
+/// An `H` of a field, with its range and its step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Drawn {
-    /// The range that the text names, as in `H(0-29)`.
+    /// The range that the text names for the `H`, as in `H(0-29)`.
     pub(crate) range: Option<(u16, u16)>,
-    /// The step, as in `H/15`.
+    /// The step that the text names for the `H`, as in `H/15`.
     pub(crate) step: Option<u16>,
 }
 
@@ -66,11 +66,11 @@ const FIRST_YEAR: u16 = 1970;
 pub(crate) static SECOND: CronField = plain("second", 0, 59);
 pub(crate) static MINUTE: CronField = plain("minute", 0, 59);
 pub(crate) static HOUR: CronField = CronField { wraps_after: Some(24), ..plain("hour", 0, 23) };
-/// The day of month. `H` is drawn only from the days that every month has.
+/// The rules of the day of month. `H` is drawn only from the days that every month has.
 pub(crate) static DAY: CronField =
     CronField { drawn: Some((1, 28)), kind: Kind::Day, unit: "day", ..plain("day of month", 1, 31) };
 pub(crate) static MONTH: CronField = CronField { wraps_after: Some(12), names: MONTHS, ..plain("month", 1, 12) };
-/// The weekday. 0 and 7 are both Sunday; the set contains 0 to 6.
+/// The rules of the weekday. 0 and 7 are both Sunday; the set contains 0 to 6.
 pub(crate) static WEEKDAY: CronField =
     CronField { wraps_after: Some(7), drawn: Some((0, 6)), names: WEEKDAYS, kind: Kind::Weekday, ..plain("weekday", 0, 7) };
 pub(crate) static YEAR: CronField = CronField { drawn: None, ..plain("year", FIRST_YEAR, 2099) };
@@ -109,12 +109,13 @@ impl CronField {
         values.set.iter().map(|value| value + self.base())
     }
 
-    /// Returns `value` folded into the field. The last value of a range may be past the field's end.
+    /// Returns `value` folded into the range of the field. The last value of a range may lie past
+    /// the end of the field.
     pub(crate) fn folded(&self, value: u16) -> u16 {
         self.wraps_after.map_or(value, |period| (value - self.min) % period + self.min)
     }
 
-    /// Returns the number from which the numbers of a set are counted.
+    /// Returns the number from which the values in a set of this field are counted.
     fn base(&self) -> u16 {
         if self.min == FIRST_YEAR { FIRST_YEAR } else { 0 }
     }
@@ -152,15 +153,15 @@ impl CronField {
         Ok(())
     }
 
-    /// Inserts each `step`-th value of a range. The range may run past the field's end.
+    /// Inserts each `step`-th value of a range. The range may run past the end of the field.
     fn put(&self, set: &mut Set, (first, last): (u16, u16), step: u16) {
         for value in (first..=last).step_by(usize::from(step)) {
             set.insert(self.folded(value) - self.base());
         }
     }
 
-    /// Parses the first and the last value. The last value is past the field's end if the range
-    /// wraps.
+    /// Parses the first and the last value of a range. The last value lies past the end of the
+    /// field if the range wraps.
     fn read_range(&self, base: CronPiece<'_>, step: Option<CronPiece<'_>>) -> Result<(u16, u16), CronFault> {
         let (low, high) = base.split_once('-');
         let first = self.read_bound(low)?;
@@ -246,7 +247,8 @@ impl CronField {
         Ok(Some((first, last)))
     }
 
-    /// Returns a place in the month, or `None` if `piece` is a number, a name, a range or an `H`.
+    /// Returns a day named by its place in the month. Returns `None` if `piece` is a number, a
+    /// name, a range or an `H`.
     fn read_letter(&self, piece: CronPiece<'_>) -> Result<Option<Letter>, CronFault> {
         match self.kind {
             Kind::Plain => Ok(None),

@@ -1,16 +1,16 @@
-//! Parts of an expression that know their position in it, so that every error can point at a
-//! character.
+//! Parts of a cron expression that know their position in the expression, so that every error can
+//! point at a character.
 //!
 //! The text is ASCII here, so the position of a character is its byte offset plus one.
 
-/// A part of the expression, and the byte at which it begins.
+/// A part of the expression, and the byte at which this part begins.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CronPiece<'a> {
     pub(super) text: &'a str,
     pub(super) offset: usize,
 }
 
-/// A problem, and the byte of the expression at which it begins.
+/// A problem, and the byte of the expression at which the problem begins.
 #[derive(Debug)]
 pub(super) struct CronFault {
     pub(super) offset: usize,
@@ -18,7 +18,7 @@ pub(super) struct CronFault {
 }
 
 impl<'a> CronPiece<'a> {
-    /// The position of the first character, counted from 1.
+    /// Returns the position of the first character of the part, counted from 1.
     pub(super) fn position(self) -> usize {
         self.offset + 1
     }
@@ -40,7 +40,8 @@ impl<'a> CronPiece<'a> {
         })
     }
 
-    /// Splits at the first `separator` into the text before it and the text after it.
+    /// Splits the part at the first `separator` into the text before `separator` and the text
+    /// after it.
     pub(super) fn split_once(self, separator: char) -> (CronPiece<'a>, Option<CronPiece<'a>>) {
         match self.text.split_once(separator) {
             Some((before, after)) => {
@@ -63,7 +64,7 @@ impl<'a> CronPiece<'a> {
         tail.eq_ignore_ascii_case(suffix).then_some(CronPiece { text, ..self })
     }
 
-    /// The parts between white space.
+    /// Returns the words of the part: the texts between white space.
     pub(super) fn words(self) -> Vec<CronPiece<'a>> {
         let mut words = Vec::new();
         let mut rest = self;

@@ -21,11 +21,11 @@ use super::hash_draw::Draw;
 use super::number_set::Set;
 use super::search_work;
 
-/// A parsed expression.
+/// The plan of a checked cron expression.
 #[derive(Debug, Default)]
 pub(super) struct CronPlan {
-    /// A single schedule, or two if both day fields are restricted. A time matches if either
-    /// schedule does.
+    /// The schedule of the `cron` crate, or two schedules if both day fields are restricted. A
+    /// time matches if at least one schedule matches.
     either: Vec<::cron::Schedule>,
     days: CronDayRule,
     months: Set,
@@ -36,12 +36,12 @@ pub(super) struct CronPlan {
 }
 
 impl CronPlan {
-    /// The plan of `@reboot`, which has no time of any clock.
+    /// Returns the plan of `@reboot`, which has no time of any clock.
     pub(super) fn at_boot() -> Self {
         Self { is_at_boot: true, ..Self::default() }
     }
 
-    /// Makes the plan of these fields. The resulting plan may have no occurrence.
+    /// Makes the plan of the fields `values`. The resulting plan may have no occurrence.
     pub(super) fn of(values: CronFields) -> Result<Self, CronFault> {
         let CronFields { second, minute, hour, day, month, weekday, year } = &values;
         let clock = format!("{} {} {}", listed(second, 60, 0), listed(minute, 60, 0), listed(hour, 24, 0));
@@ -94,7 +94,7 @@ impl Wall for CronPlan {
 }
 
 impl CronPlan {
-    /// The days of a month that match. Bit 1 is day 1.
+    /// Returns the days of a month that match. Bit 1 is day 1.
     pub(super) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         if self.names_month(year, month) { self.days.days_of(Month::of(year, month)) } else { 0 }
     }
@@ -109,19 +109,21 @@ impl CronPlan {
         self.is_drawn
     }
 
-    /// Returns true if both day fields are restricted. A day must then match either.
+    /// Returns true if both day fields are restricted. A day must then match at least one of the
+    /// two fields.
     pub(super) fn is_either_day(&self) -> bool {
         self.days.is_either()
     }
 
-    /// Returns true for `@reboot`.
+    /// Returns true if the expression is `@reboot`.
     pub(super) fn is_at_boot(&self) -> bool {
         self.is_at_boot
     }
 
-    /// Returns the first matching day in a month after that of `date`. The crate is not used here:
-    /// it takes a microsecond for each month, and some days never come, such as day 1 that is a
-    /// last Friday. There are at most 28 kinds of month, and each kind is examined once.
+    /// Returns the first matching day in a month after the month of `date`. The `cron` crate is
+    /// not used here, because that crate takes a microsecond for each month. Some days never come,
+    /// such as day 1 that is a last Friday. There are at most 28 kinds of month, and each kind is
+    /// examined once.
     fn first_day_after_month_of(&self, date: NaiveDate) -> Option<NaiveDate> {
         let next = i64::from(date.year()) * 12 + i64::from(date.month());
         let mut empty = 0_u32;
@@ -150,7 +152,7 @@ impl CronPlan {
     }
 }
 
-/// The values of each field.
+/// The values of each field of a cron expression.
 pub(crate) struct CronFields {
     pub(crate) second: Values,
     pub(crate) minute: Values,
@@ -162,13 +164,14 @@ pub(crate) struct CronFields {
 }
 
 impl CronFields {
-    /// Returns the rules of `count` fields in their order. An expression of five fields begins with
-    /// the minute.
+    /// Returns the rules of `count` fields in the order of the fields. An expression of five
+    /// fields begins with the minute.
     pub(super) fn rules(count: usize) -> impl Iterator<Item = &'static CronField> {
         [&SECOND, &MINUTE, &HOUR, &DAY, &MONTH, &WEEKDAY, &YEAR].into_iter().skip(usize::from(count < 6))
     }
 
-    /// Parses five fields, six (leading seconds) or seven (trailing years).
+    /// Parses the values of five fields, of six fields (leading seconds) or of seven fields
+    /// (trailing years).
     pub(super) fn read(fields: &[CronPiece<'_>], draw: Draw<'_>) -> Result<Self, CronFault> {
         let (second, rest) = match fields {
             [second, rest @ ..] if matches!(rest.len(), 5 | 6) => (SECOND.read(*second, draw)?, rest),
@@ -206,8 +209,8 @@ fn wrong_count(fields: &[CronPiece<'_>]) -> CronFault {
     CronFault { offset, problem }
 }
 
-/// Formats the values, each plus `base`, as a list for the crate. Returns `*` if all `count` values
-/// are set.
+/// Formats the values, each plus `base`, as a list for the `cron` crate. Returns `*` if all
+/// `count` values are set.
 fn listed(values: &Values, count: u32, base: u16) -> String {
     if values.set.len() == count {
         return "*".to_owned();

@@ -1,4 +1,5 @@
-//! Parses a text into a plan: its fields, its macros, and the check that it has an occurrence.
+//! Parses a text into a cron plan: its fields, its macros, and the check that the plan has an
+//! occurrence.
 
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ pub const LONGEST_EXPRESSION: usize = 1_000;
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 const LONGEST_PERIOD: Duration = Duration::from_secs(3_650 * 86_400);
 
-/// Returns the plan of an expression that has an occurrence. An `H` gets the numbers of a job with
-/// an empty name.
+/// Returns the plan of an expression that has an occurrence. Each `H` gets the number of a job
+/// with an empty name.
 pub(super) fn read(text: &str) -> Result<CronPlan, CronFault> {
     let words = words_of(text)?;
     let plan = plan_of(&words, Draw::Of(""))?;
@@ -32,7 +33,7 @@ pub(super) fn read(text: &str) -> Result<CronPlan, CronFault> {
 }
 
 /// Returns the fault for an expression without an occurrence. The fault names the day of month if
-/// `*` in its place would help, else the weekday.
+/// writing `*` for that day would help, else the weekday.
 fn never(words: &[CronPiece<'_>]) -> CronFault {
     let day = place_of_day(words);
     let any_day: Vec<CronPiece<'_>> =
@@ -44,7 +45,8 @@ fn never(words: &[CronPiece<'_>]) -> CronFault {
     CronFault { offset, problem: format!("{name} {text} at character {at} never comes before 2100, wanted a day that exists") }
 }
 
-/// Returns the index of the day of month among the words. The weekday is two words further.
+/// Returns the index of the day of month among the words. The index of the weekday is greater by
+/// two.
 fn place_of_day(words: &[CronPiece<'_>]) -> usize {
     if words.len() > 5 { 3 } else { 2 }
 }

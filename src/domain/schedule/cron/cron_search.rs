@@ -1,8 +1,9 @@
-//! Converts wall clock times to instants: the rule for clock changes, and the forward search.
+//! The conversion of wall clock times to instants: the rule for clock changes, and the forward
+//! search.
 //!
-//! [`ClockChanges`] says which times count in a gap and in a fold. The instants of an expression
-//! are a fixed set of whole seconds. So every search returns an instant that does not lie before
-//! the instant it began from.
+//! [`ClockChanges`] decides which times count in a gap and in a fold. The instants of an
+//! expression are a fixed set of whole seconds. So every search returns an instant at or after the
+//! instant from which the search began.
 
 use super::cron_stretch::{ClockStretchChange, CronStretch, LONGEST_OFFSET};
 use super::search_work;
@@ -12,13 +13,13 @@ use crate::domain::time::zone::Zone;
 
 const END: i64 = UnixMillis::END / 1000;
 
-/// A schedule on a wall clock, without a zone.
+/// A schedule that matches times of a wall clock, without a zone.
 pub(crate) trait Wall {
     /// Returns true if the schedule follows real time through clock changes.
     fn is_wild(&self) -> bool;
 
-    /// Returns the first matching wall clock time at or after `local`. Both are seconds since 1970
-    /// by the wall clock.
+    /// Returns the first matching wall clock time at or after `local`. Both times are seconds
+    /// since 1970 by the wall clock.
     fn first_local_from(&self, local: i64) -> Option<i64>;
 }
 

@@ -7,35 +7,35 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// The maximum distance of a wall clock from UTC, in seconds. It also bounds the size of any clock
-/// change.
+/// The maximum distance of a wall clock from UTC, in seconds. The size of any clock change has the
+/// same bound.
 pub(super) const LONGEST_OFFSET: i64 = 26 * 3600;
 
 /// The minimum size of a correction, in seconds. A larger change is not summer time: "the new time
 /// is used immediately" (cron(8) of Debian).
 pub(super) const CORRECTION: i64 = 3 * 3600;
 
-/// A part of a zone's time line without a clock change, as seen from an instant in it.
+/// A part of a zone's time line without a clock change, as seen from an instant in this part.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CronStretch {
     /// The seconds by which the wall clock is ahead of UTC.
     pub(super) offset: i64,
-    /// The change that ends the stretch. It may change only the abbreviation of the zone, not the
-    /// clock.
+    /// The change that ends the stretch. This change may affect only the abbreviation of the zone,
+    /// and not the clock.
     pub(super) end: Option<ClockStretchChange>,
-    /// The clock change that began the stretch, if it was less than [`CORRECTION`] before the
-    /// instant in question.
+    /// The clock change that began the stretch, if the change was less than [`CORRECTION`] before
+    /// the instant in question.
     pub(super) start: Option<ClockStretchChange>,
 }
 
-/// A clock change.
+/// A change of the clock or the abbreviation of a zone.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClockStretchChange {
     /// The first second after the change.
     pub(super) at: i64,
-    /// The time the wall clock would have shown at `at` without the change.
+    /// The time that the wall clock would have shown at `at` without the change.
     pub(super) clock_before: i64,
-    /// The time the wall clock shows at `at`.
+    /// The time that the wall clock shows at `at`.
     pub(super) clock_after: i64,
 }
 
@@ -44,7 +44,8 @@ impl ClockStretchChange {
         Self { at, clock_before: at + offset_before, clock_after: at + offset_after }
     }
 
-    /// Returns true if the change is summer time or similar, and not a correction of the clock.
+    /// Returns true if the change is summer time or a similar change, and not a correction of the
+    /// clock.
     pub(super) fn is_seasonal(&self) -> bool {
         (self.clock_after - self.clock_before).abs() < CORRECTION
     }
@@ -63,8 +64,8 @@ impl CronStretch {
     }
 }
 
-/// Returns the latest real clock change at or before `at`. Zone data also lists changes of the
-/// abbreviation alone.
+/// Returns the latest change of the clock itself at or before `at`. Zone data also lists changes
+/// of the abbreviation alone.
 fn start_of(rules: &TimeZone, at: i64) -> Option<ClockStretchChange> {
     rules.preceding(timestamp(at + 1)).find_map(|change| {
         let at = change.timestamp().as_second();

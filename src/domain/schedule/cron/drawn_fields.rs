@@ -1,4 +1,4 @@
-//! The text of an expression with numbers in place of each `H`, for display.
+//! The text of a cron expression with numbers in place of each `H`, for display.
 
 use super::cron_field::CronField;
 use super::cron_piece::CronPiece;

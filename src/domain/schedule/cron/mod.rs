@@ -40,7 +40,7 @@ pub(crate) use cron_search::{Wall, first_from};
 #[cfg(test)]
 pub(crate) use search_work::steps_of;
 
-/// A checked cron expression. It is cheap to clone. Two expressions are equal when their texts are
+/// A checked cron expression, cheap to clone. Two expressions are equal when their texts are
 /// equal.
 #[derive(Clone)]
 pub struct CronExpr {
@@ -53,22 +53,23 @@ pub struct CronExpr {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cron {text:?}: {problem}")]
 pub struct CronError {
-    /// The expression, cut if it is long.
+    /// The text of the expression, cut if the text is long.
     pub text: String,
     /// The fault, the character where it begins (counted from 1), and what was wanted.
     pub problem: String,
-    /// The byte at which the fault begins, or the length if something is missing at the end.
+    /// The byte at which the fault begins. If a part is missing at the end, the length of the
+    /// text.
     pub offset: usize,
 }
 
 impl CronExpr {
-    /// The expression as it was written.
+    /// Returns the expression as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The expression for the job `name`, with the job's own numbers for `H` and its rule for clock
-    /// changes.
+    /// Returns the expression for the job `name`, with the job's own numbers for `H` and its rule
+    /// for clock changes.
     #[must_use]
     pub fn for_job(&self, name: &str, clock_changes: ClockChanges) -> Self {
         let text = self.text.clone();
@@ -78,23 +79,24 @@ impl CronExpr {
         Self { text, plan, clock_changes }
     }
 
-    /// Returns true if the expression has an `H`, so that its times depend on the job's name.
+    /// Returns true if the expression has an `H`. The occurrences then depend on the job's name.
     pub fn is_drawn(&self) -> bool {
         self.plan.is_drawn()
     }
 
-    /// The text with the numbers of the job `name` in place of each `H`.
+    /// Returns the text of the expression with the numbers of the job `name` in place of each `H`.
     pub fn text_for(&self, name: &str) -> String {
         if self.is_drawn() { drawn_fields::text_drawn_of(&self.text, name) } else { self.text.to_string() }
     }
 
-    /// Returns the texts of the day of month and the weekday if both are restricted. A day must
-    /// then match either, which surprises many people.
+    /// Returns the texts of the day of month and the weekday if both fields are restricted. A day
+    /// must then match at least one of the two fields, which surprises many people.
     pub fn either_day(&self) -> Option<(&str, &str)> {
         cron_reader::day_texts(&self.text).filter(|_| self.plan.is_either_day())
     }
 
-    /// Returns true for `@reboot`: no time of any clock, but once after each boot of a host.
+    /// Returns true if the expression is `@reboot`. The job then runs once after each boot of a
+    /// host, and at no time of a clock.
     pub fn is_at_boot(&self) -> bool {
         self.plan.is_at_boot()
     }
@@ -110,7 +112,8 @@ impl CronExpr {
         cron_search::first_from(&*self.plan, zone, self.clock_changes, from)
     }
 
-    /// The days of a month on which the expression may occur by the wall clock. Bit 1 is day 1.
+    /// Returns the days of a month on which the expression may occur by the wall clock. Bit 1 is
+    /// day 1.
     pub(crate) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         self.plan.days_of_month(year, month)
     }

@@ -1,5 +1,5 @@
-//! A set of small numbers as bits. The cost of an insertion does not depend on the size of the set,
-//! so no list is slow to parse.
+//! A set of small numbers as bits. The cost of an insertion does not depend on the size of the
+//! set. So no list of numbers is slow to parse.
 
 use super::search_work;
 
@@ -23,7 +23,7 @@ impl Set {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// The numbers in rising order.
+    /// Returns the numbers of the set in rising order.
     pub(super) fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         (0..192).filter(|value| self.has(*value))
     }

@@ -1,5 +1,5 @@
-//! The bit-mask twin: a second search of the same fields, day by day, with masks and jiff's
-//! calendar. It uses neither the `cron` crate nor the arithmetic of `days`.
+//! A second search of the same cron fields for tests: day by day, with bit masks and jiff's
+//! calendar. This search uses neither the `cron` crate nor the arithmetic of `days`.
 
 use jiff::ToSpan as _;
 use jiff::civil::{Date, Weekday};
@@ -93,7 +93,7 @@ fn first_between(fields: &CronFields, local: i64, end: i64) -> Option<i64> {
     None
 }
 
-/// Expressions of five to seven fields with every sign of the language.
+/// Generates expressions of five to seven fields with every sign of the language.
 fn texts() -> impl Strategy<Value = String> {
     let drawn = |max: u8| {
         (0..max, 0..max, 1..max).prop_map(|(a, b, step)| {
@@ -124,8 +124,8 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 fn the_plan_and_its_twin_agree(text: &str, local: i64, name: &str) -> Result<(), TestCaseError> {
-    /// The range the twin searches ahead, in seconds. The twin walks day by day, so the range is
-    /// bounded.
+    /// The range that this second search looks ahead, in seconds. The search walks day by day, so
+    /// the range is bounded.
     const FAR: i64 = 12 * 366 * DAY;
     let words = CronPiece { text, offset: 0 }.words();
     let read = (CronFields::read(&words, Draw::Of(name)).and_then(CronPlan::of), CronFields::read(&words, Draw::Of(name)));

@@ -15,7 +15,7 @@ use crate::domain::time::civil::{DAY, Date, days_in_month, falling_on, first_nam
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// The maximum length of an entry, in bytes.
+/// The maximum length of the text of an entry, in bytes.
 const LONGEST_ENTRY: usize = 100;
 
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
@@ -24,14 +24,14 @@ const ALL: u8 = 0b111_1111;
 /// The last day number that a schedule may name.
 pub(crate) const LAST_DAY: i64 = UnixMillis::END / 1_000 / DAY - 1;
 
-/// A set of days.
+/// A set of days: weekdays, dates and spans of real time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DaySet {
-    /// The weekdays. Monday is bit 0.
+    /// The weekdays in the set, as a mask. Monday is bit 0.
     weekdays: u8,
-    /// Ranges of day numbers, with both ends included.
+    /// The dates in the set, as ranges of day numbers with both ends included.
     dates: Vec<(i64, i64)>,
-    /// Spans in milliseconds, with the end excluded.
+    /// The spans in the set, in milliseconds, with the end excluded.
     spans: Vec<(i64, i64)>,
 }
 
@@ -50,7 +50,7 @@ pub enum DayItem {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("found {found:?}, {problem}wanted a date \"2026-12-24\", dates \"2026-12-24..2027-01-01\" or a weekday \"sat\"")]
 pub struct DaysError {
-    /// The text, cut if it is long.
+    /// The refused text, cut if it is long.
     pub found: String,
     problem: &'static str,
 }
@@ -113,7 +113,7 @@ impl DaySet {
     /// The maximum number of entries in a set.
     pub const MOST: usize = 5_000;
 
-    /// The set of all of `items`.
+    /// Creates the set of the days of all `items`.
     pub fn of(items: impl IntoIterator<Item = DayItem>) -> Self {
         let mut days = Self::default();
         for item in items {
@@ -128,7 +128,7 @@ impl DaySet {
         days
     }
 
-    /// The union of `sets`.
+    /// Creates the union of `sets`.
     pub fn of_all(sets: &[Self]) -> Self {
         let joined = |ranges: fn(&Self) -> &Vec<(i64, i64)>, gap| merged(sets.iter().flat_map(ranges).copied().collect(), gap);
         Self {
@@ -143,12 +143,12 @@ impl DaySet {
         self.len() == 0
     }
 
-    /// The number of entries in the text of this set.
+    /// Returns the number of entries in the text of this set.
     pub fn len(&self) -> usize {
         self.weekdays.count_ones() as usize + self.dates.len() + self.spans.len()
     }
 
-    /// The entries, each as a text that parses back to it.
+    /// Returns the entries of the set. Each text parses back to the same entry.
     pub fn texts(&self) -> Vec<String> {
         let weekdays =
             WEEKDAYS.iter().enumerate().filter(|(day, _)| self.weekdays >> day & 1 == 1).map(|(_, name)| (*name).to_owned());
@@ -160,8 +160,8 @@ impl DaySet {
         weekdays.chain(dates).chain(spans).collect()
     }
 
-    /// Returns the days of a month that are in the set as whole days. Bit 1 is day 1, which has day
-    /// number `first`. Spans are not considered.
+    /// Returns the days of a month that are in the set as whole days. Bit 1 is day 1, whose day
+    /// number is `first`. Spans are not considered.
     fn whole_days(&self, first: i64, length: i64) -> u32 {
         let behind = self.dates.partition_point(|(_, last)| *last < first);
         let dates = self.dates.iter().skip(behind).take_while(|(begin, _)| *begin < first + length);
@@ -177,14 +177,14 @@ impl DaySet {
         spans.fold(0, |days, (begin, end)| days | between(day(*begin) - 2, day(*end) + 2, length))
     }
 
-    /// Returns true if a whole local day is in the set. Spans are not considered.
+    /// Returns true if the whole local day `day` is in the set. Spans are not considered.
     fn has_day(&self, day: i64) -> bool {
         self.weekdays >> weekday(day) & 1 == 1 || holds(&self.dates, day, 0).is_some()
     }
 }
 
-/// Returns the days `from` to `until`, both included, within a month of `length` days. Bit 1 is day
-/// 1.
+/// Returns the days `from` to `until`, both included, within a month of `length` days. Bit 1 is
+/// day 1.
 fn between(from: i64, until: i64, length: i64) -> u32 {
     let (from, until) = (from.max(1), until.min(length));
     if from > until { 0 } else { (u32::MAX >> (31 - (until - from))) << from }
@@ -199,8 +199,8 @@ impl fmt::Display for Shown {
     }
 }
 
-/// Sorts the ranges and joins those that touch or overlap. Ranges touch if at most `gap` lies
-/// between end and start.
+/// Sorts the ranges and joins the ranges that touch or overlap. Two ranges touch if at most `gap`
+/// lies between the end of the first and the start of the second.
 fn merged(mut ranges: Vec<(i64, i64)>, gap: i64) -> Vec<(i64, i64)> {
     ranges.sort_unstable();
     let mut joined: Vec<(i64, i64)> = Vec::with_capacity(ranges.len());
@@ -233,8 +233,8 @@ impl Filter {
         (only_on.is_some() || !exclude.is_empty()).then_some(Self { only_on, exclude })
     }
 
-    /// Returns the first instant at or after `millis` that may count. It is `millis` itself exactly
-    /// if that instant counts.
+    /// Returns the first instant at or after `millis` that may count. The result is `millis`
+    /// exactly if the instant `millis` counts.
     pub(crate) fn first_allowed(&self, zone: &Zone, millis: i64) -> Option<i64> {
         if self.allows(zone, millis) {
             return Some(millis);
@@ -252,7 +252,8 @@ impl Filter {
         self.left_out_by(zone, millis).is_none()
     }
 
-    /// Returns which of both keys excludes an instant, or `None` if the instant counts.
+    /// Returns which of the keys `only_on` and `exclude` excludes an instant. Returns `None` if
+    /// the instant counts.
     pub(crate) fn left_out_by(&self, zone: &Zone, millis: i64) -> Option<LeftOut> {
         let day = local_day(zone, millis);
         let has = |days: &DaySet| days.has_day(day) || holds(&days.spans, millis, 1).is_some();
@@ -262,8 +263,8 @@ impl Filter {
         (!self.only_on.as_ref().is_none_or(has)).then_some(LeftOut::OnlyOn)
     }
 
-    /// Returns the next instant after `millis` at which the verdict may change: a local midnight,
-    /// or the end or start of a span.
+    /// Returns the next instant after `millis` at which the filter may decide differently: a local
+    /// midnight, or the end or start of a span.
     fn boundary_after(&self, zone: &Zone, millis: i64) -> Option<i64> {
         let end_of_excluded = holds(&self.exclude.spans, millis, 1).map(|(_, end)| end);
         let spans = self.only_on.as_ref().map_or(&[][..], |days| &days.spans);
@@ -276,7 +277,7 @@ impl Filter {
     }
 
     /// Returns the local days of a month on which an instant may count. Bit 1 is day 1. The mask
-    /// may have too many days, never too few.
+    /// may have too many days, but never too few.
     pub(crate) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         let (first, length) = (Date::new(year, month, 1).number(), days_in_month(year, month));
         let all = between(1, length, length);
@@ -286,15 +287,15 @@ impl Filter {
     }
 }
 
-/// The day number of the local day of an instant.
+/// Returns the day number of the local day of an instant.
 pub(crate) fn local_day(zone: &Zone, millis: i64) -> i64 {
     let second = millis.div_euclid(1_000);
     let at = jiff::Timestamp::from_second(second).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     (second + i64::from(zone.rules().to_offset(at).seconds())).div_euclid(DAY)
 }
 
-/// Returns the instants at which a local day begins, the earlier first. There are two if the clock
-/// goes back over midnight.
+/// Returns the instants at which a local day begins, the earlier first. There are two instants if
+/// the clock goes back over midnight.
 pub(crate) fn midnights(zone: &Zone, day: i64) -> Vec<i64> {
     let date = Date::of(day);
     let part = |number: i64| i8::try_from(number).unwrap_or(1);

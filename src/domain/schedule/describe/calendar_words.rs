@@ -1,5 +1,5 @@
-//! Describes a calendar expression in English. The expression becomes the equivalent cron fields,
-//! which are then described.
+//! The description of a calendar expression in English. The expression becomes the equivalent cron
+//! fields, which are then described.
 
 use super::field_words::{DAY, DescribedField, DescribedFields, FieldKind, HOUR, MINUTE, MONTH, SECOND, WEEKDAY, YEAR};
 use super::fields_in_words;
@@ -9,13 +9,14 @@ use crate::domain::schedule::calendar::{CalendarDays, CalendarExpr};
 /// The last year in which a schedule has occurrences.
 const LAST_YEAR: i64 = 2099;
 
-/// Returns for example `at 09:00, Monday to Friday`, with the zone if the expression names one.
+/// Returns the description, for example `at 09:00, Monday to Friday`, with the zone if the
+/// expression names one.
 pub(super) fn words(expression: &CalendarExpr) -> String {
     let words = fields_in_words(&fields_of(expression));
     expression.zone().map_or_else(|| words.clone(), |zone| format!("{words}, by the clock of {}", zone.name()))
 }
 
-/// Returns the equivalent cron fields.
+/// Returns the cron fields that are equivalent to the expression.
 pub(super) fn fields_of(expression: &CalendarExpr) -> DescribedFields {
     let plan = expression.plan();
     let year = match &plan.years {

@@ -1,5 +1,5 @@
-//! Describes the day, month, weekday and year fields in English, with crontab's rule for the two
-//! day fields.
+//! The descriptions of the day, month, weekday and year fields in English, with crontab's rule for
+//! the two day fields.
 
 use super::field_words::DescribedField;
 use super::number_words::{WEEKDAYS, counted, list, round_run, stretches};
@@ -28,7 +28,7 @@ pub(super) fn words(day: &DescribedField, weekday: &DescribedField) -> Option<St
     }
 }
 
-/// Returns for example `on days 1 and 15 of the month`.
+/// Describes the days of a month, for example `on days 1 and 15 of the month`.
 fn of_month(day: &DescribedField) -> String {
     let values: Vec<u16> = day.values.iter().copied().collect();
     let mut parts = if values.is_empty() { Vec::new() } else { vec![counted(&values, "day")] };
@@ -38,7 +38,8 @@ fn of_month(day: &DescribedField) -> String {
     format!("on {}", list(&of_each.into_iter().chain(whole).collect::<Vec<_>>()))
 }
 
-/// Returns for example `Monday to Friday`, or `on Mondays and on the 2nd Friday of the month`.
+/// Describes the weekdays, for example `Monday to Friday`, or `on Mondays and on the 2nd Friday of
+/// the month`.
 fn of_week(weekday: &DescribedField) -> String {
     let name = |day: u16| WEEKDAYS.get(usize::from(day)).copied().unwrap_or_default();
     let values: Vec<u16> = weekday.values.iter().copied().collect();
@@ -59,7 +60,7 @@ fn of_week(weekday: &DescribedField) -> String {
     list(&parts)
 }
 
-/// Returns for example `in January and July`, or `None` for every month.
+/// Describes the months, for example `in January and July`. Returns `None` for every month.
 pub(super) fn months(month: &DescribedField) -> Option<String> {
     if month.is_whole() {
         return None;
@@ -74,7 +75,7 @@ pub(super) fn months(month: &DescribedField) -> Option<String> {
     Some(format!("in {}", list(&parts)))
 }
 
-/// Returns for example `in 2027 and 2028`, or `None` for every year.
+/// Describes the years, for example `in 2027 and 2028`. Returns `None` for every year.
 pub(super) fn years(year: &DescribedField) -> Option<String> {
     if year.is_whole() {
         return None;

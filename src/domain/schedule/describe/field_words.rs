@@ -1,5 +1,5 @@
-//! The fields of a checked cron expression: the fixed values of each, and an English text for each
-//! item without fixed values.
+//! The fields of a checked cron expression: the fixed values of each field, and an English text
+//! for each item without fixed values.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ pub(super) use crate::domain::schedule::cron::{DAY, HOUR, MINUTE, MONTH, SECOND,
 /// A kind of field.
 pub(super) type FieldKind = &'static cron::CronField;
 
-/// A field of an expression.
+/// A field of an expression, prepared for its description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DescribedField {
     pub(super) kind: FieldKind,
@@ -22,11 +22,12 @@ pub(super) struct DescribedField {
     pub(super) others: Vec<String>,
     /// The period within which `others` name a place: `month` or `year`.
     pub(super) of: &'static str,
-    /// True if the text begins with `*` or is `?`. A day must then match both day fields.
+    /// True if the text of the field begins with `*` or is `?`. A day must then match both day
+    /// fields.
     pub(super) is_starred: bool,
 }
 
-/// The fields of an expression.
+/// The fields of an expression, prepared for their description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DescribedFields {
     pub(super) second: DescribedField,
@@ -55,12 +56,12 @@ impl DescribedFields {
 }
 
 impl DescribedField {
-    /// A field with these values. A day must match both day fields.
+    /// Creates a field with these values. A day must match both day fields.
     pub(super) fn of(kind: FieldKind, values: impl IntoIterator<Item = u16>) -> Self {
         Self { kind, values: values.into_iter().collect(), others: Vec::new(), of: "month", is_starred: true }
     }
 
-    /// A field with every possible value.
+    /// Creates a field with every possible value.
     pub(super) fn whole(kind: FieldKind) -> Self {
         Self::read(kind, &kind.whole())
     }
@@ -76,7 +77,7 @@ impl DescribedField {
         self.values.len() == usize::from(self.kind.count())
     }
 
-    /// Returns the values if the field has no items without fixed values.
+    /// Returns the values of the field if every item has fixed values, else `None`.
     pub(super) fn fixed(&self) -> Option<Vec<u16>> {
         self.others.is_empty().then(|| self.values.iter().copied().collect())
     }

@@ -1,4 +1,4 @@
-//! Describes schedules in plain English, so that users can check what they wrote.
+//! Descriptions of schedules in plain English, so that users can check what they wrote.
 //!
 //! Invariant: a description is exact rather than pretty. The description of a cron expression is
 //! made from the values of its fields. So two expressions with the same description have the same
@@ -24,7 +24,7 @@ use crate::domain::time::zone::Zone;
 use field_words::DescribedFields;
 use number_words::list;
 
-/// The maximum number of instants listed individually.
+/// The maximum number of instants that a description lists individually.
 const INSTANTS: usize = 6;
 
 /// The facts about a job that the description of its schedule needs.
@@ -32,7 +32,7 @@ const INSTANTS: usize = 6;
 pub struct PhraseOf<'a> {
     /// The zone in which single instants are shown.
     pub zone: &'a Zone,
-    /// The name of the job, which decides the numbers for `H`.
+    /// The name of the job. The name decides the numbers for `H`.
     pub job: Option<&'a JobName>,
     /// The `anchor` of the job, from which `every` counts. `None` means the first apply of the
     /// job.

@@ -1,4 +1,4 @@
-//! Describes the modifiers of a schedule in English, in a line each.
+//! The descriptions of the modifiers of a schedule in English, each on a line of its own.
 
 use super::moment;
 use super::number_words::list;
@@ -7,7 +7,7 @@ use crate::domain::schedule::schedule_modifiers::Shape;
 use crate::domain::time::duration::format_duration;
 use crate::domain::time::zone::Zone;
 
-/// The maximum number of days listed individually.
+/// The maximum number of days that a description lists individually.
 const SHOWN_DAYS: usize = 10;
 
 /// Returns lines such as `never on 2026-12-24` or

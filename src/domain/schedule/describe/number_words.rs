@@ -1,15 +1,16 @@
-//! Formats numbers and lists as English text.
+//! English texts for numbers and lists.
 
 /// The weekdays from Sunday on, as cron counts.
 pub(super) const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// The minimum number of evenly spaced values that are described as a step. Fewer values are
-/// listed.
+/// listed individually.
 const STEPS: usize = 4;
-/// The minimum number of adjacent values that are described as a range. Fewer values are listed.
+/// The minimum number of adjacent values that are described as a range. Fewer values are listed
+/// individually.
 const RUN: usize = 3;
 
-/// Returns `1st`, `2nd`, `3rd`, `11th` and so on.
+/// Returns the ordinal of `number`: `1st`, `2nd`, `3rd`, `11th` and so on.
 pub(super) fn ordinal(number: u16) -> String {
     let ending = match (number % 10, number % 100) {
         (_, 11..=13) => "th",
@@ -21,8 +22,8 @@ pub(super) fn ordinal(number: u16) -> String {
     format!("{number}{ending}")
 }
 
-/// Describes the day that is `before` days before the last: `the last day`,
-/// `the day 2 days before the last day`.
+/// Describes the day that is `before` days before the last day: `the last day`, `the day 2 days
+/// before the last day`.
 pub(super) fn day_from_end(before: u16) -> String {
     match before {
         0 => "the last day".to_owned(),
@@ -31,8 +32,8 @@ pub(super) fn day_from_end(before: u16) -> String {
     }
 }
 
-/// Describes days counted from the end in rising order, where 1 is the last: `the last 3 days`,
-/// `the last day`.
+/// Describes days counted from the end in rising order, where 1 is the last day: `the last 3
+/// days`, `the last day`.
 pub(super) fn days_from_end(values: &[u16]) -> Vec<String> {
     let tell = |(first, last): (u16, u16)| match (first, last) {
         (1, last) if last > 1 => vec![format!("the last {last} days")],
@@ -41,8 +42,8 @@ pub(super) fn days_from_end(values: &[u16]) -> Vec<String> {
     runs(values).into_iter().flat_map(tell).collect()
 }
 
-/// Returns the ordinal of `number`, which counts from the end if it is negative: `2nd`, `last`,
-/// `2nd last`.
+/// Returns the ordinal of `number`, which counts from the end if `number` is negative: `2nd`,
+/// `last`, `2nd last`.
 pub(super) fn place(number: i64) -> String {
     let nth = u16::try_from(number.unsigned_abs()).map_or_else(|_| number.to_string(), ordinal);
     match number {
@@ -61,7 +62,7 @@ pub(super) fn list(items: &[String]) -> String {
     }
 }
 
-/// Returns the distance between adjacent values, if it is the same for all.
+/// Returns the distance between adjacent values, if all distances are equal.
 pub(super) fn step_of(values: &[u16]) -> Option<u16> {
     let step = values.get(1)? - values.first()?;
     values.windows(2).all(|pair| matches!(pair, [earlier, later] if later - earlier == step)).then_some(step)
@@ -79,7 +80,8 @@ pub(super) fn runs(values: &[u16]) -> Vec<(u16, u16)> {
     runs
 }
 
-/// Returns for example `minute 5`, `minutes 1 to 5 and 10`, or `every 7th minute from 0 to 56`.
+/// Describes the values with their unit, for example `minute 5`, `minutes 1 to 5 and 10`, or
+/// `every 7th minute from 0 to 56`.
 pub(super) fn counted(values: &[u16], unit: &str) -> String {
     let (Some(first), Some(last)) = (values.first(), values.last()) else { return String::new() };
     if values.len() >= STEPS

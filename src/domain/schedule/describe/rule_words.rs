@@ -1,5 +1,5 @@
-//! Describes an iCalendar rule in English: its frequency, days, times, positions, and its start and
-//! end.
+//! The description of an iCalendar rule in English: its frequency, days, times, positions, and its
+//! start and end.
 //!
 //! The description also names the parts that a rule takes from its start.
 
@@ -12,7 +12,8 @@ use super::number_words::{WEEKDAYS, counted, day_from_end, list, ordinal, place,
 use super::time_of_day;
 use crate::domain::schedule::recurrence::{Freq, Recurrence, RecurrenceRule, Until};
 
-/// Returns for example `at 09:00, on the last Friday of the month, from Monday 2026-01-05 on`.
+/// Returns the description of the rule, for example `at 09:00, on the last Friday of the month,
+/// from Monday 2026-01-05 on`.
 pub(super) fn words(recurrence: &Recurrence) -> String {
     let rule = recurrence.rule();
     let mut words = if rule.freq < Freq::Hourly { by_day(rule) } else { by_clock(rule) };
@@ -47,7 +48,8 @@ fn by_day(rule: &RecurrenceRule) -> String {
     days.map_or_else(|| words.clone(), |days| format!("{words}, {days}"))
 }
 
-/// Describes a rule of hours, minutes or seconds: its interval, and the times it is limited to.
+/// Describes a rule of hours, minutes or seconds: its interval, and the times to which the rule is
+/// limited.
 fn by_clock(rule: &RecurrenceRule) -> String {
     let unit = match rule.freq {
         Freq::Hourly => "hour",
@@ -94,8 +96,8 @@ fn month_days(rule: &RecurrenceRule) -> DescribedField {
     DescribedField { others, ..DescribedField::of(&DAY, numbers(&rule.month_days)) }
 }
 
-/// Returns the negative values as positive numbers counted from the end. 1 is the last and comes
-/// first.
+/// Returns the negative values as positive numbers counted from the end. The number 1 means the
+/// last value and comes first.
 fn from_end(values: &[i64]) -> impl Iterator<Item = u16> {
     values.iter().rev().filter(|value| **value < 0).filter_map(|value| u16::try_from(value.unsigned_abs()).ok())
 }
@@ -119,7 +121,7 @@ fn months(rule: &RecurrenceRule) -> DescribedField {
     if rule.months.is_empty() { DescribedField::whole(&MONTH) } else { DescribedField::of(&MONTH, numbers(&rule.months)) }
 }
 
-/// Returns for example `on days 1 and 100 and the last day of the year`.
+/// Describes the days of a year, for example `on days 1 and 100 and the last day of the year`.
 fn year_days(rule: &RecurrenceRule) -> Option<String> {
     let values = numbers(&rule.year_days);
     let forward = (!values.is_empty()).then(|| counted(&values, "day"));
@@ -127,7 +129,7 @@ fn year_days(rule: &RecurrenceRule) -> Option<String> {
     (!told.is_empty()).then(|| format!("on {} of the year", list(&told)))
 }
 
-/// Returns for example `in weeks 1 to 3 and the last week of the year`.
+/// Describes the weeks of a year, for example `in weeks 1 to 3 and the last week of the year`.
 fn weeks(rule: &RecurrenceRule) -> Option<String> {
     let values = numbers(&rule.weeks);
     let told = stretches(&values, u16::to_string);
@@ -141,7 +143,7 @@ fn weeks(rule: &RecurrenceRule) -> Option<String> {
     (!told.is_empty()).then(|| format!("in {} of the year", list(&told)))
 }
 
-/// Returns for example `of these only the last in each month`.
+/// Describes the positions of `BYSETPOS`, for example `of these only the last in each month`.
 fn positions(rule: &RecurrenceRule) -> Option<String> {
     let of_each = |number: &i64| format!("the {}", place(*number));
     let (back, forward): (Vec<i64>, Vec<i64>) = rule.positions.iter().partition(|number| **number < 0);
@@ -158,7 +160,8 @@ fn positions(rule: &RecurrenceRule) -> Option<String> {
     (!told.is_empty()).then(|| format!("of these only {} in each {period}", list(&told)))
 }
 
-/// Describes the start and the end of a rule, and the day on which weeks begin if it matters.
+/// Describes the start and the end of a rule. The first day of a week is added if that day affects
+/// the rule.
 fn stretch(rule: &RecurrenceRule, start: DateTime) -> String {
     let (hour, minute, second) = (i64::from(start.hour()), i64::from(start.minute()), i64::from(start.second()));
     let is_its_time = rule.freq < Freq::Hourly && rule.hours == [hour] && rule.minutes == [minute] && rule.seconds == [second];

@@ -1,14 +1,14 @@
-//! Describes the second, minute and hour fields in English.
+//! The description of the second, minute and hour fields in English.
 
 use super::field_words::DescribedField;
 use super::number_words::{counted, list, runs, step_of};
 
-/// The maximum number of times of day listed individually.
+/// The maximum number of times of day that a description lists individually.
 const TIMES: usize = 6;
-/// The maximum number of ranges of hours listed individually.
+/// The maximum number of ranges of hours that a description lists individually.
 const WINDOWS: usize = 3;
 
-/// Returns for example `at 02:30`, `every 15 minutes from 09:00 to 17:59`, or
+/// Describes the times of day, for example `at 02:30`, `every 15 minutes from 09:00 to 17:59`, or
 /// `at minute 30 of every hour`.
 pub(super) fn words(second: &DescribedField, minute: &DescribedField, hour: &DescribedField) -> String {
     let fixed = second.fixed().zip(minute.fixed()).zip(hour.fixed());
@@ -25,7 +25,7 @@ fn clock(hour: u16, minute: u16, second: u16) -> String {
     if second == 0 { format!("{hour:02}:{minute:02}") } else { format!("{hour:02}:{minute:02}:{second:02}") }
 }
 
-/// Returns for example `at 02:30, 14:30 and 20:30`.
+/// Lists each time of day, for example `at 02:30, 14:30 and 20:30`.
 fn one_by_one(seconds: &[u16], minutes: &[u16], hours: &[u16]) -> Option<String> {
     let &[second] = seconds else { return None };
     if minutes.len() * hours.len() > TIMES {
@@ -47,7 +47,7 @@ fn beat(seconds: &[u16], minutes: &[u16]) -> Option<String> {
     if seconds == [0] { even(minutes, "minute") } else { even(seconds, "second").filter(|_| minutes.len() == 60) }
 }
 
-/// Adds the ranges of hours to an even spacing.
+/// Adds the ranges of hours to `beat`, the description of an even spacing.
 fn throughout(beat: String, hour: &DescribedField, hours: &[u16]) -> String {
     if hour.is_whole() {
         return beat;

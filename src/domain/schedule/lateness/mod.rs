@@ -1,4 +1,4 @@
-//! Decides what becomes of a due regular run: it runs, or a range of occurrences up to now is
+//! The decision about a due regular run: the run starts, or a range of occurrences up to now is
 //! skipped.
 //!
 //! A run is missed if a later occurrence of the job is due too, or if the run is older than
@@ -20,18 +20,18 @@ use crate::domain::time::unix_millis::UnixMillis;
 pub enum Decision {
     /// The run starts.
     Run {
-        /// The occurrence after the run.
+        /// The first occurrence after the run.
         successor: Option<UnixMillis>,
         /// True if the run was missed, and starts because of the catch-up rule.
         is_missed: bool,
     },
     /// The run and the occurrences after it up to `last` are skipped.
     Skip {
-        /// The last occurrence of the range.
+        /// The last occurrence of the skipped range.
         last: UnixMillis,
-        /// The number of occurrences, exact up to 100,000.
+        /// The number of skipped occurrences, exact up to 100,000.
         count: u64,
-        /// The first occurrence after the range.
+        /// The first occurrence after the skipped range.
         successor: Option<UnixMillis>,
     },
 }
@@ -39,16 +39,17 @@ pub enum Decision {
 /// A due regular run, with all facts that decide about it.
 #[derive(Debug, Clone, Copy)]
 pub struct Due<'a> {
-    /// The occurrences of the job.
+    /// The occurrences of the job that owes the run.
     pub timetable: &'a Timetable,
-    /// The time from which the schedule holds. A run owed from an earlier time counts alone, and
-    /// its successor is later than this time.
+    /// The time from which the schedule is in force. A run owed from an earlier time counts alone,
+    /// and its successor is later than this time.
     pub since: UnixMillis,
-    /// The last occurrence that has a record already. No occurrence up to it can be the successor.
+    /// The last occurrence that already has a record. The successor of the run is later than this
+    /// occurrence.
     pub taken: UnixMillis,
     /// The rule for missed occurrences.
     pub catch_up: &'a CatchUp,
-    /// The age from which the run is skipped whatever the other rules say, as with `max_age`.
+    /// The age from which the run is skipped in every catch-up mode, as with `max_age`.
     pub skip_if_late: Option<Duration>,
     /// The age from which the run counts as missed.
     pub late_after: Duration,
@@ -58,7 +59,7 @@ pub struct Due<'a> {
     pub now: UnixMillis,
 }
 
-/// Decides whether a due regular run starts or is skipped.
+/// Decides if a due regular run starts or is skipped.
 pub fn judge(run: Due<'_>) -> Decision {
     let Due { timetable, catch_up, due, now, .. } = run;
     let base = due.max(run.since);
@@ -108,11 +109,11 @@ pub fn judge(run: Due<'_>) -> Decision {
 /// The missed occurrences that are each to run, from the pending run of a job on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missed {
-    /// The oldest missed occurrences. The pending run is the first.
+    /// The oldest missed occurrences in order. The first of these occurrences is the pending run.
     pub dues: Vec<UnixMillis>,
-    /// The number of missed occurrences in all, exact up to 100,000.
+    /// The number of all missed occurrences, exact up to 100,000.
     pub count: u64,
-    /// The first occurrence after those in `dues`.
+    /// The first occurrence after the occurrences in `dues`.
     pub successor: Option<UnixMillis>,
 }
 
@@ -135,9 +136,9 @@ pub fn missed_from(run: Due<'_>, most: usize) -> Missed {
     Missed { dues, count: last.map_or(1, |last| stretch(timetable, base, last)), successor }
 }
 
-/// Returns the last occurrence and the number of occurrences that a pause skipped. They begin with
-/// `held`, the run that the pause took out, and go up to now. Returns `None` if `held` is still to
-/// come.
+/// Returns the last occurrence and the number of occurrences that a pause skipped. The skipped
+/// range goes from `held`, the run that the pause took out, up to now. Returns `None` if `held` is
+/// due only in the future.
 pub fn paused_stretch(timetable: &Timetable, held: UnixMillis, since: UnixMillis, now: UnixMillis) -> Option<(UnixMillis, u64)> {
     if held > now {
         return None;
@@ -147,20 +148,20 @@ pub fn paused_stretch(timetable: &Timetable, held: UnixMillis, since: UnixMillis
     Some((last, stretch(timetable, base, last)))
 }
 
-/// A range of consecutive occurrences.
+/// A range of consecutive occurrences that were skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SkippedStretch {
-    /// The first occurrence.
+    /// The first occurrence of the range.
     pub first: UnixMillis,
-    /// The last occurrence.
+    /// The last occurrence of the range.
     pub last: UnixMillis,
-    /// The number of occurrences, exact up to 100,000.
+    /// The number of occurrences in the range, exact up to 100,000.
     pub count: u64,
 }
 
-/// Returns a range without the occurrences in `known`, which is sorted, or `None` if nothing is
-/// left. After its first occurrence, the range contains only occurrences of the schedule in force
-/// since `since`.
+/// Returns a range without the occurrences in `known`, which is sorted. Returns `None` if no
+/// occurrence is left. After its first occurrence, the range contains only occurrences of the
+/// schedule in force since `since`.
 pub fn without(
     timetable: &Timetable,
     since: UnixMillis,
@@ -185,19 +186,19 @@ pub fn without(
 /// The rest of a range when an occurrence with a record of its own is taken out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
-    /// The whole range: it did not contain the occurrence.
+    /// The whole range is left, because the range did not contain the occurrence.
     All,
-    /// This range.
+    /// This smaller range is left.
     Some(SkippedStretch),
     /// No occurrence is left.
     Nothing,
 }
 
-/// Takes the occurrence `at`, which has an end of its own, out of a range. `is_recorded` says which
-/// other occurrences have a record.
+/// Takes the occurrence `at`, which has an end of its own, out of a range. `is_recorded` returns
+/// true for other occurrences that have a record.
 ///
-/// `counted_by` has the schedules by which the range was counted. If they are not known, each
-/// instant within the range counts as an occurrence.
+/// `counted_by` has the schedules by which the range was counted. If these schedules are not
+/// known, each instant within the range counts as an occurrence.
 pub fn taken_out(
     counted_by: Option<&ScheduleVersions>,
     stretch: SkippedStretch,
@@ -240,8 +241,8 @@ fn is_recorded_before(last: UnixMillis, is_recorded: impl Fn(UnixMillis) -> bool
     move |at| at <= last && is_recorded(at)
 }
 
-/// Returns the occurrences after an owed run up to `now`. Returns `None` if the run is not due yet
-/// or no occurrence follows it.
+/// Returns the occurrences after the run due at `owed` up to `now`. Returns `None` if this run is
+/// not due yet or no occurrence follows the run.
 pub fn stretch_behind(timetable: &Timetable, owed: UnixMillis, since: UnixMillis, now: UnixMillis) -> Option<SkippedStretch> {
     let base = owed.max(since);
     let first = timetable.next_after(base).filter(|first| owed <= now && *first <= now)?;
@@ -257,20 +258,20 @@ fn latest_after(timetable: &Timetable, after: UnixMillis, until: UnixMillis) -> 
     timetable.latest_in(one_after(after), until)
 }
 
-/// Counts the run itself and the occurrences after it up to `last`.
+/// Returns the number of occurrences from the run at `base` up to `last`, with the run itself.
 fn stretch(timetable: &Timetable, base: UnixMillis, last: UnixMillis) -> u64 {
     if last <= base { 1 } else { timetable.count_in(one_after(base), last) + 1 }
 }
 
 /// Returns the first of the `most` newest occurrences. Returns `None` if there are at most `most`
-/// occurrences, with the run itself.
+/// occurrences, counting the run itself.
 fn newest_of(timetable: &Timetable, base: UnixMillis, now: UnixMillis, most: u32) -> Option<UnixMillis> {
     let behind = timetable.count_in(one_after(base), now);
     if behind < u64::from(most) { None } else { timetable.newest_in(one_after(base), now, most) }
 }
 
 /// Returns the first occurrence that is not older than `most`. Only mode `all` can have such an
-/// occurrence: other modes run only the newest, which is too old already.
+/// occurrence. The other modes run only the newest occurrence, which is too old already.
 fn first_within(
     timetable: &Timetable,
     base: UnixMillis,

@@ -35,7 +35,8 @@ const LONGEST_OFFSET: i64 = 26 * 3_600;
 /// The maximum length of a rule, in bytes.
 pub const LONGEST_RULE: usize = 1_000;
 
-/// A checked rule. It is cheap to clone. Two rules are equal when their texts and starts are equal.
+/// A checked recurrence rule, cheap to clone. Two rules are equal when their texts and starts are
+/// equal.
 #[derive(Clone)]
 pub struct Recurrence {
     text: Arc<str>,
@@ -44,15 +45,16 @@ pub struct Recurrence {
     clock_changes: ClockChanges,
 }
 
-/// The reason why a text is not a rule.
+/// The reason why a text is not a recurrence rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rrule {text:?}: {problem}")]
 pub struct RecurrenceError {
-    /// The rule, cut if it is long.
+    /// The text of the rule, cut if the text is long.
     pub text: String,
     /// The fault, the character where it begins (counted from 1), and what was wanted.
     pub problem: String,
-    /// The byte at which the fault begins, or the length if something is missing at the end.
+    /// The byte at which the fault begins. If a part is missing at the end, the length of the
+    /// text.
     pub offset: usize,
 }
 
@@ -82,24 +84,24 @@ impl Recurrence {
         Ok(Self { text: Arc::from(text), rule: Arc::new(rule), plan: Arc::new(plan), clock_changes: ClockChanges::default() })
     }
 
-    /// The rule as it was written.
+    /// Returns the rule as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The parsed rule.
+    /// Returns the parsed rule.
     pub(crate) fn rule(&self) -> &RecurrenceRule {
         &self.rule
     }
 
-    /// The start of the rule, as the wall clock shows it.
+    /// Returns the start of the rule, as the wall clock shows it.
     pub fn start(&self) -> jiff::civil::DateTime {
         // The value is in range, because it was made from such a time.
         jiff::Timestamp::from_second(self.plan.start)
             .map_or(jiff::civil::DateTime::MIN, |at| jiff::tz::TimeZone::UTC.to_datetime(at))
     }
 
-    /// The rule with the rule for clock changes of its job.
+    /// Returns the recurrence with the rule for clock changes of its job.
     #[must_use]
     pub fn for_job(&self, clock_changes: ClockChanges) -> Self {
         Self { clock_changes, ..self.clone() }
@@ -114,26 +116,28 @@ impl Recurrence {
         }
     }
 
-    /// Returns the days of a month among `asked` on which the rule may occur by the wall clock. Bit
-    /// 1 is day 1.
+    /// Returns the days of a month among `asked` on which the rule may occur by the wall clock.
+    /// Bit 1 is day 1.
     pub(crate) fn days_of_month(&self, year: i64, month: i64, asked: u32) -> u32 {
         self.plan.days_of_month(year, month, asked)
     }
 
-    /// Returns the first occurrence on the wall clock of `zone` at or after `local`. Both are
-    /// seconds since 1970 by that clock.
+    /// Returns the first occurrence on the wall clock of `zone` at or after `local`. Both times
+    /// are seconds since 1970 by that clock.
     pub fn first_local_from(&self, zone: &Zone, local: i64) -> Option<i64> {
         self.plan.first_local_from(local).filter(|found| self.is_before_its_end(zone, *found))
     }
 
-    /// Calls `see` with the wall clock times in `zone` from the start on, in order, in seconds
-    /// since 1970 by that clock. The walk ends when `see` returns true or `steps` are used up. Each
-    /// search of a day or a time is a step, and each time is a step.
+    /// Calls `see` with each wall clock time of the rule in `zone`, from the start of the rule on.
+    /// The times are in order, in seconds since 1970 by that clock. The walk ends when `see`
+    /// returns true or `steps` are used up. Each search of a day or a time is a step, and each
+    /// time is a step.
     pub fn walk_local(&self, zone: &Zone, steps: &mut u32, see: &mut dyn FnMut(i64) -> bool) {
         self.plan.walk(steps, &mut |local| !self.is_before_its_end(zone, local) || see(local));
     }
 
-    /// Returns true if a wall clock time is not after an end given in real time.
+    /// Returns true if the wall clock time `local` is not after the end of the rule, for an end
+    /// given in real time.
     fn is_before_its_end(&self, zone: &Zone, local: i64) -> bool {
         let Some(Until::Real(until)) = self.plan.until else { return true };
         let shown = jiff::Timestamp::from_second(local).map(|shown| jiff::tz::TimeZone::UTC.to_datetime(shown));

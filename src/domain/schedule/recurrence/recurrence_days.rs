@@ -7,7 +7,7 @@ use crate::domain::time::civil::{Date, days_in_month, is_leap, weekday};
 /// Bits 0, 7, 14, 21 and 28: the days of a month with the same weekday.
 const WEEKLY: u64 = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28;
 
-/// Numbers counted from the start and from the end, as bits.
+/// A set of numbers counted from the start and numbers counted from the end, as bits.
 #[derive(Debug, Clone, Copy)]
 struct Counted<const WORDS: usize> {
     from_start: [u64; WORDS],
@@ -40,16 +40,16 @@ impl<const WORDS: usize> Counted<WORDS> {
 /// The days that a rule names.
 #[derive(Debug)]
 pub(super) struct RuleDays {
-    /// The months. Bit 1 is January; 0 means every month.
+    /// The months that the rule names. Bit 1 is January; 0 means every month.
     months: u32,
     month_days: Option<Counted<1>>,
     year_days: Option<Counted<6>>,
     weeks: Option<Counted<1>>,
     week_start: i64,
-    /// An entry for each weekday, Monday first. Bit 0 means every such weekday; the numbered
-    /// ones follow.
+    /// The weekdays that the rule names, with an entry for each weekday, Monday first. Bit 0 of an
+    /// entry means every such weekday; the numbered weekdays follow.
     weekdays: Option<[(u64, Counted<1>); 7]>,
-    /// True if weekdays are numbered within the year, not within the month.
+    /// True if weekdays are numbered within the year, false if they are numbered within the month.
     counts_in_year: bool,
 }
 
@@ -72,8 +72,7 @@ impl RuleDays {
         }
     }
 
-    /// Returns the days of a month that match. Bit 1 is the first day, which has day number
-    /// `first`.
+    /// Returns the matching days of a month. Bit 1 is the first day, whose day number is `first`.
     pub(super) fn of_month(&self, year: i64, month: i64, first: i64) -> u64 {
         if self.months != 0 && self.months >> month & 1 == 0 {
             return 0;
@@ -133,16 +132,16 @@ fn weekdays_of_month(weekdays: &[(u64, Counted<1>); 7], begin: i64, length: i64)
     days
 }
 
-/// Returns true if the weekday of a day matches, either every such weekday or its number within the
-/// year.
+/// Returns true if the weekday of a day matches, either as every such weekday or by its number
+/// within the year.
 fn is_numbered(weekdays: &[(u64, Counted<1>); 7], number: i64, year_day: i64, year_length: i64) -> bool {
     let own = usize::try_from(weekday(number)).ok().and_then(|day| weekdays.get(day));
     let (from_start, from_end) = ((year_day - 1) / 7 + 1, (year_length - year_day) / 7 + 1);
     own.is_some_and(|(every, numbered)| *every == 1 || numbered.has(from_start, from_start + from_end - 1))
 }
 
-/// The first days of the first weeks of a year and its neighbours. The first week of a year has at
-/// least four days in it.
+/// The first days of the first weeks of a year and of its neighbouring years. The first week of a
+/// year has at least four days in that year.
 struct Weeks([i64; 4]);
 
 impl Weeks {
@@ -154,7 +153,7 @@ impl Weeks {
         }))
     }
 
-    /// Returns true if the number of the week of day `number` is in `counted`.
+    /// Returns true if `counted` has the number of the week of day `number`.
     fn has(&self, number: i64, counted: &Counted<1>) -> bool {
         let mut bounds = self.0.iter().zip(self.0.iter().skip(1));
         let own = bounds.find(|(begin, end)| (**begin..**end).contains(&number));
@@ -162,12 +161,13 @@ impl Weeks {
     }
 }
 
-/// A walk from a matching day to the next, which examines each month once.
+/// A walk from a matching day to the next matching day, which examines each month once.
 pub(super) struct DayWalk<'a> {
     rule: &'a RuleDays,
     year: i64,
     month: i64,
-    /// The day number of the month's first day. `end` is the day number after its last day.
+    /// The day number of the month's first day. The field `end` is the day number after the
+    /// month's last day.
     first: i64,
     end: i64,
     days: u64,

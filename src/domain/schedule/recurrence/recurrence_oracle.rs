@@ -7,7 +7,7 @@ use crate::domain::time::civil::{DAY, Date, days_in_month, is_leap, weekday};
 /// The maximum number of days and periods examined in a search.
 const MOST_STEPS: u32 = 100_000;
 
-/// The last wall clock second searched. In no zone is it still 2099 then.
+/// The last wall clock second searched. By then the year 2099 is over in every zone.
 const LAST: i64 = 4_102_444_800 + 2 * DAY;
 
 /// The times of day of a period: each of these hours with each of these minutes and seconds.
@@ -58,12 +58,12 @@ impl RecurrenceRule {
 enum Look {
     Found(i64),
     Nothing,
-    /// There is nothing in this period, nor in any period before this second.
+    /// The period has no occurrence, and no period before this second has an occurrence.
     NotBefore(i64),
 }
 
 impl RecurrenceRule {
-    /// The number of the period that contains a wall clock second.
+    /// Returns the number of the period that contains the wall clock second `local`.
     fn period_of(&self, local: i64) -> i64 {
         let day = local.div_euclid(DAY);
         match self.freq {
@@ -81,7 +81,7 @@ impl RecurrenceRule {
         }
     }
 
-    /// The first wall clock second of a period.
+    /// Returns the first wall clock second of the period `period`.
     fn begin_of(&self, period: i64) -> i64 {
         match self.freq {
             Freq::Yearly => Date::new(period, 1, 1).number() * DAY,
@@ -184,7 +184,7 @@ impl RecurrenceRule {
     }
 
     /// Returns the number of the week that contains a day, and the number of weeks in the year of
-    /// that week. The first week of a year has at least four days in it.
+    /// that week. The first week of a year has at least four days in that year.
     fn week_of(&self, day: i64) -> (i64, i64) {
         let first_week = |year: i64| {
             let new_year = Date::new(year, 1, 1).number();

@@ -13,14 +13,14 @@ use super::recurrence_times::RuleTimes;
 use crate::domain::schedule::cron::Wall;
 use crate::domain::time::civil::{DAY, Date};
 
-/// The maximum number of steps of a search. It allows a step for each day until 2100 and for each
-/// second of a day, which no search exceeds.
+/// The maximum number of steps of a search. The bound allows a step for each day until 2100 and
+/// for each second of a day, which no search exceeds.
 pub(super) const MOST_STEPS: u32 = 150_000;
 
-/// The last day searched. In no zone is it still 2099 then.
+/// The last day searched. By then the year 2099 is over in every zone.
 const LAST_DAY: i64 = 4_102_444_800 / DAY + 2;
 
-/// A rule prepared for the search.
+/// A recurrence rule, prepared for the search of its times.
 #[derive(Debug)]
 pub(super) struct RecurrencePlan {
     freq: Freq,
@@ -38,7 +38,7 @@ pub(super) struct RecurrencePlan {
     pub(super) start: i64,
 }
 
-/// The error if the last occurrence was not found within the allowed steps.
+/// The error if the last occurrence of a counted rule was not found within the allowed steps.
 #[derive(Debug)]
 pub(super) struct TooFar;
 
@@ -93,7 +93,7 @@ impl RecurrencePlan {
     }
 
     /// Returns the days of a month among `asked` that have a time of the rule. Bit 1 is day 1. The
-    /// mask may have too many days, never too few.
+    /// mask may have too many days, but never too few.
     pub(super) fn days_of_month(&self, year: i64, month: i64, asked: u32) -> u32 {
         let first = Date::new(year, month, 1).number();
         let named = u32::try_from(self.days.of_month(year, month, first)).unwrap_or(u32::MAX) & asked;
@@ -108,8 +108,8 @@ impl RecurrencePlan {
         (1..=31).filter(|day| named >> day & 1 == 1).filter(counts).fold(0, |days, day| days | 1 << day)
     }
 
-    /// Calls `see` with each time from the start on, in order. The walk ends when `see` returns
-    /// true or `steps` are used up.
+    /// Calls `see` with each time of the rule from its start on, in order. The walk ends when
+    /// `see` returns true or `steps` are used up.
     pub(super) fn walk(&self, steps: &mut u32, see: &mut dyn FnMut(i64) -> bool) {
         let last = if let Some(Until::Local(until)) = self.until { until } else { i64::MAX };
         let mut shown = 0_u32;
@@ -128,8 +128,8 @@ impl RecurrencePlan {
         *steps = steps.saturating_sub(shown);
     }
 
-    /// Returns the wall clock second of occurrence number `count`, or `None` if there are fewer
-    /// occurrences. Fails if it is not found within `most` steps.
+    /// Returns the wall clock second of occurrence number `count`. Returns `None` if the rule has
+    /// fewer occurrences. Fails if that occurrence is not found within `most` steps.
     pub(super) fn last_of(&self, count: i64, most: u32) -> Result<Option<i64>, TooFar> {
         let (mut steps, mut left, mut last) = (most, count, None);
         self.visit(self.start, &mut steps, &mut |begin, times| {
@@ -145,7 +145,7 @@ impl RecurrencePlan {
         if last.is_none() && steps == 0 { Err(TooFar) } else { Ok(last) }
     }
 
-    /// Returns how many steps a search from `from` takes if it finds nothing.
+    /// Returns the number of steps that a search from `from` takes if the search finds no time.
     #[cfg(test)]
     pub(super) fn steps_of_none(&self, from: i64) -> u32 {
         let mut steps = MOST_STEPS;
@@ -155,8 +155,8 @@ impl RecurrencePlan {
 
     /// Calls `see` with each group of times that does not end before `from`.
     ///
-    /// `see` gets a base time, and the times of the group relative to this base. The walk ends when
-    /// `see` returns true, or when `steps` reaches 0.
+    /// `see` gets a base time, and the times of the group relative to this base. The walk ends
+    /// when `see` returns true, or when `steps` reaches 0.
     fn visit(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &RuleTimes) -> bool) {
         if self.times.count() == 0 {
             return;
@@ -294,7 +294,7 @@ impl RecurrencePlan {
         if behind == 0 { period } else { period + self.interval - behind }
     }
 
-    /// The length of a period of less than a day, in seconds.
+    /// Returns the length of a period of less than a day, in seconds.
     fn unit(&self) -> i64 {
         match self.freq {
             Freq::Hourly => 3_600,
@@ -303,7 +303,7 @@ impl RecurrencePlan {
         }
     }
 
-    /// The number of the period, of a day or more, that contains a day.
+    /// Returns the number of the period that contains the day `day`, for periods of a day or more.
     fn period_of(&self, day: i64) -> i64 {
         match self.freq {
             Freq::Yearly => Date::of(day).year,
@@ -317,7 +317,7 @@ impl RecurrencePlan {
         }
     }
 
-    /// The first day of a period of a day or more.
+    /// Returns the first day of a period of a day or more.
     fn begin_of(&self, period: i64) -> i64 {
         match self.freq {
             Freq::Yearly => Date::new(period, 1, 1).number(),
@@ -328,15 +328,16 @@ impl RecurrencePlan {
     }
 }
 
-/// Start offsets within a day that were already searched without a match. Equal offsets give equal
-/// days, so each offset is searched once. If all possible offsets are here, the rule never occurs.
+/// The start offsets within a day that were already searched without a match. Equal offsets give
+/// equal days, so each offset is searched once. If the set has all possible offsets, the rule
+/// never occurs.
 struct Barren {
     seen: Vec<u64>,
     left: i64,
 }
 
 impl Barren {
-    /// An empty set, for periods that begin every `interval` seconds.
+    /// Creates an empty set, for periods that begin every `interval` seconds.
     fn new(interval: i64) -> Self {
         let (mut common, mut rest) = (interval, DAY);
         while rest != 0 {
@@ -354,8 +355,8 @@ impl Barren {
         self.seen.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
-    /// Adds an offset. The same offset must not be added twice, because each call lowers the number
-    /// left.
+    /// Adds an offset. A second call with the same offset is wrong, because each call lowers the
+    /// number of offsets left.
     fn insert(&mut self, begin: i64) {
         if self.seen.is_empty() {
             self.seen = vec![0; 1_350];

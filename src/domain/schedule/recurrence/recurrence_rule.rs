@@ -1,4 +1,4 @@
-//! A parsed rule: its lists of numbers, before they are prepared for the search.
+//! A parsed recurrence rule: its lists of numbers, before the lists are prepared for the search.
 
 /// The frequency of a rule: the length of its periods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,27 +15,29 @@ pub(crate) enum Freq {
 /// The last moment of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// A wall clock second.
+    /// The rule ends at this second of the wall clock.
     Local(i64),
-    /// A second of real time.
+    /// The rule ends at this second of real time.
     Real(i64),
 }
 
-/// A rule. Its lists are sorted, and an empty list restricts nothing.
+/// The parts of a parsed rule. The lists are sorted, and an empty list restricts nothing.
 #[derive(Debug, Clone)]
 pub(crate) struct RecurrenceRule {
     pub(crate) freq: Freq,
     pub(crate) interval: i64,
     pub(crate) until: Option<Until>,
-    /// The total number of occurrences, if the rule names it. `until` is then the last occurrence.
+    /// The total number of occurrences, if the rule names a number. The field `until` is then the
+    /// last occurrence.
     pub(crate) count: Option<i64>,
-    /// The first day of a week. Monday is 0.
+    /// The first day of a week, as a number. Monday is 0.
     pub(crate) week_start: i64,
     pub(crate) months: Vec<i64>,
     pub(crate) weeks: Vec<i64>,
     pub(crate) year_days: Vec<i64>,
     pub(crate) month_days: Vec<i64>,
-    /// Weekdays, each with its number within the month or year. Number 0 means every such weekday.
+    /// The weekdays, each with its number within the month or year. Number 0 means every such
+    /// weekday.
     pub(crate) weekdays: Vec<(i64, i64)>,
     pub(crate) hours: Vec<i64>,
     pub(crate) minutes: Vec<i64>,

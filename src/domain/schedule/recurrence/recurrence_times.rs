@@ -1,17 +1,18 @@
-//! The times of a rule within a day, an hour or a minute, in order: as bits of the clock, or as a
-//! list that `BYSETPOS` selected.
+//! The times of a rule within a day, an hour or a minute, in order. The times are bits of the
+//! clock, or a list that `BYSETPOS` selected.
 
-/// Seconds counted from the start of a period, in order.
+/// The times of a period, in seconds counted from the start of the period, in order.
 #[derive(Debug)]
 pub(super) enum RuleTimes {
-    /// Each of these hours with each of these minutes and seconds. Bit n means the number n.
+    /// The times with each of these hours, each of these minutes and each of these seconds. Bit n
+    /// means the number n.
     Clock { hours: u64, minutes: u64, seconds: u64 },
-    /// A list of seconds.
+    /// The times that this list names, in seconds.
     List(Vec<i64>),
 }
 
 impl RuleTimes {
-    /// The number of times.
+    /// Returns the number of times.
     pub(super) fn count(&self) -> i64 {
         match self {
             Self::Clock { hours, minutes, seconds } => {
@@ -21,7 +22,7 @@ impl RuleTimes {
         }
     }
 
-    /// Returns the time with `index` times before it, or `None` if `index` is negative.
+    /// Returns the time that has `index` times before it. Returns `None` if `index` is negative.
     pub(super) fn nth(&self, index: i64) -> Option<i64> {
         match self {
             Self::Clock { .. } if index < 0 => None,
@@ -72,7 +73,7 @@ impl RuleTimes {
     }
 
     /// Returns the times at `positions`, counted from 1 or, if negative, from the end. Returns all
-    /// times if there are no positions.
+    /// times if `positions` is empty.
     pub(super) fn at_positions(self, positions: &[i64]) -> Self {
         if positions.is_empty() {
             return self;
@@ -90,13 +91,13 @@ fn has(mask: u64, value: i64) -> bool {
     (0..64).contains(&value) && mask >> value & 1 == 1
 }
 
-/// Returns the lowest number of `mask` at or above `least`.
+/// Returns the lowest number of `mask` that is at least `least`.
 fn from(mask: u64, least: i64) -> Option<i64> {
     let rest = if least > 63 { 0 } else { mask >> least << least };
     (rest != 0).then(|| i64::from(rest.trailing_zeros()))
 }
 
-/// Returns the number of `mask` with `index` numbers below it.
+/// Returns the number of `mask` that has `index` numbers below it.
 fn bit(mut mask: u64, index: i64) -> Option<i64> {
     for _ in 0..index {
         mask &= mask.checked_sub(1)?;

@@ -1,5 +1,5 @@
-//! Parses the text of a rule, part by part. Every error names the character at which the fault
-//! begins.
+//! The parser of a recurrence rule, part by part. Every error names the character at which the
+//! fault begins.
 
 use super::local_second;
 use super::recurrence_plan::RecurrencePlan;
@@ -13,9 +13,9 @@ pub(super) struct RuleFault {
     pub(super) problem: String,
 }
 
-/// The maximum `COUNT`. The parser walks through all counted occurrences.
+/// The maximum `COUNT` of a rule. The parser walks through all counted occurrences.
 const MOST_COUNTED: i64 = 10_000;
-/// The maximum number of days and times that this walk may examine.
+/// The maximum number of days and times that the walk through the counted occurrences may examine.
 const MOST_COUNTING_STEPS: u32 = 40_000;
 const MOST_INTERVAL: i64 = 1_000_000;
 
@@ -32,7 +32,7 @@ const WEEKDAYS: [&str; 7] = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
 const NAMES: &str =
     "FREQ, INTERVAL, COUNT, UNTIL, WKST, BYMONTH, BYWEEKNO, BYYEARDAY, BYMONTHDAY, BYDAY, BYHOUR, BYMINUTE, BYSECOND or BYSETPOS";
 
-/// A piece of the rule, and the byte at which it begins.
+/// A piece of the text of the rule, and the byte at which this piece begins.
 #[derive(Debug, Clone, Copy)]
 struct Piece<'a> {
     text: &'a str,
@@ -94,7 +94,8 @@ pub(super) fn read(text: &str, start: i64) -> Result<(RecurrenceRule, Recurrence
     Ok((rule, plan))
 }
 
-/// Parses the rule as it is written, and fills in the parts that follow from its start.
+/// Parses the rule as it is written, and fills in the parts that follow from the start of the
+/// rule.
 pub(super) fn read_rule(text: &str, start: i64) -> Result<RecurrenceRule, RuleFault> {
     let prefix = if text.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("RRULE:")) { 6 } else { 0 };
     let body = Piece { text: text.get(prefix..).unwrap_or_default(), offset: prefix, whole: text };
@@ -182,7 +183,7 @@ pub(super) fn read_rule(text: &str, start: i64) -> Result<RecurrenceRule, RuleFa
     Ok(rule)
 }
 
-/// Refuses combinations of parts that the standard forbids.
+/// Refuses combinations of parts that RFC 5545 forbids.
 fn refuse_misfits(rule: &RecurrenceRule, body: Piece<'_>, day_part: Option<Piece<'_>>) -> Result<(), RuleFault> {
     let is_numbered = rule.weekdays.iter().any(|(nth, _)| *nth != 0);
     let at = day_part.unwrap_or(body);
@@ -208,7 +209,7 @@ fn refuse_misfits(rule: &RecurrenceRule, body: Piece<'_>, day_part: Option<Piece
     Ok(())
 }
 
-/// Fills in from the start the parts that the rule does not name.
+/// Fills in the parts that the rule does not name, from the start of the rule.
 fn fill_in(rule: &mut RecurrenceRule) {
     let (number, second) = (rule.start.div_euclid(DAY), rule.start.rem_euclid(DAY));
     let date = Date::of(number);
@@ -242,8 +243,8 @@ fn day_named(piece: Piece<'_>) -> Result<i64, RuleFault> {
     day.and_then(|day| i64::try_from(day).ok()).ok_or_else(|| piece.fault("is no weekday, wanted MO, TU, WE, TH, FR, SA or SU"))
 }
 
-/// Parses `20261231T235959Z`. Without `Z` the time counts by the wall clock. A date alone means
-/// that this day is the last.
+/// Parses the value of `UNTIL`, such as `20261231T235959Z`. Without `Z` the time counts by the
+/// wall clock. A date alone means that this day is the last day.
 fn until(piece: Piece<'_>) -> Result<Until, RuleFault> {
     let refuse = || piece.fault("is no moment, wanted one such as 20261231T235959Z or 20261231");
     let text = piece.text;

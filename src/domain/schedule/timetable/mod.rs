@@ -22,13 +22,13 @@ use crate::domain::time::zone::Zone;
 use meeting::Meeting;
 use timetable_part::{PartBeat, PartBeats, TimetablePart};
 
-/// A schedule in its zone, counted from its anchor: the stream of a job's occurrences.
+/// A schedule in its zone, counted from its anchor, that yields the occurrences of a job.
 #[derive(Debug, Clone)]
 pub struct Timetable {
     schedule: Schedule,
     zone: Zone,
     parts: Vec<TimetablePart>,
-    /// The first instant that counts; `last` is the last.
+    /// The first instant that counts. The field `last` is the last instant that counts.
     first: i64,
     last: i64,
     filter: Option<Filter>,
@@ -42,15 +42,16 @@ impl Timetable {
     /// the number of days before 2100.
     const MOST_JUMPS: u32 = 100_000;
 
-    /// The occurrences of `schedule` in `zone`; `every` counts from `anchor`.
+    /// Creates the timetable of the occurrences of `schedule` in `zone`. `every` counts from
+    /// `anchor`.
     pub fn new(schedule: Schedule, zone: Zone, anchor: UnixMillis) -> Self {
         let mut parts = Vec::new();
         TimetablePart::collect(&schedule, PartBeat { anchor: anchor.as_i64(), first: 1 }, &mut parts);
         Self { schedule, zone, parts, first: 0, last: UnixMillis::END - 1, filter: None }
     }
 
-    /// The occurrences of `schedule` that the modifiers `shape` leave. An anchor in `shape` is an
-    /// occurrence itself.
+    /// Creates the timetable of the occurrences of `schedule` that the modifiers in `shape` allow.
+    /// An anchor in `shape` is an occurrence itself.
     pub fn shaped(schedule: Schedule, shape: &Shape, zone: Zone, anchor: UnixMillis) -> Self {
         let mut timetable = Self::new(schedule, zone, anchor);
         if let Some(own) = shape.anchor {
@@ -63,8 +64,8 @@ impl Timetable {
         timetable
     }
 
-    /// The timetable without the occurrences behind the first `most` after `from`. If `most` is
-    /// above 10,000 nothing is cut.
+    /// Returns the timetable with only the first `most` occurrences after `from`, and all
+    /// occurrences up to `from`. If `most` is above 10,000, no occurrence is removed.
     #[must_use]
     pub fn ending_after(mut self, from: UnixMillis, most: u32) -> Self {
         const CUT: u32 = 10_000;
@@ -83,19 +84,19 @@ impl Timetable {
         matches!(self.schedule, Schedule::At(_))
     }
 
-    /// Returns true if the occurrences come at known times. The runs of a job with a delay come at
-    /// the end of its runs instead.
+    /// Returns true if the schedule decides the times of the runs. A job with a delay has no such
+    /// times, because each run starts after the end of the previous run.
     pub fn has_times(&self) -> bool {
         !matches!(self.schedule, Schedule::Delay(_))
     }
 
-    /// The zone of the timetable.
+    /// Returns the zone of the timetable.
     pub fn zone(&self) -> &Zone {
         &self.zone
     }
 
-    /// Returns the parts that follow a wall clock: a timetable for each zone, with the schedules of
-    /// that zone.
+    /// Returns the parts of the timetable that follow a wall clock: a timetable for each zone,
+    /// with the schedules of that zone.
     pub(crate) fn by_wall_clocks(&self) -> Vec<Self> {
         let mut tables: Vec<Self> = Vec::new();
         for part in &self.parts {
@@ -112,24 +113,25 @@ impl Timetable {
         tables
     }
 
-    /// The timetable on a wall clock that never changes, as if that clock were UTC.
+    /// Returns the timetable on a wall clock that never changes, as if that clock were UTC.
     pub(crate) fn on_an_even_clock(&self) -> Self {
         let parts = self.parts.iter().map(TimetablePart::without_zone).collect();
         Self { zone: Zone::utc(), parts, first: 0, last: UnixMillis::END - 1, ..self.clone() }
     }
 
-    /// Returns the first occurrence strictly after `from`, or `None` if there is none before 2100.
+    /// Returns the first occurrence strictly after `from`. Returns `None` if no such occurrence
+    /// comes before 2100.
     pub fn next_after(&self, from: UnixMillis) -> Option<UnixMillis> {
         self.from(from.as_i64() + 1).next()
     }
 
-    /// The very first occurrence.
+    /// Returns the very first occurrence.
     pub fn first(&self) -> Option<UnixMillis> {
         self.from(0).next()
     }
 
-    /// Returns true if the window and the days allow a start at `at`. This is for runs that come at
-    /// no time of a clock.
+    /// Returns true if the window and the days allow a start at `at`. This check is for runs that
+    /// come at no time of a clock.
     pub fn lets(&self, at: UnixMillis) -> bool {
         let millis = at.as_i64();
         let is_allowed = self.filter.as_ref().is_none_or(|filter| filter.left_out_by(&self.zone, millis).is_none());
@@ -137,7 +139,7 @@ impl Timetable {
     }
 
     /// Returns the modifier that keeps `at` from being an occurrence although the schedule names
-    /// it. Returns `None` if `at` is an occurrence, or if no schedule names it.
+    /// `at`. Returns `None` if `at` is an occurrence, or if no schedule names `at`.
     pub fn left_out_by(&self, at: UnixMillis) -> Option<LeftOut> {
         let millis = at.as_i64();
         if !self.parts.iter().any(|part| part.first_from(&self.zone, millis) == Some(millis)) {
@@ -152,9 +154,9 @@ impl Timetable {
         self.filter.as_ref()?.left_out_by(&self.zone, millis)
     }
 
-    /// Returns the due time of the next run of a job that is applied or resumed at `now`: the first
-    /// occurrence after `now`. The runs of a job with a delay are not occurrences; each is planted
-    /// at the end of the previous run. The first such run comes one delay after `now`.
+    /// Returns the due time of the next run of a job that is applied or resumed at `now`: the
+    /// first occurrence after `now`. The runs of a job with a delay are not occurrences; each run
+    /// is planned at the end of the previous run. The first such run comes one delay after `now`.
     pub fn planted_after(&self, now: UnixMillis) -> Option<UnixMillis> {
         match &self.schedule {
             Schedule::Delay(delay) => Some(now.saturating_add(*delay)),
@@ -168,13 +170,13 @@ impl Timetable {
     }
 
     /// Returns how many occurrences lie within `[first, until]`. The count is exact up to
-    /// [`Self::COUNTED`] and stops there.
+    /// [`Self::COUNTED`], where the counting stops.
     pub fn count_in(&self, first: UnixMillis, until: UnixMillis) -> u64 {
         self.count_up_to(first, until, Self::COUNTED)
     }
 
-    /// Returns how many occurrences lie within `[first, until]`. The count is exact up to `most`
-    /// and stops there.
+    /// Returns how many occurrences lie within `[first, until]`. The count is exact up to `most`,
+    /// where the counting stops.
     pub fn count_up_to(&self, first: UnixMillis, until: UnixMillis, most: u32) -> u64 {
         if let Some(beats) = self.beats_alone() {
             let (low, high) = beats.numbers_in(first.as_i64().max(self.first), until.as_i64().min(self.last));
@@ -209,8 +211,8 @@ impl Timetable {
     }
 
     /// Returns an instant from which at least `at_most` occurrences, and not many more, come up to
-    /// `until`. Returns `first` if there are fewer. Each probe counts only up to a bound, so it
-    /// costs the same however long the range is.
+    /// `until`. Returns `first` if there are fewer occurrences. Each probe counts only up to a
+    /// bound. So a probe costs the same for a range of any length.
     fn enough_from(&self, first: i64, until: i64, at_most: usize) -> i64 {
         let most = at_most.saturating_mul(2).saturating_add(16);
         let count = |from: i64| self.from(from).take_while(|at| at.as_i64() <= until).take(most).count();
@@ -249,7 +251,7 @@ impl Timetable {
     }
 }
 
-/// The reason why an instant of a schedule does not count.
+/// The modifier because of which an instant of a schedule does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftOut {
     /// The instant lies before `start`.
@@ -263,7 +265,7 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
-    /// The key in the definition that excludes the instant.
+    /// Returns the key in the definition that excludes the instant.
     pub fn key(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -274,22 +276,24 @@ impl LeftOut {
     }
 }
 
-/// The occurrences from an instant on, the oldest first. It keeps the next instant of each schedule
-/// and yields the earliest that counts.
+/// The occurrences from an instant on, the oldest first. The iterator keeps the next instant of
+/// each schedule and yields the earliest instant that counts.
 struct Occurrences<'a> {
     table: &'a Timetable,
     heads: Vec<(&'a TimetablePart, Option<i64>)>,
-    /// The number of times the schedules were moved on since the last occurrence that counted.
+    /// The number of jumps, in which the schedules were moved on, since the last occurrence that
+    /// counted.
     jumps: u32,
     meeting: Option<Meeting<'a>>,
 }
 
 impl Occurrences<'_> {
-    /// The number of jumps after which a search for days common to schedules and filter is cheaper
-    /// than trying the next instant.
+    /// The number of jumps after which the search changes its method. A search for days common to
+    /// schedules and filter is then cheaper than trying the next instant.
     const PLAIN_JUMPS: u32 = 16;
 
-    /// Moves every schedule that is before `millis` on to its first instant at or after `millis`.
+    /// Moves every schedule whose next instant is before `millis` on to its first instant at or
+    /// after `millis`.
     fn advance(&mut self, millis: i64) {
         for (part, head) in self.heads.iter_mut().filter(|(_, head)| head.is_some_and(|at| at < millis)) {
             *head = part.first_from(&self.table.zone, millis);

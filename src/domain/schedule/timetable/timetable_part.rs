@@ -1,4 +1,4 @@
-//! The single schedules of a timetable, and the search for the next instant of each.
+//! The single schedules of a timetable, and the search for the next instant of each schedule.
 
 use crate::domain::schedule::calendar::CalendarExpr;
 use crate::domain::schedule::cron::CronExpr;
@@ -12,7 +12,7 @@ use crate::domain::time::zone::Zone;
 /// A single schedule that yields occurrences of a job.
 #[derive(Debug, Clone)]
 pub(super) enum TimetablePart {
-    /// Instants in order.
+    /// A schedule of these instants, which are in order.
     Instants(Vec<i64>),
     Beats(PartBeats),
     Cron(CronExpr),
@@ -42,7 +42,7 @@ impl TimetablePart {
         }
     }
 
-    /// The schedule without a zone of its own, so that it follows the zone of each query.
+    /// Returns the schedule without a zone of its own. The result follows the zone of each query.
     pub(super) fn without_zone(&self) -> Self {
         match self {
             Self::Calendar(expression) => Self::Calendar(expression.without_zone()),
@@ -65,8 +65,8 @@ impl TimetablePart {
     }
 }
 
-/// The minimum and maximum number of days by which an occurrence may come later on one wall clock
-/// than on another.
+/// The minimum and maximum number of days by which an occurrence may come later on a wall clock
+/// than on another wall clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Shift {
     pub(super) from: i64,
@@ -74,17 +74,17 @@ pub(super) struct Shift {
 }
 
 impl TimetablePart {
-    /// Returns the zone of the schedule if it differs from `zone`, and the first and last second of
-    /// a day at which it may occur there.
+    /// Returns the zone of the schedule if that zone differs from `zone`. The pair has the first
+    /// and last second of a day at which the schedule may occur in its zone.
     pub(super) fn elsewhere(&self, zone: &Zone) -> Option<(&Zone, (i64, i64))> {
         let Self::Calendar(expr) = self else { return None };
         let own = expr.zone().filter(|own| own.name() != zone.name())?;
         Some((own, expr.ends_of_day()))
     }
 
-    /// Returns the days of a month among `asked`, on the clock of `zone`, on which the schedule may
-    /// occur. Bit 1 is day 1. Times that a gap of the clock delays are not considered. The mask may
-    /// have too many days, never too few.
+    /// Returns the days of a month among `asked`, on the clock of `zone`, on which the schedule
+    /// may occur. Bit 1 is day 1. Times that a gap of the clock delays are not considered. The
+    /// mask may have too many days, but never too few.
     pub(super) fn days_of_month(&self, zone: &Zone, shift: Shift, (year, month): (i64, i64), asked: u32) -> u32 {
         match self {
             Self::Cron(expr) => expr.days_of_month(year, month),
@@ -112,7 +112,7 @@ impl TimetablePart {
 /// The bit of day 1 of a month, in a mask that also covers the months before and after it.
 const FIRST: i64 = 40;
 
-/// Returns the days of a month to which the days of `of_month` come after the shift.
+/// Returns the days of a month on which the days of `of_month` fall after the shift.
 fn shifted(shift: Shift, (year, month): (i64, i64), of_month: impl Fn(i64, i64) -> u32) -> u32 {
     if (shift.from, shift.to) == (0, 0) {
         return of_month(year, month);
@@ -149,14 +149,14 @@ impl PartBeats {
         k.checked_mul(self.period)?.checked_add(self.anchor).and_then(UnixMillis::new)
     }
 
-    /// Returns the first k whose instant is not before `millis`.
+    /// Returns the first k whose instant is at or after `millis`.
     fn first_number(&self, millis: i64) -> i64 {
         let distance = millis - self.anchor;
         (distance.div_euclid(self.period) + i64::from(distance.rem_euclid(self.period) > 0)).max(self.first)
     }
 
-    /// Returns the first and the last k whose instants lie within the range. The last is below the
-    /// first if there are none.
+    /// Returns the first and the last k whose instants lie within the range. The last k is below
+    /// the first k if the range has no instant.
     pub(super) fn numbers_in(&self, first: i64, until: i64) -> (i64, i64) {
         (self.first_number(first), (until - self.anchor).div_euclid(self.period))
     }

@@ -1,4 +1,4 @@
-//! Parses a time of day, and an offset from UTC after it.
+//! The parser of a time of day, and of an offset from UTC after that time.
 
 use jiff::civil::Time;
 use jiff::tz::Offset;
@@ -93,7 +93,7 @@ fn nanoseconds(digits: &str) -> Option<i32> {
         .try_fold(0, |value: i32, digit| value.checked_mul(10)?.checked_add(i32::from(digit - b'0')))
 }
 
-/// The half of the day: before or after noon.
+/// A half of the day: before or after noon.
 #[derive(Clone, Copy)]
 enum Half {
     Am,
@@ -110,7 +110,7 @@ impl Half {
     }
 }
 
-/// Parses `9`, `9:30` or `9:30:15` in a half of the day. 12am is midnight, 12pm is noon.
+/// Parses `9`, `9:30` or `9:30:15` as a time in a half of the day. 12am is midnight, 12pm is noon.
 fn half_day(shown: TimeWord<'_>, word: TimeWord<'_>, half: Half) -> Result<Time, TimeFault> {
     if !word.text.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(shown.unknown());
@@ -138,7 +138,7 @@ pub(super) fn split_zone(word: TimeWord<'_>) -> (TimeWord<'_>, Option<TimeWord<'
     }
 }
 
-/// Parses `z`, `+01:00`, `-0330` or `+01`.
+/// Parses an offset from UTC: `z`, `+01:00`, `-0330` or `+01`.
 pub(super) fn zone_offset(word: TimeWord<'_>) -> Result<Offset, TimeFault> {
     let refuse = || word.fault(format!("{} is no offset from UTC, wanted Z or one as in \"+01:00\"", word.shown()));
     if word.text == "z" {

@@ -1,5 +1,5 @@
-//! Converts the time on the wall clock of a zone to an instant. A local time exists once, twice or
-//! never.
+//! The conversion of a time on the wall clock of a zone to an instant. A local time exists once,
+//! twice or never.
 
 use jiff::civil::DateTime;
 use jiff::tz::AmbiguousOffset;
@@ -10,8 +10,8 @@ use crate::domain::time::zone::Zone;
 
 pub(super) const RANGE: &str = "wanted a time from 1970 to 2099";
 
-/// Returns the instant at which the wall clock shows `local`, the first if there are two. The error
-/// says why there is none, and names the nearest instants.
+/// Returns the instant at which the wall clock shows `local`. If there are two such instants, the
+/// first counts. The error says why there is no such instant, and names the nearest instants.
 pub(super) fn resolve(local: DateTime, zone: &Zone) -> Result<Instant, String> {
     let name = zone.name();
     let rules = zone.rules();

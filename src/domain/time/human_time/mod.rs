@@ -29,12 +29,12 @@ const FIXED_FORMS: &str = "a date and time such as \"2026-12-24T09:00:00+01:00\"
 /// The maximum length of a text, in bytes.
 const LONGEST_TEXT: usize = 200;
 
-/// The meaning of a text.
+/// The instant that a text means, with a note for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instant {
-    /// The instant.
+    /// The instant that the text means.
     pub at: UnixMillis,
-    /// A note if the local time comes twice and the first was taken.
+    /// A note for the user if the local time comes twice and the first was taken.
     pub note: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub struct Instant {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("time {found:?}: {problem}")]
 pub struct InstantError {
-    /// The text, cut if it is long.
+    /// The refused text, cut if it is long.
     pub found: String,
     /// The fault, and what was wanted.
     pub problem: String,
@@ -67,8 +67,8 @@ pub fn parse_instant(text: &str, now: UnixMillis, zone: &Zone) -> Result<Instant
     found.map_err(|fault| refused(text, fault))
 }
 
-/// Returns the instant that `text` means at any time: a date of numbers with a time, or `@` and
-/// seconds. A local time counts in `zone`.
+/// Returns the instant that `text` means whenever the text is read: a date of numbers with a time,
+/// or `@` and seconds. A local time counts in `zone`.
 pub fn parse_fixed(text: &str, zone: Option<&Zone>) -> Result<Instant, InstantError> {
     let lower = text.to_ascii_lowercase();
     let read = |words: Vec<TimeWord<'_>>| match words.as_slice() {
@@ -93,7 +93,8 @@ fn refused(text: &str, TimeFault { offset, problem }: TimeFault) -> InstantError
     InstantError { found: time_vocabulary::cut(text), problem, offset }
 }
 
-/// Splits a text that is not too long into its words, of which there is at least one.
+/// Splits a text into its words, of which there is at least one. Fails on a text that is too long
+/// or has no word.
 fn split<'t>(lower: &'t str, forms: &str) -> Result<Vec<TimeWord<'t>>, TimeFault> {
     if lower.len() > LONGEST_TEXT {
         return Err(TimeFault { offset: 0, problem: format!("{} bytes found, wanted at most {LONGEST_TEXT}", lower.len()) });
@@ -135,7 +136,7 @@ fn read(lower: &str, words: &[TimeWord<'_>], here: &Here<'_>) -> Result<Instant,
     }
 }
 
-/// Returns the duration written in these bytes, in milliseconds.
+/// Returns the duration written in the bytes from `start` to `end`, in milliseconds.
 fn length_in(lower: &str, start: usize, end: usize) -> Result<i64, TimeFault> {
     let text = lower.get(start..end).unwrap_or_default().trim();
     let length = parse_duration(text).map_err(|error| TimeFault { offset: start, problem: error.to_string() })?;
@@ -146,12 +147,14 @@ fn out_of_range(offset: usize, place: &str) -> TimeFault {
     TimeFault { offset, problem: format!("is {place}, {RANGE}") }
 }
 
-/// Returns true for digits alone, as `date +%s` prints them, or for milliseconds.
+/// Returns true if the word consists of digits that count seconds since 1970, as `date +%s`
+/// prints, or milliseconds.
 fn is_epoch(word: &str) -> bool {
     matches!(word.len(), 10 | 13) && word.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Parses `@1790000000` or `@1790000000123`, also without the `@`.
+/// Parses a number of seconds or milliseconds since 1970: `@1790000000` or `@1790000000123`, also
+/// without the `@`.
 fn since_1970(word: TimeWord<'_>, rest: &[TimeWord<'_>]) -> Result<Instant, TimeFault> {
     time_vocabulary::nothing_after(rest)?;
     let digits = word.text.strip_prefix('@').unwrap_or(word.text);
@@ -170,15 +173,15 @@ fn since_1970(word: TimeWord<'_>, rest: &[TimeWord<'_>]) -> Result<Instant, Time
         .ok_or_else(|| word.fault(format!("{} is out of range, {RANGE}: seconds, or milliseconds with 13 digits", word.shown())))
 }
 
-/// The meaning of a date of numbers with a time.
+/// The time that a date of numbers with a time of day means.
 enum Dated {
     At(UnixMillis),
     /// A time on the wall clock of some zone.
     Local(DateTime),
 }
 
-/// Parses `2026-12-24`, `2026-12-24T09:00`, `2026-12-24 9am`, RFC 3339 with `T` or a blank, or the
-/// basic form `20261224T090000Z`.
+/// Parses a date of numbers with a time: `2026-12-24`, `2026-12-24T09:00`, `2026-12-24 9am`, RFC
+/// 3339 with `T` or a blank, or `20261224T090000Z`.
 fn dated(word: TimeWord<'_>, rest: &[TimeWord<'_>]) -> Result<Dated, TimeFault> {
     let (date_word, inner) = word.split_at_char('t');
     let date = named_days::date(date_word)?;
@@ -201,7 +204,8 @@ fn dated(word: TimeWord<'_>, rest: &[TimeWord<'_>]) -> Result<Dated, TimeFault> 
     at.map(Dated::At).ok_or_else(|| word.fault(format!("{} is out of range, {RANGE}", word.shown())))
 }
 
-/// Parses `9am`, `fri`, `tomorrow at 9am`, `next fri 17:00`, `24 dec 9am` or `9am tomorrow`.
+/// Parses a day, a time of day, or both: `9am`, `fri`, `tomorrow at 9am`, `next fri 17:00`, `24
+/// dec 9am` or `9am tomorrow`.
 fn by_day_and_time(lower: &str, words: &[TimeWord<'_>], here: &Here<'_>) -> Result<Instant, TimeFault> {
     let today = here.now_on_the_wall().date();
     let all = words;
@@ -256,8 +260,8 @@ impl Here<'_> {
         self.zone.rules().to_datetime(self.now.to_timestamp())
     }
 
-    /// Returns the time of day on the day that is meant. If the day recurs, the first still to come
-    /// counts.
+    /// Returns the instant of the time of day on the named day. If the day recurs, the first
+    /// instant that is still to come counts.
     fn on(&self, word: TimeWord<'_>, day: NamedDay, time: Time, today: Date) -> Result<Instant, TimeFault> {
         let in_days = |date: Date, days: i32| Some(date.checked_add(jiff::Span::new().days(days)).unwrap_or(date));
         match day {

@@ -1,30 +1,33 @@
-//! Parses the day of an instant: `today`, `next fri`, `24 dec 2026`, `2026-12-24`.
+//! The parser of the day of an instant: `today`, `next fri`, `24 dec 2026`, `2026-12-24`.
 //!
 //! Invariant: a date of numbers alone is read only as year-month-day. Any other order means
-//! different dates in different countries. It is refused with the dates it may have meant.
+//! different dates in different countries. Such a date is refused with the dates that may be
+//! meant.
 
 use jiff::civil::{Date, Weekday};
 
 use super::clock_time::decimal;
 use super::time_vocabulary::{TimeFault, TimeWord};
 
-/// The day, as far as the words beside the time of day name it.
+/// The day of an instant, as far as the words beside the time of day name a day.
 #[derive(Clone, Copy)]
 pub(super) enum NamedDay {
     /// No day is named: the next occurrence of the time of day counts.
     Unsaid,
     Exactly(Date),
-    /// The first of this day and the days a week apart whose time of day is still to come.
+    /// The day is the first of this date and the dates whole weeks later whose time of day is
+    /// still to come.
     Weekly(Date),
-    /// A month and a day, in the first year in which that day exists and is still to come.
+    /// The day is this month and day, in the first year in which that date exists and is still to
+    /// come.
     Yearly(i8, i8),
 }
 
 const MONTHS: [&str; 12] =
     ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"];
 
-/// Returns the day that the first words name, and how many words they are. Returns `None` if they
-/// name no day.
+/// Returns the day that the first words name, and the number of these words. Returns `None` if the
+/// first words name no day.
 pub(super) fn take(words: &[TimeWord<'_>], today: Date) -> Result<Option<(NamedDay, usize)>, TimeFault> {
     let Some(first) = words.first() else { return Ok(None) };
     let found = match first.text.trim_end_matches(',') {
@@ -53,7 +56,7 @@ pub(super) fn take(words: &[TimeWord<'_>], today: Date) -> Result<Option<(NamedD
     Ok(Some(found))
 }
 
-/// Parses `2026-12-24`, `dec 24` or `24 dec 2026`.
+/// Parses a date at the start of the words: `2026-12-24`, `dec 24` or `24 dec 2026`.
 fn take_date(words: &[TimeWord<'_>], today: Date) -> Result<Option<(NamedDay, usize)>, TimeFault> {
     let Some(first) = words.first() else { return Ok(None) };
     if begins_with_a_date(first.text) {
@@ -89,7 +92,7 @@ fn take_date(words: &[TimeWord<'_>], today: Date) -> Result<Option<(NamedDay, us
     }
 }
 
-/// Parses `24`, `24th` or `24.`.
+/// Parses the number of a day in a month: `24`, `24th` or `24.`.
 fn day_number(word: TimeWord<'_>) -> Result<i8, TimeFault> {
     let text = word.text.trim_end_matches([',', '.']);
     let digits = ["st", "nd", "rd", "th"].iter().find_map(|ending| text.strip_suffix(ending)).unwrap_or(text);
@@ -97,7 +100,7 @@ fn day_number(word: TimeWord<'_>) -> Result<i8, TimeFault> {
     day.ok_or_else(|| word.fault(format!("{} is no day of a month, wanted 1 to 31", word.shown())))
 }
 
-/// Returns the day if it falls on `weekday`, else a fault at `word`.
+/// Returns `day` if it falls on `weekday`, else a fault at `word`.
 fn of_weekday(day: NamedDay, weekday: Weekday, word: TimeWord<'_>) -> Result<NamedDay, TimeFault> {
     match day {
         NamedDay::Exactly(date) if date.weekday() != weekday => Err(word.fault(format!(
@@ -113,8 +116,8 @@ fn of_weekday(day: NamedDay, weekday: Weekday, word: TimeWord<'_>) -> Result<Nam
     }
 }
 
-/// Returns true if the text is meant as a date: digits and then a hyphen, or 8 digits and then a
-/// `t`.
+/// Returns true if the text is meant as a date. Such a text begins with digits and a hyphen, or
+/// with 8 digits and a `t`.
 pub(super) fn begins_with_a_date(text: &str) -> bool {
     let after = text.trim_start_matches(|c: char| c.is_ascii_digit());
     after.len() < text.len() && after.starts_with('-') || text.len() - after.len() == 8 && after.starts_with('t')
@@ -140,7 +143,7 @@ pub(super) fn date(word: TimeWord<'_>) -> Result<Date, TimeFault> {
     Date::new(year, month, day).ok().filter(|_| (1970..=2099).contains(&year)).ok_or_else(refuse)
 }
 
-/// Refuses a date such as `02/03/2026`, and names every date it may mean.
+/// Refuses a date such as `02/03/2026`, and names every date that the text may mean.
 fn refuse_other_orders(word: TimeWord<'_>) -> Result<(), TimeFault> {
     let Some(sign) = word.text.chars().find(|c| matches!(c, '/' | '.' | '-')) else { return Ok(()) };
     let parts: Vec<&str> = word.text.trim_end_matches(',').split(sign).collect();
@@ -202,13 +205,13 @@ pub(super) fn next_day(date: Date) -> Date {
     date.tomorrow().unwrap_or(date)
 }
 
-/// Returns the first such weekday at or after `date`.
+/// Returns the first date at or after `date` that falls on `weekday`.
 fn first_on_or_after(date: Date, weekday: Weekday) -> Date {
     if date.weekday() == weekday { date } else { date.nth_weekday(1, weekday).unwrap_or(date) }
 }
 
 /// Returns the first date with this month and day in `year` or later. Only 29 February may need a
-/// later year. `None` if no year has such a day.
+/// later year. Returns `None` if no year has such a day.
 pub(super) fn yearly(month: i8, day: i8, year: i16) -> Option<Date> {
     (0..=8).find_map(|ahead| Date::new(year.checked_add(ahead)?, month, day).ok())
 }

@@ -1,8 +1,8 @@
-//! Splits a text into words with their positions, and makes faults that point at a word.
+//! The words of a text with their positions, and the faults that point at a word.
 
 use super::FORMS;
 
-/// A word of the text in lower case, and the byte at which it begins.
+/// A word of the text in lower case, and the byte at which this word begins.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TimeWord<'a> {
     pub(super) text: &'a str,
@@ -11,14 +11,14 @@ pub(super) struct TimeWord<'a> {
     before: usize,
 }
 
-/// A problem, and the byte at which it begins.
+/// A problem, and the byte at which the problem begins.
 #[derive(Debug)]
 pub(super) struct TimeFault {
     pub(super) offset: usize,
     pub(super) problem: String,
 }
 
-/// Splits `text` at blanks into words.
+/// Splits `text` at its blanks into words.
 pub(super) fn split(text: &str) -> Vec<TimeWord<'_>> {
     let mut words: Vec<TimeWord<'_>> = Vec::new();
     let mut open: Option<(usize, usize)> = None;
@@ -46,7 +46,7 @@ pub(super) fn without_at<'a, 'b>(words: &'b [TimeWord<'a>]) -> &'b [TimeWord<'a>
     }
 }
 
-/// Returns a fault at the first word of `rest`, if there is any.
+/// Returns a fault at the first word of `rest` if `rest` has a word.
 pub(super) fn nothing_after(rest: &[TimeWord<'_>]) -> Result<(), TimeFault> {
     match rest.first() {
         None => Ok(()),
@@ -67,12 +67,12 @@ impl<'a> TimeWord<'a> {
         matches!(self.text, "utc" | "gmt" | "z") || self.text.contains('/')
     }
 
-    /// The word and its position, for a message.
+    /// Formats the word and its position for a message.
     pub(super) fn shown(self) -> String {
         format!("{:?} at character {}", cut(self.text), self.before + 1)
     }
 
-    /// Returns the fault of an unknown word, with the nearest known word as a hint.
+    /// Returns the fault for an unknown word, with the nearest known word as a hint.
     pub(super) fn unknown(self) -> TimeFault {
         const KNOWN: &str = "today tomorrow yesterday noon midnight now next at in ago monday tuesday wednesday thursday friday \
                              saturday sunday january february march april june july august september october november december";
@@ -84,7 +84,8 @@ impl<'a> TimeWord<'a> {
         self.fault(format!("{} is not understood{hint}, wanted {FORMS}", self.shown()))
     }
 
-    /// Splits at the first ASCII `sign` into the text before it and the text after it.
+    /// Splits the word at the first ASCII `sign` into the text before `sign` and the text after
+    /// it.
     pub(super) fn split_at_char(self, sign: char) -> (TimeWord<'a>, Option<TimeWord<'a>>) {
         match self.text.find(sign) {
             Some(place) => (self.part(0, place), Some(self.part(place + 1, self.text.len()))),

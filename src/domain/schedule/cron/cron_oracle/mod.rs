@@ -31,7 +31,8 @@ pub(super) struct OracleKnown {
     starred: bool,
 }
 
-/// A day named by its place in the month. This type is independent of the code under test.
+/// A sign for a day named by its place in the month. This type is independent of the code under
+/// test.
 #[derive(Debug, Clone, Copy)]
 enum Sign {
     Last,
@@ -42,11 +43,11 @@ enum Sign {
 }
 
 /// The maximum number of occurrences compared for each case. A job that follows real time has
-/// thousands, all alike.
+/// thousands of occurrences, all alike.
 const COMPARED: usize = 300;
 
-/// Zones with gaps and folds of an hour, half an hour and two hours, at midnight, and by Ramadan.
-/// The last two changes are corrections.
+/// The tested zones. Their gaps and folds last an hour, half an hour or two hours, come at
+/// midnight, or depend on Ramadan. The last two zones have corrections of the clock.
 const ZONES: [(&str, i16); 9] = [
     ("Europe/Berlin", 2026),
     ("America/New_York", 2026),
@@ -70,7 +71,7 @@ static WINDOWS: LazyLock<Vec<WalkWindow>> = LazyLock::new(|| {
     windows
 });
 
-/// The clock changes of a zone from the start of year `first` to the start of year `end`.
+/// Returns the clock changes of a zone from the start of year `first` to the start of year `end`.
 fn changes_of(zone: &Zone, first: i16, end: i16) -> Vec<Timestamp> {
     let new_year = |year| Date::new(year, 1, 1).unwrap().in_tz("UTC").unwrap().timestamp();
     let until = new_year(end);
@@ -78,7 +79,8 @@ fn changes_of(zone: &Zone, first: i16, end: i16) -> Vec<Timestamp> {
 }
 
 impl Sign {
-    /// Returns true if `date` is the day this sign selects. It looks at every day of the month.
+    /// Returns true if `date` is the day that this sign selects. The check looks at every day of
+    /// the month.
     fn holds(self, date: Date) -> bool {
         let number = |date: Date| i64::from(date.weekday().to_sunday_zero_offset());
         let is_working = |date: &Date| (1..=5).contains(&number(*date));
@@ -107,8 +109,8 @@ impl OracleKnown {
     }
 }
 
-/// An item of a field from `min` to `max`. `wraps` is the number of values after which a range
-/// starts again.
+/// Generates an item of a field from `min` to `max`. `wraps` is the number of values after which a
+/// range starts again.
 fn item(min: i64, max: i64, wraps: Option<i64>) -> impl Strategy<Value = OracleKnown> {
     (0..5_u8, min..=max, min..=max, 1..(max * 2)).prop_map(move |(kind, a, b, step)| {
         let (low, high) = if wraps.is_none() && a > b { (b, a) } else { (a, b) };
@@ -127,7 +129,7 @@ fn item(min: i64, max: i64, wraps: Option<i64>) -> impl Strategy<Value = OracleK
     })
 }
 
-/// A sign of the day field, or of the weekday field.
+/// Generates a sign of the day field, or of the weekday field if `of_weekday` is true.
 fn sign(of_weekday: bool) -> impl Strategy<Value = OracleKnown> {
     (0..3_u8, 1..=31_i64, 0..=7_i64, 1..=5_i64).prop_map(move |(kind, day, weekday, nth)| {
         let (text, sign) = match (of_weekday, kind) {
@@ -156,7 +158,8 @@ fn field(
     prop_oneof![starred_of_ten => Just(all), 10 - starred_of_ten => listed]
 }
 
-/// The hours in which the clocks of the windows change. Half of the cases use them.
+/// Generates the hours in which the clocks of the windows change. Half of the cases use these
+/// hours.
 fn night_hour() -> impl Strategy<Value = OracleKnown> {
     select(vec![
         OracleKnown::of_numbers("2", [2], false),
@@ -168,7 +171,7 @@ fn night_hour() -> impl Strategy<Value = OracleKnown> {
     ])
 }
 
-/// The fields minute, hour, day of month, month and weekday.
+/// Generates the fields minute, hour, day of month, month and weekday.
 pub(super) fn expression() -> impl Strategy<Value = [OracleKnown; 5]> {
     let numbers = |rules: (i64, i64, Option<i64>), starred_of_ten| field(rules, starred_of_ten, item(rules.0, rules.1, rules.2));
     let hour = prop_oneof![night_hour(), numbers((0, 23, Some(24)), 2)];
@@ -190,8 +193,8 @@ fn rule() -> impl Strategy<Value = ClockChanges> {
     (gap, fold).prop_map(|(gap, fold)| ClockChanges { gap, fold })
 }
 
-/// Compares the occurrences of an expression after `from` in the window with those of the walker.
-/// Returns how many were compared.
+/// Compares the occurrences of an expression after `from` in the window with the occurrences of
+/// the walker. Returns how many occurrences were compared.
 fn check(window: &WalkWindow, fields: &[OracleKnown; 5], rule: ClockChanges, from: i64) -> Result<usize, TestCaseError> {
     let text = fields.iter().map(|field| field.text.as_str()).collect::<Vec<_>>().join(" ");
     let Ok(expr) = text.parse::<CronExpr>() else {
@@ -235,8 +238,8 @@ proptest! {
     }
 }
 
-/// Checks some expressions at the clock changes of each zone of the system from 1990 to 2040.
-/// `only_each` selects a sample of the changes.
+/// Checks `expressions` random expressions at the clock changes of each zone of the system from
+/// 1990 to 2040. `only_each` selects a sample of the changes.
 fn every_zone(expressions: usize, only_each: usize) {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[5; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);

@@ -1,5 +1,5 @@
-//! The walker: visits every real minute around a clock change and decides what cron(8) would start
-//! at each.
+//! A test walker that visits every real minute around a clock change and decides which jobs
+//! cron(8) would start at each minute.
 
 use jiff::civil::DateTime;
 use jiff::{Timestamp, ToSpan as _};
@@ -10,19 +10,20 @@ use crate::domain::time::zone::Zone;
 
 /// A clock change of at least this many minutes is a correction.
 const CORRECTION: i64 = 180;
-/// The real time that a window shows before a clock change, and also after it, in minutes.
+/// The length of real time in a window before a clock change, and also after that change, in
+/// minutes.
 const HALF: i64 = 30 * 60;
 
-/// Two and a half days of real minutes around a clock change, each with the time the wall clock
-/// shows.
+/// A window of two and a half days of real minutes around a clock change. Each minute has the time
+/// that the wall clock shows.
 pub(super) struct WalkWindow {
     pub(super) zone: Zone,
     first_minute: i64,
     clock: Vec<Shown>,
 }
 
-/// The time the wall clock shows at a minute, the minutes it moved to get there, and whether it
-/// shows that time again soon.
+/// The time that the wall clock shows at a minute, and how many minutes the clock moved to this
+/// time. A flag says if the clock soon shows this time again.
 struct Shown {
     now: DateTime,
     step: i64,
@@ -54,12 +55,12 @@ impl WalkWindow {
         Self { zone: zone.clone(), first_minute, clock }
     }
 
-    /// The first second of the window.
+    /// Returns the first second of the window.
     pub(super) fn start(&self) -> i64 {
         self.first_minute * 60
     }
 
-    /// The second after the last second of the window.
+    /// Returns the second after the last second of the window.
     pub(super) fn end(&self) -> i64 {
         (self.first_minute + 2 * HALF) * 60
     }

@@ -1,8 +1,8 @@
-//! Finds where a schedule and its allowed days may meet: a walk over months instead of a try of
-//! each occurrence.
+//! The search for days on which a schedule and its allowed days may meet. The search walks over
+//! months instead of checking each occurrence.
 //!
-//! Invariant: no day on which an occurrence counts is missed. The walk may yield days on which none
-//! counts, so each day is tried.
+//! Invariant: no day on which an occurrence counts is missed. The walk may yield days on which no
+//! occurrence counts, so each day is checked.
 
 #[cfg(test)]
 mod meeting_tests;
@@ -33,8 +33,8 @@ impl<'a> Meeting<'a> {
         Self { table, filter, shifts, entered_by_gaps: clock.entered_by_gaps }
     }
 
-    /// Returns an instant at or after `millis` before which nothing counts, or `None` if nothing
-    /// counts from there on.
+    /// Returns an instant at or after `millis` before which no instant counts. Returns `None` if
+    /// no instant from `millis` on counts.
     pub(super) fn from(&self, millis: i64) -> Option<i64> {
         let zone = &self.table.zone;
         // If the clock is set back over midnight, the day before comes a second time.
@@ -83,10 +83,11 @@ impl Clock {
         clock
     }
 
-    /// Returns the days by which a time on the clock `own` may come later on this clock. The time
-    /// lies between the seconds `ends` of a day.
+    /// Returns the number of days by which a time on the clock `own` may come later on this clock.
+    /// The time lies between the seconds `first` and `last` of a day.
     fn shift_from(&self, own: &Self, (first, last): (i64, i64)) -> Shift {
-        /// The longest gap, in seconds. A time in a gap runs after it, so at most this much later.
+        /// The longest gap of a clock, in seconds. A time in a gap runs after the gap, so at most
+        /// this much later.
         const LONGEST_GAP: i64 = 3 * 3_600;
         let from = first + self.offsets.0 - own.offsets.1;
         let to = last + LONGEST_GAP + self.offsets.1 - own.offsets.0;
