@@ -88,7 +88,7 @@ async fn recall(shared: &NodeContext) {
 /// the last hour make `now` untrusted:
 /// - a node saw the clock jump ahead,
 /// - or a node came back after the jump, when this node and every other node had been away for
-/// longer than an hour.
+///   longer than an hour.
 fn time_before(nodes: &[NodeEvents], now: UnixMillis) -> Option<UnixMillis> {
     let is_of_late = |at: UnixMillis| now.since(at) < HELD && at.since(now) < HELD;
     let was_there = |node: &NodeEvents| {

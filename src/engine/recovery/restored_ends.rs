@@ -3,7 +3,7 @@
 //! Invariant: newer knowledge in Redis always stays. The order is:
 //! - First the notices, so that no restored end is notified a second time.
 //! - Then the runs that are not the planned run of their job. So adding the successor of a planned
-//! run passes over all occurrences that have run.
+//!   run passes over all occurrences that have run.
 //!
 //! A restored run is removed from the skipped range that recorded the run meanwhile (`passed`).
 
