@@ -86,7 +86,7 @@ pub struct Attempt {
     pub action: Action,
     /// The job's own variables, with references to credentials.
     pub env: BTreeMap<String, String>,
-    /// The files with more variables.
+    /// The files whose variables are added to `env`.
     pub env_files: Vec<EnvFile>,
     /// The secrets that sign the requests of the attempt, with references to credentials.
     pub webhook_secrets: Vec<SigningSecret>,

@@ -30,7 +30,7 @@ pub(super) fn most_files() -> Option<u64> {
 }
 
 /// Returns, as text, the limits of an attempt that cannot be enforced as requested. These are the
-/// `unenforced` limits, and a limit of open files above `most`, which `most` replaces.
+/// `unenforced` limits, and a limit of open files above `most`: the process gets `most` instead.
 fn told_unheld(limits: Limits, unenforced: &BTreeSet<LimitKind>, most: Option<u64>) -> Option<String> {
     let fewer = most.filter(|most| limits.files.is_some_and(|files| files > *most));
     let fewer = fewer.map(|most| format!("{} (only {most})", LimitKind::Files));

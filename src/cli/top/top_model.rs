@@ -325,7 +325,7 @@ impl Model {
         }
     }
 
-    /// Keeps `job` in the list of due jobs, wherever the job is in the order.
+    /// Keeps `job` in the list of due jobs, even if enough other jobs are due earlier.
     fn keep(&mut self, job: JobName) {
         if !self.kept.contains(&job) {
             self.kept.push(job);

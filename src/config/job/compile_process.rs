@@ -25,7 +25,7 @@ pub(crate) struct ProcessStart {
 }
 
 impl ProcessStart {
-    /// Returns these keys. Each missing key is taken from `below`. Limits are merged one by one.
+    /// Returns the keys of `self`. Each missing key is taken from `below`. Limits are merged one by one.
     pub(crate) fn over(self, below: &Self) -> Self {
         Self {
             user: self.user.or_else(|| below.user.clone()),

@@ -10,7 +10,7 @@ pub struct GateFacts {
     /// The runs at the gate whose records do not name the gate, and waiting runs that also have a
     /// place.
     pub strays: Vec<RunId>,
-    /// The runs with a place that are in quarantine, and in no due set or queue.
+    /// The runs that hold a place at the gate although they are in quarantine, and in no due set.
     pub aside: Vec<RunId>,
     /// The runs that wait at the gate.
     pub queued: Vec<RunId>,

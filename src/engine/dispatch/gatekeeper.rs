@@ -20,7 +20,8 @@ const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// script needs.
 const NAMED: usize = 4;
 
-/// The opener of gates, with the gates that could not be opened lately.
+/// Gives the free places of gates to waiting runs. Remembers the gates that recently could not
+/// be opened.
 #[derive(Default)]
 pub(crate) struct Gatekeeper {
     refused: HashMap<Gate, BootInstant>,

@@ -68,9 +68,9 @@ pub struct BootTimer {
 }
 
 impl BootTimer {
-    /// Creates a timer without an instant.
+    /// Creates a timer that is not set.
     ///
-    /// Must be called inside a runtime. Fails if descriptors are short.
+    /// Must be called inside a runtime. Fails if the process has no free file descriptor.
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = rustix::time::timerfd_create(TimerfdClockId::Boottime, flags)?;

@@ -9,7 +9,7 @@ use super::boot_clock::BootInstant;
 use crate::keeper::process::process_table::ProcessWord;
 use crate::keeper::protocol::wire::{LaunchOrder, ProcessEnd};
 
-/// The bounds of one run.
+/// The time limits of one run: its start, its end, and the end of its lease.
 #[derive(Debug)]
 pub(crate) struct RunBounds {
     deadline: BootInstant,

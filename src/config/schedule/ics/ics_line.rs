@@ -14,7 +14,7 @@ pub(super) struct IcsLine {
     pub(super) value: String,
 }
 
-/// A moment in an iCalendar file, such as the begin or end of an event.
+/// A moment in an iCalendar file, such as the start or end of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
     Day(Date),

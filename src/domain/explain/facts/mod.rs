@@ -86,7 +86,7 @@ pub enum Subject {
         at: UnixMillis,
         /// The state in which the runs of the range ended.
         state: String,
-        /// The reason for that state. Empty if there is none.
+        /// The reason why the runs ended in `state`. Empty if no reason was recorded.
         reason: String,
         /// The first due time of the range.
         first: UnixMillis,

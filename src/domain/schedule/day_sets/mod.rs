@@ -276,7 +276,7 @@ impl Filter {
         [end_of_excluded, begin_of_wanted, midnight].into_iter().flatten().min().filter(|at| *at < UnixMillis::END)
     }
 
-    /// Returns the local days of a month on which an instant may count. Bit 1 is day 1. The mask
+    /// Returns the local days of a month on which the rules may let an occurrence through. Bit 1 is day 1. The mask
     /// may have too many days, but never too few.
     pub(crate) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         let (first, length) = (Date::new(year, month, 1).number(), days_in_month(year, month));

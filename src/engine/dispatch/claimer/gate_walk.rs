@@ -20,8 +20,8 @@ use crate::store::{PlannedAtGate, RipeEntry, StoreError};
 
 /// The number of jobs with gates examined in one call.
 const JOBS: usize = 250;
-/// The most jobs of a gate for this search. If more jobs name a gate, the walk through the lane
-/// decides which run of this gate is first.
+/// The most jobs that may name a gate whose first due run is searched job by job. If more jobs
+/// name the gate, the walk through the lane finds that run.
 const FEW_JOBS: usize = 100;
 
 impl Claimer {
