@@ -25,9 +25,9 @@ use instant::{bounds_of, instants_of};
 use key_conflict::key_taken;
 use unknown_pools::Pools;
 
-use super::args::Global;
 use super::connect::connect;
 use super::failure::CliFailure;
+use super::global::Global;
 use super::next::zone_of;
 use super::render::{Console, rfc3339, shown, zone_of_job};
 use crate::config::NamedJob;

@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 
 use clap::ValueEnum;
 
-use super::args::Global;
 use super::connect::connect;
 use super::failure::CliFailure;
-use super::render::{Cell, Console, Detail, JobView, JsonArray, Relative, Table, running_jobs, shown_in, view_jobs};
+use super::global::Global;
+use super::render::{Cell, Console, Detail, JobState, JobView, JsonArray, Relative, Table, running_jobs, shown_in, view_jobs};
 use crate::domain::name::names::{JobName, QueueName};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
@@ -23,31 +23,6 @@ use crate::store::{JobRecord, SourceKind, Store};
 
 /// The number of jobs read in one call.
 const PAGE: usize = 500;
-
-/// The state of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum JobState {
-    Scheduled,
-    Running,
-    Retrying,
-    Paused,
-    Manual,
-    Finished,
-}
-
-impl JobState {
-    /// Returns the name of the state, as in the output of `list`.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Scheduled => "scheduled",
-            Self::Running => "running",
-            Self::Retrying => "retrying",
-            Self::Paused => "paused",
-            Self::Manual => "manual",
-            Self::Finished => "finished",
-        }
-    }
-}
 
 /// The kind of source a job comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -3,6 +3,8 @@
 //! Invariant: no control sequence reaches a terminal unless `--raw` is given. A pipe or a file gets
 //! the stored bytes unchanged.
 
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
 mod follow;
 mod output_diff;
 mod output_writer;
@@ -11,12 +13,13 @@ use std::io::IsTerminal;
 
 use serde_json::json;
 
-use super::args::{Global, Logs};
 use super::connect::connect;
 use super::failure::CliFailure;
+use super::global::Global;
 use super::jobs::target::{Target, find_run, no_such_job};
 use super::render::{Console, safe_text};
-use super::runs::history_verb::open_runs;
+use super::runs::open_runs::open_runs;
+use super::shell::completion;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::store::{KeptOutput, RunRecord, Store};
@@ -25,8 +28,39 @@ use output_writer::Escaping;
 /// The number of a job's newest runs in which the latest run with output is looked for.
 const RUNS_LOOKED_AT: usize = 200;
 
+const LOGS_EXAMPLES: &str = "\
+Examples:
+  schedctl logs backup@1790000000000
+  schedctl logs backup --attempt 1
+  schedctl logs backup -f
+
+For a JOB the newest run with output is used. Output that a job wrote to standard error goes to
+standard error. On a terminal control characters are shown escaped.
+
+With -f output is printed about a second after it is written, through all attempts, until the run
+ends (exit code 0) or Ctrl-C (130). For a JOB the running run is followed, else the next one. --json
+prints one object a line; state is null in all but the last.";
+
+/// Prints the output of the last attempt of a run, or with -f follows it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = LOGS_EXAMPLES)]
+pub(crate) struct LogsArgs {
+    /// Id of a run or name of a job
+    #[arg(value_name = "RUN|JOB", add = completion::jobs_and_runs())]
+    target: String,
+    /// Print this attempt instead of the last
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    attempt: Option<u32>,
+    /// Keep printing new output until the run ends
+    #[arg(long, short, conflicts_with = "attempt")]
+    follow: bool,
+    /// Write control characters unescaped, also on a terminal
+    #[arg(long)]
+    raw: bool,
+}
+
 /// Prints the output of an attempt. Returns the exit code.
-pub(crate) async fn logs(global: &Global, args: &Logs, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn logs(global: &Global, args: &LogsArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let target = Target::parse(&args.target)?;
     let store = connect(global, console).await?;
     if args.follow {
@@ -134,7 +168,7 @@ async fn of_job(store: &Store, job: &JobName, attempt: Option<u32>) -> Result<Op
     Ok(None)
 }
 
-fn write(output: &KeptOutput, args: &Logs, console: &mut Console) {
+fn write(output: &KeptOutput, args: &LogsArgs, console: &mut Console) {
     let shown = |bytes: &[u8], is_terminal: bool| {
         if is_terminal && !args.raw { safe_text(bytes).into_bytes() } else { bytes.to_vec() }
     };

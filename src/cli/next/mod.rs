@@ -5,9 +5,9 @@ mod next_rows;
 
 use std::path::Path;
 
-use super::args::Global;
 use super::connect::connect;
 use super::failure::CliFailure;
+use super::global::Global;
 use super::jobs::target::{definition_of, find_job};
 use super::render::{Console, day_rules, one_line, rfc3339, shown};
 use crate::config::{self, FilePlace, Rendering, start_of_rule};

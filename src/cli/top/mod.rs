@@ -28,9 +28,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook_tokio::Signals;
 use tokio::sync::{mpsc, watch};
 
-use super::args::Global;
 use super::connect::connect;
 use super::failure::CliFailure;
+use super::global::Global;
 use super::render::Console;
 use crate::domain::time::zone::Zone;
 use crate::store::Store;
@@ -44,7 +44,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The maximum number of events that may wait to be handled.
 const NEWS: usize = 64;
 
-pub(crate) const HELP: &str = "\
+pub(crate) const TOP_HELP: &str = "\
 Example:
   schedctl top
 
