@@ -4,7 +4,7 @@
 
 use serde_json::json;
 
-use super::{Chosen, demand_dead};
+use super::dead_letters::{Chosen, demand_dead};
 use crate::cli::confirmation::{ask, is_terminal};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;

@@ -5,7 +5,7 @@
 
 use serde_json::json;
 
-use super::{Chosen, demand_dead, not_dead};
+use super::dead_letters::{Chosen, demand_dead, not_dead};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
 use crate::cli::global::Global;

@@ -3,7 +3,7 @@
 //! - `top_lists`: the data that was read; `top_data`: the reading of that data
 //! - `top_model`: the state of the screen and the meaning of the keys
 //! - `top_actions`: actions on jobs, runs and queues
-//! - `screen_view` and `pane_view`: drawing; `screen`: the terminal
+//! - `screen_view` and `pane_view`: drawing; `theme`: styles; `screen`: the terminal
 //!
 //! Invariant: every event comes through one channel, so the model changes in one place. A slow or
 //! missing Redis delays no key.
@@ -11,6 +11,7 @@
 mod pane_view;
 mod screen;
 mod screen_view;
+mod theme;
 mod top_actions;
 mod top_data;
 mod top_lists;
@@ -35,7 +36,7 @@ use super::render::Console;
 use crate::domain::time::zone::Zone;
 use crate::store::Store;
 use screen::TopScreen;
-use screen_view::Theme;
+use theme::Theme;
 use top_lists::{TopData, TopSubject};
 use top_model::{Model, TopAction, TopRequest};
 
