@@ -20,7 +20,7 @@ pub enum PrivateServerError {
         holder: String,
     },
     /// Another user may put data into the state directory.
-    #[error("state directory: {doubt}; whoever owns it can run commands here")]
+    #[error("state directory: {doubt}; whoever writes there can run commands as this user")]
     Untrusted {
         /// The name of the other user or group, and the remedy.
         doubt: String,

@@ -237,7 +237,8 @@ async fn recover(shared: &NodeContext, lease: &ExpiredLease, unchanged: Duration
         other => other.ok().flatten(),
     };
     let job_lane = job.as_ref().map_or_else(|| record.lane.clone(), |job| job.lane.clone());
-    let delivery = job.and_then(|job| Definition::of(job).ok()).map(|definition| definition.spec.delivery);
+    // The definition may have been edited since the attempt began.
+    let delivery = job.and_then(|job| Definition::of(job).ok()).map(|_| record.delivery);
     #[cfg(feature = "mutants")]
     let delivery = crate::store::server::mutants::reaped_as(delivery);
     let (verdict, reason) = decide(&record, delivery);

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use redis::Value;
 
+use crate::domain::job::job_spec::Delivery;
 use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
+use crate::store::runs::claims::AT_MOST_ONCE;
 use crate::store::server::reply::text_of;
 use crate::store::server::store_error::StoreError;
 
@@ -57,6 +59,8 @@ pub struct RunRecord {
     pub left_processes: bool,
     /// The resource limits that the node of the last attempt could not enforce, as a list.
     pub not_enforced: Option<String>,
+    /// The delivery rule under which the last attempt began.
+    pub delivery: Delivery,
     /// The number of attempts that failed, not counting attempts lost with their node.
     pub failures: u32,
     /// The number of times in a row the run was lost with its node.
@@ -190,6 +194,7 @@ impl RunRecord {
             error: None,
             left_processes: false,
             not_enforced: None,
+            delivery: Delivery::AtLeastOnce,
             failures: 0,
             recoveries: 0,
             retried_at: None,
@@ -277,6 +282,10 @@ impl RunRecord {
             error: text("error"),
             left_processes: map.get("left_processes").is_some_and(|flag| flag == "1"),
             not_enforced: text("not_enforced"),
+            delivery: match text("delivery") {
+                Some(word) if word == AT_MOST_ONCE => Delivery::AtMostOnce,
+                _ => Delivery::AtLeastOnce,
+            },
             failures: count("failures"),
             recoveries: count("recoveries"),
             retried_at: instant("retried_at"),

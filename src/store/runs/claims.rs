@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::successor::Successor;
-use crate::domain::job::job_spec::Overlap;
+use crate::domain::job::job_spec::{Delivery, Overlap};
 use crate::domain::name::names::{Fence, JobName, NodeName, RunId};
 use crate::domain::queue::gate::{Gate, PerKey};
 use crate::domain::queue::lane::Lane;
@@ -22,6 +22,9 @@ use crate::store::server::reply::Reply;
 use crate::store::server::scripts;
 use crate::store::server::scripts::{Invocation, millis};
 use crate::store::server::store_error::StoreError;
+
+/// The value of the field `delivery` in the record of a run that was claimed at most once.
+pub(crate) const AT_MOST_ONCE: &str = "at-most-once";
 
 /// The node that claims runs. Its name, incarnation and lease are written with each claim.
 #[derive(Debug, Clone)]
@@ -41,6 +44,9 @@ pub struct ClaimOrder {
     pub run: RunId,
     /// The revision of the job that the order was computed from.
     pub rev: Rev,
+    /// The delivery rule under which the attempt begins. It decides what becomes of the run when
+    /// its node is lost.
+    pub delivery: Delivery,
     /// The rule of the job for a run that meets an open run of the job.
     pub overlap: Overlap,
     /// The longest time after a run's ready time at which the run may still start.
@@ -247,6 +253,7 @@ impl Store {
                 .arg("job_name", job.as_str())
                 .arg("due_ms", order.run.due().as_i64())
                 .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
+                .arg("delivery", if order.delivery == Delivery::AtMostOnce { AT_MOST_ONCE } else { "" })
                 .arg("rev", order.rev.as_str())
                 .arg("overlap", overlap)
                 .arg("max_waiting", max_waiting)
