@@ -17,7 +17,7 @@ use super::program_file;
 use super::start_progress::StartReport;
 use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::bounds::RunBounds;
-use crate::keeper::protocol::wire::{KeeperNews, Key, LaunchOrder, ProcessEnd, RunReport};
+use crate::keeper::protocol::keeper_messages::{KeeperNews, Key, LaunchOrder, ProcessEnd, RunReport};
 
 /// The time for which the pipes are read after the direct child ended.
 const DRAIN: Duration = Duration::from_secs(2);

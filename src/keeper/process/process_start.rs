@@ -30,8 +30,8 @@ use crate::keeper::limits::boot_clock::{BootInstant, BootTimer};
 use crate::keeper::limits::bounds::RunBounds;
 use crate::keeper::limits::cgroup::Cgroup;
 use crate::keeper::limits::excerpt::ExcerptStream;
+use crate::keeper::protocol::keeper_messages::{Key, LaunchOrder, ProcessEnd, RunReport};
 use crate::keeper::protocol::outbox::Pending;
-use crate::keeper::protocol::wire::{Key, LaunchOrder, ProcessEnd, RunReport};
 
 /// The wait between checks of a child that cannot be watched, and the number of checks.
 const LOOK: Duration = Duration::from_millis(10);

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::child_setup::Entered;
 use super::start_progress::{CallPlace, StartFailure, StartStep};
-use crate::keeper::protocol::wire::{LaunchOrder, ProcessEnd, RunReport, Wanting};
+use crate::keeper::protocol::keeper_messages::{LaunchOrder, ProcessEnd, RunReport, Wanting};
 
 /// The directories searched for a program name without a slash if the environment has no PATH.
 const DEFAULT_PATH: &str = "/usr/bin:/bin";

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::keeper_link::{Child, KeeperError, KeeperLink, KeeperSettings, OutputSink};
+use super::keeper_messages::{LaunchOrder, ProcessEnd, RunReport};
 use super::supervisor;
-use super::wire::{LaunchOrder, ProcessEnd, RunReport};
 use crate::domain::job::process_limits::LimitKind;
 use crate::keeper::limits::boot_clock::BootInstant;
 

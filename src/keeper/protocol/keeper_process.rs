@@ -21,9 +21,9 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
 use tokio::net::unix::OwnedReadHalf;
 use tokio::task::LocalSet;
 
+use super::keeper_messages::{KeeperNews, KeeperOrder, ProcessEnd, RunReport};
 use super::outbox;
 use super::wire;
-use super::wire::{KeeperNews, KeeperOrder, ProcessEnd, RunReport};
 use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::cgroup::Cgroup;
 use crate::keeper::process::attendance::attend;

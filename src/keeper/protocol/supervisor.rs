@@ -19,9 +19,9 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::keeper_link::{KeeperError, KeeperLink, KeeperSettings};
+use super::keeper_messages::{KeeperOrder, ProcessEnd};
 use super::keeper_process::ARGUMENT;
 use super::wire;
-use super::wire::{KeeperOrder, ProcessEnd};
 use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::cgroup::Cgroup;
 use crate::keeper::process::process_tree;

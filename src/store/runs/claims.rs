@@ -1,4 +1,4 @@
-//! Claiming runs and renewing leases.
+//! Claiming runs.
 //!
 //! Invariant: a [`Claim`] comes only from a script reply that this node won, or from the record
 //! that such a reply wrote. Every method that ends an attempt needs a `Claim`.
@@ -16,15 +16,12 @@ use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
-use crate::store::history::run_history::RunRecord;
+use crate::store::history::run_record::{AT_MOST_ONCE, RunRecord};
 use crate::store::jobs::rev::Rev;
 use crate::store::server::reply::Reply;
 use crate::store::server::scripts;
 use crate::store::server::scripts::{Invocation, millis};
 use crate::store::server::store_error::StoreError;
-
-/// The value of the field `delivery` in the record of a run that was claimed at most once.
-pub(crate) const AT_MOST_ONCE: &str = "at-most-once";
 
 /// The node that claims runs. Its name, incarnation and lease are written with each claim.
 #[derive(Debug, Clone)]
@@ -169,17 +166,6 @@ pub enum ClaimReply {
     WrongType(StoreError),
 }
 
-/// The result of renewing the lease of one claim.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LeaseWord {
-    /// The lease was renewed, and the run may continue.
-    Held,
-    /// The lease was renewed, and the run is asked to stop. The text is the reason.
-    Stop(String),
-    /// The lease no longer belongs to this claim, so the node has lost the run.
-    Lost,
-}
-
 impl Store {
     /// Claims runs of `lane` and returns a reply for each order. `token` names the call: a repeated
     /// call with the same token gives the same answer. Fails on a server other than the last
@@ -276,35 +262,6 @@ impl Store {
             tracing::error!(key = keys.fence(), "The fence counter in Redis was corrupt; new fences continue from the clock.");
         }
         orders.iter().map(|order| claim_reply(reply.reply()?, order, lane, now)).collect()
-    }
-
-    /// Renews the leases of these claims until `lease` from now. Returns one result for each claim.
-    pub async fn renew_leases(&self, lease: Duration, held: &[(RunId, Fence)]) -> Result<Vec<LeaseWord>, StoreError> {
-        let mut call = Invocation::new(&scripts::RENEW_LEASES)
-            .key("leases", self.keys.leases())
-            .key("stops", self.keys.stops())
-            .arg("now", self.now_arg())
-            .arg("lease_ms", millis(lease));
-        for (run, fence) in held {
-            call = call.arg("id", run.to_string()).arg("fence", fence.as_u64());
-        }
-        let mut reply = self.renewals.invoke(&call).await?;
-        if reply.word != "renewed" {
-            return Err(reply.unknown());
-        }
-        reply.number()?;
-        let mut word = || {
-            let word = reply.text()?;
-            match word.as_str() {
-                "held" => Ok(LeaseWord::Held),
-                "lost" => Ok(LeaseWord::Lost),
-                other => other
-                    .strip_prefix("stop:")
-                    .map(|reason| LeaseWord::Stop(reason.to_owned()))
-                    .ok_or_else(|| StoreError::corrupt("renew_leases", other)),
-            }
-        };
-        held.iter().map(|_| word()).collect()
     }
 
     /// Returns the key of the successor's record. Without a successor it returns the job's key,
