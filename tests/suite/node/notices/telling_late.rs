@@ -42,10 +42,14 @@ fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_told_of() {
     assert!((state, late_ms.parse::<u64>().unwrap() >= 1_000) == ("running", true), "{lines:?}");
     assert_eq!(desk.eye.ask(desk.eye.store().read_stats()).unwrap().totals["late"], 2);
     let notice = desk.eye.wait_for_history("shut/on_late", 1).remove(0).run;
-    assert_says(&desk.redis, &["shut"], &["It had not started by ", "on_late reported it at ", &format!("the run {notice}.")]);
+    assert_says(
+        &desk.redis,
+        &["shut"],
+        &["The run had not started by ", &format!("The on_late notice {notice} was delivered on ")],
+    );
     let notice = desk.eye.wait_for_history("slow/on_late", 1).remove(0).run;
     let late =
-        ["It had not ended by ", "must_finish_within = 1s wants.", "on_late reported it at ", &format!("by the run {notice}.")];
+        ["The run had not ended by ", "must_finish_within = 1s sets.", &format!("The on_late notice {notice} was delivered on ")];
     assert_says(&desk.redis, &["slow", "--last"], &late);
     let refused = Schedctl::on(&desk.redis).run(&["add", "--must-start-within", "1m", "--shell", "true"]);
     assert!(refused.code == 2 && refused.stderr.contains("--on-late"), "{refused:?}");
@@ -89,7 +93,7 @@ fn a_job_that_starts_no_more_behind_a_run_that_hangs_is_told_of_once() {
     assert!(text.contains(" has not started in time, "), "{line}");
     let (_, hung) = text.split_once("; it was skipped: the run ").unwrap();
     assert_eq!(state_of(hung.strip_suffix(" was still open").unwrap()), "running", "{line}");
-    assert_says(&desk.redis, &[run], &["It had not started by ", "must_start_within = 3s wants.", "on_late reported it at "]);
+    assert_says(&desk.redis, &[run], &["The run had not started by ", "must_start_within = 3s sets.", " was delivered on "]);
     // Those skipped after it, four of them and their time, say no more.
     let skipped = || desk.eye.history("work").iter().filter(|run| run.state == RunState::Skipped).count();
     let now = skipped();

@@ -51,7 +51,7 @@ fn a_node_out_of_descriptors_fails_no_run_and_runs_them_when_it_has_some() {
     assert!(line.trim_start().starts_with("warn") && line.contains("Too many open files"), "{line}");
     let told = until("a run was handed back", LONG, || {
         let told = ctl.run(&["explain", "job0"]).stdout;
-        let is_told = told.contains("handed it back unexecuted") && told.contains("short took no runs from");
+        let is_told = told.contains("handed back without a start") && told.contains("Node short claimed no runs from");
         is_told.then_some(told)
     });
     assert_eq!(told.matches("this node cannot start processes: Too many open files").count(), 2, "{told}");

@@ -153,7 +153,7 @@ async fn an_entry_that_cannot_be_used_or_has_its_place_taken_stays_in_quarantine
     refused("a@5#x", "no lease").await;
     refused(&run.to_string(), "Taken").await;
     world.win(0, &run).await;
-    refused(&run.to_string(), "its run is running").await;
+    refused(&run.to_string(), "the run is running").await;
 }
 
 #[tokio::test]
