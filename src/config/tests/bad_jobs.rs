@@ -361,7 +361,7 @@ fn every_fault_of_one_rule_is_told() {
 fn what_a_run_has_to_pass_is_refused_if_it_cannot_be_passed() {
     each_is_refused(&[
         ("key = ''", "jobs.a.key: key \"\" is not valid: wanted 1 to 256 characters"),
-        ("key = \"a\\u0007\"", "none of them a control character"),
+        ("key = \"a\\u0007\"", "without control characters"),
         ("key = 5", "jobs.a.key: found integer 5, wanted"),
         ("per_key = 2", "jobs.a.per_key: per_key without a key, wanted it together with key = \"customer-42\""),
         ("not_while = ['a b']", "jobs.a.not_while[0]: job name \"a b\" is not valid"),

@@ -27,7 +27,7 @@ fn bad_input_changes_nothing_and_says_what_is_wanted() {
     node.wait_for_log("Started.");
     until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["limit"] == 5));
     for (words, code, wanted) in [
-        (&["queue", "set", "mail", "rate=0/1m"][..], 2, "rate: rate \"0/1m\" has no number from 1 to 1000000 before its /"),
+        (&["queue", "set", "mail", "rate=0/1m"][..], 2, "rate: rate \"0/1m\" has no number from 1 to 1000000 before the /"),
         (&["queue", "set", "mail", "limt=3"], 2, "limt: unknown key, did you mean \"limit\"?"),
         (&["queue", "set", "mail", "limit"], 2, "limit: wanted KEY=VALUE such as limit=5"),
         (&["queue", "set", "mail", "limit=0"], 2, "limit: found 0, wanted a whole number from 1 to 1000000"),
