@@ -13,7 +13,7 @@ pub(super) fn differing(running: &Config, file: &Config) -> Option<String> {
     let mut told = Vec::new();
     let mut tell = |key: &str, here: String, there: String| {
         if here != there {
-            told.push(format!("{key} is {here} here and {there} in the file"));
+            told.push(format!("{key} is {here} now and {there} in the file"));
         }
     };
     let durations =
@@ -27,7 +27,7 @@ pub(super) fn differing(running: &Config, file: &Config) -> Option<String> {
     tell("[output] tail", size(running.output.tail), size(file.output.tail));
     // The values are left out, because they may contain a password.
     if running.redis != file.redis {
-        told.push("[redis] differs in the file".to_owned());
+        told.push("[redis] in the file differs from the setting in use".to_owned());
     }
     (!told.is_empty()).then(|| told.join("; "))
 }
@@ -61,7 +61,7 @@ mod tests {
         );
         assert_eq!(told("", "[output]\nhead = \"4KiB\"\n").unwrap(), "[output] head is 16KiB here and 4KiB in the file");
         let redis = told("", "[redis]\nurl = \"redis://:secret@h/\"\n").unwrap();
-        assert_eq!(redis, "[redis] differs in the file");
+        assert_eq!(redis, "[redis] in the file differs from the setting in use");
         assert_eq!(told("", "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n"), None);
     }
 }

@@ -25,8 +25,8 @@ pub(super) fn words(standing: &NodeStatus, now: &Zoned) -> String {
     }
     let jobs = match standing.jobs {
         None => "no jobs file".to_owned(),
-        Some(1) => "1 job of its file".to_owned(),
-        Some(count) => format!("{count} jobs of its file"),
+        Some(1) => "1 job in the jobs file".to_owned(),
+        Some(count) => format!("{count} jobs in the jobs file"),
     };
     let next = match standing.next {
         Some(ahead) => format!(", next run {}", clock(ahead, now)),

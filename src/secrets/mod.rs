@@ -30,8 +30,7 @@ const DAEMON: &str = "schedd";
 pub enum SecretError {
     /// This process has no directory of credentials.
     #[error(
-        "credential {name} is not there: CREDENTIALS_DIRECTORY is not set; wanted LoadCredential={name}:/PATH in the unit, or that \
-         variable set to the directory it is in"
+        "credential {name} is missing: CREDENTIALS_DIRECTORY is not set, wanted LoadCredential={name}:/PATH in the unit, or CREDENTIALS_DIRECTORY set to the directory of the credential"
     )]
     NoDirectory {
         /// The name of the wanted credential.
@@ -99,7 +98,7 @@ pub fn variables(
     }
     for (name, text) in own {
         let fault = match credentials.fill(text) {
-            Ok(value) if value.contains('\0') => "its credential holds the character NUL, which no variable can".to_owned(),
+            Ok(value) if value.contains('\0') => "the credential has the character NUL, which a variable cannot have".to_owned(),
             Ok(value) => {
                 variables.insert(name.clone(), value);
                 continue;

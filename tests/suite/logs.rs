@@ -98,7 +98,7 @@ fn a_password_given_as_an_argument_is_taken_out_of_the_list_of_processes() {
     let redis = TestRedis::start();
     let () = redis::cmd("CONFIG").arg(&["SET", "requirepass", "hunter2"]).query(&mut redis.connection()).unwrap();
     let daemon = Schedd::at(&format!("{}?pass=hunter2", redis.url())).node("web-1").jobs("[jobs.a]\nshell = 'true'\n").start();
-    let warned = daemon.wait_for_log("--redis holds a password");
+    let warned = daemon.wait_for_log("--redis has a password");
     assert!(warned.contains("url_file") && warned.contains("${credential:NAME}"), "{warned}");
     daemon.wait_for_log("Jobs are as the file says");
     let arguments = String::from_utf8(fs::read(format!("/proc/{}/cmdline", daemon.pid())).unwrap()).unwrap();

@@ -189,7 +189,7 @@ fn a_request_gets_its_secrets_and_another_host_it_is_sent_to_does_not() {
     assert_eq!(host.run("hook")["state"], "succeeded");
     assert_eq!(host.run("header")["state"], "succeeded");
     let run = host.run("body");
-    assert!(run.to_string().contains("status 307 leads to another origin"), "{run}");
+    assert!(run.to_string().contains("status 307 redirects to another origin"), "{run}");
     let run = host.run("bad");
     assert!(run.to_string().contains("URL is not valid: "), "{run}");
 
@@ -267,7 +267,7 @@ fn a_file_with_the_address_that_everybody_can_read_is_warned_of() {
         fs::set_permissions(dir.path().join("url"), fs::Permissions::from_mode(mode)).unwrap();
         let daemon = Schedd::with_private_redis().jobs(&section).start();
         daemon.wait_for_log("Started.");
-        assert_eq!(daemon.log().contains("holds a password and everybody can read it"), is_open, "{}", daemon.log());
+        assert_eq!(daemon.log().contains("has a password and everybody can read the file"), is_open, "{}", daemon.log());
         assert!(!daemon.log().contains(SECRET));
     }
 }

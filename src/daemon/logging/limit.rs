@@ -113,8 +113,8 @@ impl Kind {
             return None;
         }
         let message = match self.source {
-            Source::Schedd => format!("{} ... {count} more like it within {seconds} s", self.message),
-            Source::Job => format!("... {count} more lines of this job within {seconds} s are not logged"),
+            Source::Schedd => format!("{} ... {count} more lines like this within {seconds} s", self.message),
+            Source::Job => format!("... {count} more lines of this job within {seconds} s were not logged"),
         };
         let entry = LogEntry::new(self.level, message).with("held_back", count.into());
         Some(match &self.job {

@@ -141,7 +141,7 @@ impl Keeper {
             Ok(Err(_)) | Err(_) => None,
         };
         let Some(link) = link else {
-            return Child::never(RunReport::of(ProcessEnd::Refused, "not started: this node's keeper is not running"));
+            return Child::never(RunReport::of(ProcessEnd::Refused, "not started: the keeper of this node is not running"));
         };
         let identity = Identity { run: launch.run.clone(), fence: launch.fence, leader: None };
         let deadline = launch.deadline;

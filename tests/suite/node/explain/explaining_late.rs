@@ -179,7 +179,7 @@ fn what_keeps_a_run_is_told_from_the_moment_it_is_due() {
     }
     let _: i64 = redis::Commands::rpush(&mut redis.connection(), "{schedd}:running:bad", "not ours").unwrap();
     eye.add(&json!({"name": "spoilt", "in": "0s", "queue": "bad", "shell": "true"}));
-    let spoilt = "No run of lane bad starts: key {schedd}:running:bad holds a list, wanted a zset: schedctl doctor --fix";
+    let spoilt = "No run of lane bad starts: key {schedd}:running:bad holds a list, wanted a zset; schedctl doctor --fix";
     assert_says(&redis, &["spoilt"], &[spoilt]);
     eye.add(&json!({"name": "later", "every": "1h", "queue": "shut", "shell": "true"}));
     assert_says(&redis, &["later"], &["Queue shut is paused"]);

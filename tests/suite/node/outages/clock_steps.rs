@@ -84,7 +84,7 @@ fn assert_sound_and_told(redis: &TestRedis) {
     };
     until("the books agree", LONG, || rules().is_empty().then_some(()));
     let told = ctl.run(&["doctor"]).stdout;
-    assert!(told.contains("Redis' clock was set"), "{told}");
+    assert!(told.contains("The clock of Redis was set"), "{told}");
 }
 
 #[test]
@@ -111,8 +111,8 @@ fn what_recurs_goes_on_within_seconds_when_redis_was_a_day_ahead_for_six_seconds
     assert_none_twice(&effects);
     assert_sound_and_told(&redis);
     for node in &nodes {
-        node.wait_for_log("Redis' clock was set forward by 1d");
-        node.wait_for_log("Redis' clock was set back by 1d");
+        node.wait_for_log("The clock of Redis was set forward by 1d");
+        node.wait_for_log("The clock of Redis was set back by 1d");
     }
     // Not one second is left out from then on.
     let from = eye.history("cron").iter().filter(|run| run.state == RunState::Succeeded).count();
@@ -211,7 +211,7 @@ fn nothing_is_forgotten_by_a_time_that_just_jumped() {
         assert_eq!((outputs, dead), (3, 1));
     };
     redis.set_clock(40 * DAY);
-    node.wait_for_log("Redis' clock was set forward by 40d");
+    node.wait_for_log("The clock of Redis was set forward by 40d");
     // What is old by the time before the step goes: so it is known that the round came.
     let control = old("control", 40 * DAY);
     until("a round forgets what is old", Duration::from_secs(60), || eye.run(&control).is_none().then_some(()));

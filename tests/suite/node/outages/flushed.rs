@@ -154,8 +154,8 @@ fn an_old_snapshot_put_back_repeats_nothing_that_ended() {
     until_journaled(&homes.each_ref().map(AsRef::as_ref), &beats.last().unwrap().run.to_string());
     redis.restart();
     for node in &nodes {
-        node.wait_for_log("an older state of its data came back");
-        node.wait_for_log("given back");
+        node.wait_for_log("an older state came back");
+        node.wait_for_log("has restored the runs of its journal");
     }
     let eye = Eye::on(&redis);
     let began = effects.of("beat").len();
@@ -397,7 +397,7 @@ fn marks_deleted_or_spoilt_by_hand_stop_nothing_for_long() {
     eye.add(&json!({"name": "a", "in": "0s", "shell": "true"}));
     eye.wait_for_history("a", 1);
     let _: i64 = redis.connection().del("{schedd}:epoch").unwrap();
-    node.wait_for_log("the mark of its data was deleted");
+    node.wait_for_log("the epoch key was deleted");
     eye.add(&json!({"name": "b", "in": "0s", "shell": "true"}));
     assert_eq!(eye.wait_for_history("b", 1)[0].state, RunState::Succeeded);
     let _: i64 = redis.connection().del("{schedd}:epoch").unwrap();

@@ -116,7 +116,7 @@ fn a_daemon_that_still_waits_for_redis_stops_when_asked() {
     let mut redis = TestRedis::start();
     redis.kill9();
     let mut node = Schedd::on(&redis).start();
-    node.wait_for_log("waiting for it");
+    node.wait_for_log("schedd waits for Redis");
     node.term();
     assert!(node.wait_exit().success());
 }
@@ -126,7 +126,7 @@ fn a_daemon_started_before_redis_begins_when_redis_is_there() {
     let mut redis = TestRedis::start();
     redis.kill9();
     let node = Schedd::on(&redis).start();
-    node.wait_for_log("waiting for it");
+    node.wait_for_log("schedd waits for Redis");
     redis.restart();
     node.wait_for_log("Started.");
 }
