@@ -37,7 +37,7 @@ impl Host {
         let place = dir.path().to_str().unwrap();
         let daemon =
             Schedd::on(&redis).node("web-1").env("CREDENTIALS_DIRECTORY", place).jobs(&jobs.replace("DIR", place)).start();
-        daemon.wait_for_log("Jobs are as the file says");
+        daemon.wait_for_log("All jobs of the jobs file are applied");
         let ctl = Schedctl::on(&redis).env("TZ", "UTC");
         Self { daemon, ctl, redis, dir }
     }
@@ -243,17 +243,17 @@ fn the_address_of_redis_may_refer_to_a_credential() {
     let place = dir.path().to_str().unwrap();
     let section = format!("[redis]\nurl = '{}?pass=${{credential:redis}}'\n[jobs.a]\nshell = 'true'\n", redis.url());
     let daemon = Schedd::with_private_redis().env("CREDENTIALS_DIRECTORY", place).jobs(&section).start();
-    daemon.wait_for_log("Jobs are as the file says");
+    daemon.wait_for_log("All jobs of the jobs file are applied");
     let with = Schedctl::alone().env("CREDENTIALS_DIRECTORY", place).env("SCHEDD_JOBS", daemon.jobs_file().to_str().unwrap());
     assert_eq!(with.run(&["list", "--json"]).good().json()[0]["name"], "a");
     let without = Schedctl::alone().env("SCHEDD_JOBS", daemon.jobs_file().to_str().unwrap());
-    without.run(&["list"]).refused(78, &["credential redis is not there", "CREDENTIALS_DIRECTORY", "wanted --redis URL"]);
+    without.run(&["list"]).refused(78, &["credential redis is missing", "CREDENTIALS_DIRECTORY", "wanted --redis URL"]);
     let named = without.env("SCHEDD_REDIS_URL", &format!("{}?pass=hunter2%20%26x", redis.url()));
     assert_eq!(named.run(&["list", "--json"]).good().json()[0]["name"], "a");
     assert!(!daemon.log().contains(SECRET));
     let mut lost = Schedd::with_private_redis().jobs(&section).start();
     assert_eq!(lost.wait_exit().code(), Some(78));
-    assert!(lost.log().contains("credential redis is not there"), "{}", lost.log());
+    assert!(lost.log().contains("credential redis is missing"), "{}", lost.log());
 }
 
 #[test]

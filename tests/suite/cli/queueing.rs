@@ -104,7 +104,7 @@ fn a_paused_queue_starts_nothing_until_it_is_resumed_and_explain_says_so() {
     let why = until("explain says so", LONG, || {
         Some(ctl.run(&["explain", "held"]).stdout).filter(|text| text.contains("Queue mail was paused by "))
     });
-    assert!(why.contains("n1 found queue mail paused by ") && eye.history("held").is_empty(), "{why}");
+    assert!(why.contains("Node n1 found queue mail paused by ") && eye.history("held").is_empty(), "{why}");
     assert_eq!(queue(&ctl, "mail")["state"], "paused");
     let resumed = ctl.run(&["queue", "resume", "mail", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&resumed.stdout).unwrap(), json!([{"name": "mail", "result": "resumed"}]));
@@ -209,7 +209,7 @@ fn a_queue_no_node_serves_is_unserved_and_untaken_runs_name_missing_labels() {
     add("c", "default", "true");
     until("nobody takes it", LONG, || (queue(&ctl, "mail")["state"] == "unserved").then_some(()));
     let default = queue(&ctl, "default");
-    let why = "requires gpu: no running node that serves its queue has it";
+    let why = "no running node that serves this queue has the required label gpu";
     assert_eq!(default["state"], "open", "a node serves it: {default}");
     assert_eq!(default["untaken"], json!([{"runs": 2, "requires": ["gpu"], "why": why}]));
     assert_eq!(queue(&ctl, "mail")["untaken"][0]["why"], "no running node serves queue mail");

@@ -151,7 +151,7 @@ async fn a_job_that_cannot_become_its_user_says_which_step_failed() {
         let mut attempt = shell("true");
         attempt.process.user = Some("daemon".parse().unwrap());
         let (outcome, _) = bench.run(&attempt).await;
-        let wanted = format!("cannot start: as the user with uid 1: {call}: Operation not permitted");
+        let wanted = format!("cannot start: switch to uid 1 ({call}): Operation not permitted");
         assert_eq!((outcome.ending, outcome.error), (Ending::Failed, Some(wanted)));
     }
 }

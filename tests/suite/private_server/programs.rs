@@ -19,7 +19,7 @@ async fn a_program_too_old_or_without_a_version_is_named() {
     for (name, line, wanted) in [
         ("redis-server", "Redis server v=6.2.14 sha=0:0", "is version 6.2.14, wanted 7.0 or newer"),
         ("valkey-server", "Valkey server v=7.1.9 sha=0:0", "is version 7.1.9, wanted 7.2 or newer"),
-        ("redis-server", "hello", "--version answered \"hello\", wanted a version"),
+        ("redis-server", "hello", "--version printed \"hello\", wanted a version"),
     ] {
         let state = State::new();
         let (dir, search) = fake_program(name, line);

@@ -191,15 +191,15 @@ fn a_run_recovered_from_a_dead_node_and_one_lost_with_it_say_so() {
     eye.wait_for_history("never", 1);
     let recovered = [
         "Attempt 1 on one started",
-        "; how it ended is not known: its node stopped renewing the lease",
+        ". Its end is not known: the node of the run stopped renewing its lease",
         "Attempt 2 on two",
         "The run succeeded",
     ];
     assert_says(&redis, &["again", "--last"], &recovered);
     let lost = [
         "Attempt 1 on one started",
-        "; how it ended is not known: its node stopped renewing the lease.",
-        "It is lost, for it may or may not have done its work: its node was lost",
+        ". Its end is not known: the node of the run stopped renewing its lease.",
+        "The run is lost: the node of the run was lost",
         "delivery = at-most-once",
     ];
     assert_says(&redis, &["never", "--last"], &lost);

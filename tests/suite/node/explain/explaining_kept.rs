@@ -91,7 +91,11 @@ fn a_job_whose_deeds_are_spoilt_is_explained_without_them() {
     let redis = TestRedis::start();
     Schedctl::on(&redis).run(&["add", "--name", "j", "--every", "1h", "--shell", "true"]).good();
     let () = redis.connection().set("{schedd}:deeds:j", 1).unwrap();
-    assert_says(&redis, &["j"], &["Its schedule is every 1h", "The audit log of the job cannot be read: key {schedd}:deeds:j"]);
+    assert_says(
+        &redis,
+        &["j"],
+        &["The schedule has been every 1h", "The audit log of the job cannot be read: key {schedd}:deeds:j"],
+    );
 }
 
 #[test]

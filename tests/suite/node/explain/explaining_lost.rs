@@ -70,7 +70,7 @@ fn scene_under(catch_up: &str, journal: Journal, lose: impl Fn(&mut TestRedis)) 
         forget_journal(&one.state_home());
     }
     lose(&mut redis);
-    two.wait_for_log("given back");
+    two.wait_for_log("has restored the runs of its journal");
     one.start_again();
     let eye = Eye::on(&redis);
     until("the job goes on", LONG, || {
@@ -175,7 +175,7 @@ fn a_job_that_a_loss_took_is_explained_even_if_nothing_else_is_kept_of_it() {
         text.contains("\"n\":\"api\"").then_some(())
     });
     let () = redis::cmd("FLUSHALL").query(&mut redis.connection()).unwrap();
-    node.wait_for_log("Jobs added by schedctl are gone");
+    node.wait_for_log("Redis lost jobs that were added by schedctl");
     let said = [
         "The job was added by schedctl (every 1h). Redis lost the job in the data loss noticed on",
         "The records are gone since Redis lost data.",

@@ -153,7 +153,11 @@ fn a_run_goes_only_to_a_node_that_carries_all_it_requires_and_serves_its_queue()
     // What nobody takes is told, until a node does.
     eye.add(&json!({"name": "far", "in": "0s", "requires": ["ssd"], "shell": "true"}));
     let doctor = ctl.run(&["doctor"]).stdout;
-    assert!(doctor.contains("lane default+ssd") && doctor.contains("requires ssd: no running node"), "{doctor}");
+    assert!(
+        doctor.contains("lane default+ssd")
+            && doctor.contains("no running node that serves this queue has the required label ssd"),
+        "{doctor}"
+    );
     until("explain tells", LONG, || {
         let told = ctl.run(&["explain", "far"]).stdout;
         (told.contains("No node takes the run: no running node that serves this queue has the required label ssd")

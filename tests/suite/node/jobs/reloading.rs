@@ -90,7 +90,7 @@ fn an_emptied_file_removes_nothing_until_it_is_asked_for() {
     let node = Schedd::on(&redis).jobs(A_AND_B).start();
     wait_until_live(&eye, "b");
     fs::write(node.jobs_file(), "").unwrap();
-    node.wait_for_log("has been emptied");
+    node.wait_for_log("is empty now");
     assert!(is_live(&eye, "a") && is_live(&eye, "b"));
     node.hup();
     wait_until_gone(&eye, "a");
@@ -110,7 +110,7 @@ fn the_settings_of_an_emptied_file_hold_until_it_is_asked_for() {
         let node = Schedd::on(&redis).jobs(&file).start();
         let gpu = until("the label is shown", LONG, || Some(labels(&eye)).filter(|labels| !labels.is_empty()));
         fs::write(node.jobs_file(), "").unwrap();
-        node.wait_for_log("has been emptied");
+        node.wait_for_log("is empty now");
         let error = until("that is shown", LONG, || config_error(&eye));
         assert!(error.contains("is empty now") && error.ends_with("settings until SIGHUP"), "{error}");
         assert_eq!(labels(&eye), gpu, "an emptied file changed what the node serves");
@@ -189,7 +189,7 @@ fn a_restart_with_an_unchanged_file_changes_nothing() {
     node.term();
     assert!(node.wait_exit().success());
     node.start_again();
-    until("it is back", LONG, || Some(()).filter(|()| node.log().matches("as the file says").count() == 2));
+    until("it is back", LONG, || Some(()).filter(|()| node.log().matches("the jobs file are applied").count() == 2));
     let after = eye.job("a").unwrap();
     assert_eq!((before.rev, before.pending, before.anchor), (after.rev, after.pending, after.anchor));
 }

@@ -31,7 +31,7 @@ fn a_pause_from_an_old_snapshot_counts_no_given_back_run_as_paused() {
     let last = eye.wait_for_history("beat", count + 3).iter().map(|run| run.run.due()).max().unwrap();
     until_journaled(&[&node.state_home()], &format!("beat@{}", last.as_i64()));
     redis.restart();
-    node.wait_for_log("given back");
+    node.wait_for_log("has restored the runs of its journal");
     let eye = Eye::on(&redis);
     until_past(&eye, last.as_i64() + 3_000);
     Schedctl::on(&redis).run(&["resume", "beat"]).good();
