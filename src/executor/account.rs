@@ -229,11 +229,11 @@ mod tests {
         assert_eq!(told(may(999, true, Some(&["backup"])), 34), None);
         for (may, uid, words) in [
             (may(0, true, None), 0, "uid 0"),
-            (may(0, true, Some(&["www-data"])), 34, "not among [daemon] users"),
-            (may(0, true, Some(&[])), 34, "not among [daemon] users"),
-            (may(999, true, None), 34, "names no user"),
-            (may(999, false, Some(&["backup"])), 34, "may not become another user"),
-            (may(0, false, None), 34, "may not become another user"),
+            (may(0, true, Some(&["www-data"])), 34, "not in [daemon] users"),
+            (may(0, true, Some(&[])), 34, "not in [daemon] users"),
+            (may(999, true, None), 34, "has no [daemon] users"),
+            (may(999, false, Some(&["backup"])), 34, "cannot switch to another user"),
+            (may(0, false, None), 34, "cannot switch to another user"),
         ] {
             let why = told(may, uid).unwrap();
             assert!(why.contains(words), "{why}");

@@ -196,7 +196,7 @@ mod tests {
         assert!(!making_do.start_without(Some(Wanting::Program), &outcome), "its shell is the usual one");
         let made = making_do.attempt();
         assert_eq!((&made.process.user, made.cwd.as_deref()), (&None, Some(Path::new("/"))));
-        let told = "env B: none; env LD_PRELOAD: not allowed together with user; user backup: this host has no such user; directory /missing: no such file";
+        let told = "env B: none; env LD_PRELOAD is not allowed together with user; user backup: this host has no such user; directory /missing: no such file";
         assert_eq!(made.tidings.variables[VARIABLE], told);
     }
 

@@ -69,7 +69,7 @@ fn what_cannot_be_had_is_named_and_no_word_of_a_file_is_repeated() {
     let credentials = Credentials::within(dir.path().to_owned());
     let none = BTreeMap::new();
     for (file, words) in [
-        (faulty.as_str(), "faulty.env: line 2: no ="),
+        (faulty.as_str(), "faulty.env: line 2: the line has no ="),
         (&binary, "the file is not UTF-8 at byte 9"),
         (&long, "more than 1 MiB"),
         (&open, "everybody can write it (mode 0666)"),

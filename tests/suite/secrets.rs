@@ -152,7 +152,7 @@ fn a_process_gets_its_secrets_by_its_environment_and_nothing_else_holds_them() {
     for (job, words) in [
         ("gone", ["cannot start: env A: credential gone cannot be used: ", "no such file"]),
         ("nofile", ["cannot start: env_file ", "none.env cannot be used: no such file"]),
-        ("faulty", ["cannot start: env_file ", "faulty.env: line 2: the line has the line has no =, wanted NAME=VALUE"]),
+        ("faulty", ["cannot start: env_file ", "faulty.env: line 2: the line has no =, wanted NAME=VALUE"]),
     ] {
         let run = host.run(job);
         assert_eq!(run["state"], "failed", "{run}");

@@ -208,9 +208,9 @@ fn a_schedule_is_one_of_its_forms_and_a_file_is_no_moment() {
         ("cron = 5", "found integer 5, wanted an expression such as \"30 2 * * *\""),
         ("cron = ['@daily', 5]", "jobs.a.cron[1]: found integer 5, wanted a string"),
         ("at = 5", "found integer 5, wanted a date and time"),
-        ("at = 'soon'", "jobs.a.at: found \"soon\", wanted a date and time"),
+        ("at = 'soon'", "jobs.a.at: found \"soon\", wanted a fixed time: a date and time"),
         ("at = '9999-01-01T00:00:00Z'", "1970 to 2099"),
-        ("at = 09:00:00", "wanted a date and time"),
+        ("at = 09:00:00", "a date and time"),
         ("tz = 'Europe/Munich'", "jobs.a.tz: "),
         ("tz = ''", "jobs.a.tz: "),
     ]);

@@ -254,7 +254,7 @@ async fn recover(shared: &NodeContext, lease: &ExpiredLease, unchanged: Duration
             note_end(shared, lease, &record, &recovery);
             warn!(run = %lease.run, fence = %lease.fence, node, "The run ended: {}.", recovery.reason);
         }
-        RecoverReply::Alive => info!(run = %lease.run, "The lease was renewed after all."),
+        RecoverReply::Alive => info!(run = %lease.run, "The node renewed the lease in time, so the run goes on."),
         RecoverReply::Gone => {}
     }
     Ok(true)

@@ -107,7 +107,7 @@ mod tests {
             "NOPERM this user has no permissions to access one of the keys used as arguments",
             "NOPERM No permissions to access a key",
         ] {
-            assert!(told(line).unwrap().ends_with("it wants ~{w}:*"), "{line}");
+            assert!(told(line).unwrap().ends_with("(wanted access to ~{w}:*)"), "{line}");
         }
         assert!(told("NOPERM User weak has no permissions to run the 'evalsha' command").unwrap().contains("EVALSHA"));
         assert_eq!(told("ERR value is not an integer script: 5f, on @user_script:7."), None);

@@ -192,10 +192,10 @@ fn limits_nobody_enforces_are_told_of_the_run_and_by_the_doctor() {
     assert_eq!(kept, ["pids", "pids"]);
     for verb in [["show", &again], ["explain", &again]] {
         let told = ctl.run(&verb).good().stdout;
-        assert!(told.contains("exit code 3 (the node did not enforce the limits pids)"), "{told}");
+        assert!(told.contains("exit code 3 (the node did not enforce these limits: pids)"), "{told}");
     }
     let told = ctl.run(&["explain", "bound", "--last"]).good().stdout;
-    assert!(told.contains("the node did not enforce the limits memory, pids"), "{told}");
+    assert!(told.contains("the node did not enforce these limits: memory, pids"), "{told}");
     let doctor = until("the node has said what it enforces", LONG, || {
         let text = ctl.run(&["doctor"]).good().stdout;
         text.contains("not enforced: limits of memory, cpu, pids").then_some(text)

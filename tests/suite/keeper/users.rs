@@ -100,7 +100,7 @@ async fn who_cannot_be_and_where_that_one_may_not_go_is_told() {
     attempt.cwd = None;
     attempt.env.insert("LD_PRELOAD".to_owned(), "x".to_owned());
     let (outcome, _) = bench.run(&attempt).await;
-    assert!(outcome.error.unwrap().contains("LD_PRELOAD together with user"));
+    assert!(outcome.error.unwrap().contains("LD_PRELOAD is not allowed together with user"));
 }
 
 #[tokio::test]

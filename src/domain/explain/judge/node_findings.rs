@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::loss_findings::hidden;
 use super::node_life::{Life, Window, life, obstacles_of};
-use crate::domain::explain::explain_words::{after, from_to};
+use crate::domain::explain::explain_words::{from_to, time_down};
 use crate::domain::explain::facts::{Facts, NodeFacts, ON_TIME, RunFacts, Subject};
 use crate::domain::explain::finding::{Finding, Part};
 use crate::domain::job::audit_entry::AuditEntry;
@@ -94,9 +94,8 @@ fn of_node(facts: &Facts, node: &NodeFacts, window: Window, lane: &Lane) -> Vec<
         return vec![finding("not_known", format!("Redis has no record of what node {name} did at that time."))];
     }
     if let Some((from, to)) = down(facts, node, window) {
-        let since = after(" since ", from.map(|at| facts.shown(at)));
-        let started = after("; it started on ", to.map(|at| facts.shown(at)));
-        found.push(finding("not_running", format!("Node {name} was not running{since}{started}.")));
+        let time = time_down(facts, from, to);
+        found.push(finding("not_running", format!("Node {name} was not running{time}.")));
         if to.is_none() && from.is_none_or(|from| from <= window.from) {
             return found;
         }
@@ -157,7 +156,8 @@ fn not_served(serving: &Serving, lane: &Lane) -> Option<String> {
         return Some(format!("the node does not serve queue {}", lane.queue()));
     }
     let missing: Vec<&str> = lane.requires().difference(&serving.labels).map(Label::as_str).collect();
-    (!missing.is_empty()).then(|| format!("the node does not have the labels {}", missing.join(", ")))
+    let noun = if missing.len() == 1 { "label" } else { "labels" };
+    (!missing.is_empty()).then(|| format!("the node does not have the {noun} {}", missing.join(", ")))
 }
 
 /// Returns findings for steps of the Redis clock near the time in question. They come from the

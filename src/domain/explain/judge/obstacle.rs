@@ -4,7 +4,7 @@
 //! obstacle.
 
 use super::node_life::{Life, Window, life, obstacles_of};
-use crate::domain::explain::explain_words::{after, from_to, list};
+use crate::domain::explain::explain_words::{after, from_to, list, time_down};
 use crate::domain::explain::facts::{Facts, ON_TIME, RunFacts};
 use crate::domain::explain::finding::{Finding, Part};
 use crate::domain::queue::lane_serving::{Serving, Unserved};
@@ -118,11 +118,7 @@ impl NoNode {
     }
 
     fn finding(self, facts: &Facts) -> Finding {
-        let time = match (self.since, self.until) {
-            (Some(since), Some(until)) => from_to(since, Some(until), &facts.zone),
-            (since, None) => after(" since ", since.map(|at| facts.shown(at))),
-            (None, until) => after(" until ", until.map(|at| facts.shown(at))),
-        };
+        let time = time_down(facts, self.since, self.until);
         Part::Timing.finding("late_no_node", format!("No node was running{time}."))
     }
 }

@@ -21,13 +21,12 @@ fn not_due_with(what: NodeEventKind) -> Facts {
 #[test]
 fn a_node_says_whether_it_ran() {
     about(started(0)).says("claimed", "Node n1 claimed the run.");
-    on(vec![stopped_until("n1", 300)], started(301))
-        .says("not_running", "Node n1 was not running since 11:59:00; it started on 12:05:00.");
+    on(vec![stopped_until("n1", 300)], started(301)).says("not_running", "Node n1 was not running from 11:59:00 to 12:05:00.");
     // It died.
     on(vec![node("n1", &[start(300, Some(-30))])], started(301))
-        .says("not_running", "Node n1 was not running since 11:59:30; it started on 12:05:00.");
-    on(vec![last_seen(-20, &[])], fresh()).says("not_running", "Node n1 was not running since 11:59:40.");
-    on(vec![last_seen(5, &[])], fresh()).says("not_running", "Node n1 was not running since 12:00:05.");
+        .says("not_running", "Node n1 was not running from 11:59:30 to 12:05:00.");
+    on(vec![last_seen(-20, &[])], fresh()).says("not_running", "Node n1 was not running from 11:59:40 on.");
+    on(vec![last_seen(5, &[])], fresh()).says("not_running", "Node n1 was not running from 12:00:05 on.");
     let unseen = on(vec![last_seen(-3, &[])], fresh()).with(|facts| facts.now = s(5));
     unseen.says("unseen", "Node n1 was last seen running on 11:59:57, shortly before that time.");
     on(vec![node("n2", &[])], started(20))

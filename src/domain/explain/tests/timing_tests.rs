@@ -62,7 +62,7 @@ fn a_late_run_says_what_kept_the_nodes() {
     on(vec![stopped_until("n1", 300)], started(301)).says("late_no_node", "No node was running until 12:05:00.");
     on(vec![node("n1", &[event(NodeEventKind::Stopped, -60, None)])], fresh()).says("late_no_node", "No node was running.");
     on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[]) }], fresh())
-        .says("late_no_node", "No node was running since 12:00:05.");
+        .says("late_no_node", "No node was running from 12:00:05 on.");
     // The run it waited for was late for that reason.
     let waited = RunFacts { ready_at: s(25), behind: Some("j@5".parse().unwrap()), ..started(25) };
     on(vec![node("n1", &[start(20, Some(5))])], waited).says("late_no_node", "No node was running from 12:00:05 to 12:00:20.");

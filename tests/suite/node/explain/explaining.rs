@@ -111,14 +111,14 @@ fn what_was_missed_while_its_only_node_was_dead_is_told_for_each_occurrence() {
     let skipped = first_in(&eye, "j", RunState::Skipped);
     let (to, count) = skipped.skipped.unwrap();
     assert!(count > 1, "{skipped:?}");
-    let all = format!("So were all {count} occurrences");
+    let all = format!("The same happened to all {count} occurrences");
     assert_says(
         &redis,
         &["j", "--at", &to.to_string()],
         &[
             "The run was skipped as missed",
             &all,
-            "n1 was not running since",
+            "n1 was not running from",
             "No node was running",
             "catch_up = skip, set in [jobs.j]",
         ],
@@ -293,5 +293,5 @@ fn a_run_by_hand_says_who_asked_for_it() {
     let _node = Schedd::on(&redis).node("n1").start();
     eye.wait_for_history("j", 1);
     let asked = format!("The run was requested by hand by {}", who());
-    assert_says(&redis, &["j", "--last"], &[&asked, "The run succeeded", "schedctl run j runs it."]);
+    assert_says(&redis, &["j", "--last"], &[&asked, "The run succeeded", "schedctl run j starts a run."]);
 }

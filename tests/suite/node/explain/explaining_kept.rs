@@ -109,8 +109,8 @@ fn a_check_asked_in_vain_is_told_as_that_and_not_as_a_start() {
     );
     eye.wait_for_history("j", 1);
     let (text, _) = explained(&redis, &["j", "--last"]);
-    assert!(text.contains("The run has not started: done_check unclear") && text.contains("done_check ="), "{text}");
-    assert!(!text.contains("Attempt 1") && !text.contains("It started"), "{text}");
+    assert!(text.contains("was not started this time: done_check unclear") && text.contains("done_check ="), "{text}");
+    assert!(!text.contains("Attempt 1") && !text.contains("The run started"), "{text}");
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_run_at_the_rate_limit_of_its_key_says_until_when_by_the_rate_of_its_own_job
     eye.wait_for_history("quick", 1);
     add("second", "1/1h");
     let told = || explained(&redis, &["second"]).0;
-    let held = "The run waits for a place at key k. The rate 1/1h of the gate allows the next start on ";
+    let held = " waits for a place at key k. The rate 1/1h of the gate allows the next start on ";
     until("its rate is told", LONG, || told().contains(held).then_some(()));
 }
 

@@ -62,7 +62,7 @@ fn a_run_is_late_because_no_node_ran_and_before_that_it_is_owed_for_the_same_rea
     eye.add(&json!({"name": "j", "in": "0s", "shell": "true"}));
     let due = eye.job("j").unwrap().pending.unwrap().due().as_i64();
     until("it is late", LONG, || Some(()).filter(|()| eye.ask(eye.store().now()).unwrap().as_i64() > due + 2_000));
-    let owed = ["The run has been ready since", "n1 was not running since", "has not started", "No node was running."];
+    let owed = [" has been ready since", "n1 was not running from", "has not started", "No node was running."];
     assert_says(&redis, &["j", "--last"], &owed);
     assert_says(&redis, &["j"], &owed);
     node.start_again();

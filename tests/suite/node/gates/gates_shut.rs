@@ -131,7 +131,7 @@ fn a_free_run_starts_behind_11_000_nobody_serves_and_is_told_of_their_lane() {
     let told = |of: &str, part: &str| Some(explained(&redis, &[of]).0).filter(|text| text.contains(part));
     let before = format!("Runs of lane {lane} wait before this run. No node serves that lane, so this run passes them.");
     let text = until("it is told what it passes", LONG, || told("free", &before));
-    assert!(text.contains("The run waits for a place at key k, behind run holder@"), "{text}");
+    assert!(text.contains(" waits for a place at key k, behind run holder@"), "{text}");
     let unserved = format!("No node takes runs of its lane {lane}: requires gpu: no running node");
     assert!(told("crowd@1700000000007~x", &unserved).is_some(), "{}", explained(&redis, &["crowd@1700000000007~x"]).0);
     let doctor = ctl.run(&["doctor"]).stdout;
@@ -160,8 +160,7 @@ fn whoever_was_let_in_and_cannot_begin_is_told_so_and_what_became_of_its_place()
         let mut job = json!({"name": name, "in": "0s", "key": key, "group": group, "shell": effects.shell("sleep 600")});
         job.as_object_mut().unwrap().retain(|_, value| !value.is_null());
         eye.add(&job);
-        let stands =
-            || (name == "holder" && !effects.of(name).is_empty()) || told(name, "The run waits for a place at key k").is_some();
+        let stands = || (name == "holder" && !effects.of(name).is_empty()) || told(name, " waits for a place at key k").is_some();
         until("it stands at its gate", LONG, || Some(()).filter(|()| stands()));
     }
     // It has its place in the group while it waits for its key.
@@ -170,7 +169,7 @@ fn whoever_was_let_in_and_cannot_begin_is_told_so_and_what_became_of_its_place()
     until("who waits is told why", LONG, || told("shut", behind));
     ctl.run(&["queue", "pause", "other"]).good();
     ctl.run(&["cancel", "keyed"]).good();
-    let text = until("it is let in", LONG, || told("shut", "The run got a place at group one on "));
+    let text = until("it is let in", LONG, || told("shut", " got a place at group one on "));
     assert!(text.contains(". No node has claimed the run yet."), "{text}");
     assert!(text.contains("Queue other is paused by "), "what it waits for: {text}");
     until("its record is shown so", LONG, || shown("shut", "let in at group one, not begun"));
@@ -193,7 +192,7 @@ fn groups_names_the_run_that_gave_its_place_up_and_keeps_those_of_its_lane_out()
     until("it has its place", LONG, || effects.of("holder").into_iter().next());
     for name in ["first", "second"] {
         eye.add(&json!({"name": name, "in": "0s", "queue": "other", "group": "one", "shell": effects.shell("sleep 600")}));
-        until("it waits for that", LONG, || told(name, "The run waits for a place at group one, behind run holder@"));
+        until("it waits for that", LONG, || told(name, " waits for a place at group one, behind run holder@"));
     }
     ctl.run(&["queue", "pause", "other"]).good();
     ctl.run(&["cancel", "holder", "--stop"]).good();

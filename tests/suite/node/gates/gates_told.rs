@@ -24,7 +24,7 @@ fn a_group_s_gap_and_patience_are_told_to_those_that_wait_for_them() {
     let told = |job: &str, part: &str| {
         until(part, LONG, || Some(explained(&redis, &[job]).0).filter(|text| text.contains(part)));
     };
-    let gap = "The run waits for a place at group turns. The gap of 20m ends on ";
+    let gap = " waits for a place at group turns. The gap of 20m ends on ";
     told("two", gap);
     told("two", ". The turn belongs to job one, which has no waiting run. The turn timeout of 10m ends on ");
     let run = eye.ask(eye.store().list_open(&"two".parse().unwrap())).unwrap().remove(0).to_string();
@@ -54,15 +54,15 @@ fn explain_names_the_run_let_in_that_did_not_begin_and_not_a_run_that_is_over() 
         until(part, LONG, || Some(explained(&redis, &[job]).0).filter(|text| text.contains(part)));
     };
     eye.add(&json!({"name": "hold", "in": "0s", "group": "one", "shell": "sleep 600"}));
-    told("hold", "The run is running on ");
+    told("hold", " is running on ");
     for job in ["e1", "e2"] {
         eye.add(&json!({"name": job, "in": "0s", "queue": "other", "group": "one", "shell": "true"}));
-        told(job, "The run waits for a place at group one, behind run hold@");
+        told(job, " waits for a place at group one, behind run hold@");
     }
     let first = eye.ask(eye.store().list_open(&"e1".parse().unwrap())).unwrap().remove(0);
     ctl.run(&["queue", "pause", "other"]).good();
     ctl.run(&["cancel", "hold"]).good();
     let why = "which got a place but did not start: queue other is paused by ";
-    told("e2", &format!("The run waits for a place at group one, behind run {first} of its queue, {why}"));
+    told("e2", &format!(" waits for a place at group one, behind run {first} of its queue, {why}"));
     told("e2", "; the next is tried on ");
 }

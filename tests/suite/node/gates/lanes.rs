@@ -161,7 +161,7 @@ fn a_run_goes_only_to_a_node_that_carries_all_it_requires_and_serves_its_queue()
     until("explain tells", LONG, || {
         let told = ctl.run(&["explain", "far"]).stdout;
         (told.contains("No node takes the run: no running node that serves this queue has the required label ssd")
-            && told.contains("Node eu does not take the run: the node does not have the labels ssd"))
+            && told.contains("Node eu does not take the run: the node does not have the label ssd"))
         .then_some(())
     });
     fs::write(plain.jobs_file(), "[queues.q]\n[daemon]\nlabels = [\"ssd\"]\n").unwrap();

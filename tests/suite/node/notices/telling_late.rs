@@ -91,7 +91,7 @@ fn a_job_that_starts_no_more_behind_a_run_that_hangs_is_told_of_once() {
     let (run, text) = line.split_once('|').unwrap();
     let state_of = |run: &str| Schedctl::on(&desk.redis).run(&["show", run, "--json"]).good().json()["state"].clone();
     assert!(text.contains(" did not start by its deadline"), "{line}");
-    let (_, hung) = text.split_once("; it was skipped: the run ").unwrap();
+    let (_, hung) = text.split_once(" after its due time: run ").unwrap();
     assert_eq!(state_of(hung.strip_suffix(" was still open").unwrap()), "running", "{line}");
     assert_says(&desk.redis, &[run], &["The run had not started by ", "must_start_within = 3s sets.", " was delivered on "]);
     // Those skipped after it, four of them and their time, say no more.

@@ -84,7 +84,7 @@ fn assert_sound_and_told(redis: &TestRedis) {
     };
     until("the books agree", LONG, || rules().is_empty().then_some(()));
     let told = ctl.run(&["doctor"]).stdout;
-    assert!(told.contains("The clock of Redis was set"), "{told}");
+    assert!(told.contains("Redis' clock was set"), "{told}");
 }
 
 #[test]
