@@ -182,7 +182,7 @@ mod tests {
         let (limit, now) = (LineLimit::default(), Instant::now());
         let count = (0..1_500).map(|n| written(&limit, 1, &entry(&n.to_string(), "a"), LogSource::Job, now)).sum::<usize>();
         assert_eq!(count, 1_000);
-        assert_eq!(limit.all_summaries()[0].message, "... 500 more lines of this job within 10 s are not logged");
+        assert_eq!(limit.all_summaries()[0].message, "... 500 more lines of this job within 10 s were not logged");
     }
 
     #[test]
