@@ -133,7 +133,7 @@ fn rights_taken_away_are_named_and_given_back_the_nodes_go_on() {
     let scene = Scene::with_lease_and_user(LEASE, "node", "pw");
     let mut admin = scene.redis.connection();
     for (less, named, more) in
-        [("-evalsha", "EVALSHA", "+evalsha"), ("-zcard", "ZCARD", "+zcard"), ("resetkeys", "it wants ~{schedd}:*", "~*")]
+        [("-evalsha", "EVALSHA", "+evalsha"), ("-zcard", "ZCARD", "+zcard"), ("resetkeys", "wanted access to ~{schedd}:*", "~*")]
     {
         let () = say(&mut admin, &["ACL", "SETUSER", "node", less]);
         scene.until_logged(named);
