@@ -55,14 +55,14 @@ fn may_start(launch: &mut LaunchOrder, words: &mut mpsc::UnboundedReceiver<Proce
     while let Ok(word) = words.try_recv() {
         match word {
             ProcessWord::Extend(deadline) => launch.deadline = launch.deadline.max(deadline),
-            ProcessWord::Stop => return Err(RunReport::of(ProcessEnd::Stopped, "stopped before its start")),
-            ProcessWord::Abandon => return Err(RunReport::of(ProcessEnd::LeaseLost, "abandoned before its start")),
+            ProcessWord::Stop => return Err(RunReport::of(ProcessEnd::Stopped, "stopped before the start")),
+            ProcessWord::Abandon => return Err(RunReport::of(ProcessEnd::LeaseLost, "abandoned before the start")),
         }
     }
     if BootInstant::now() < launch.deadline.saturating_sub(launch.margin) {
         Ok(())
     } else {
-        Err(RunReport::of(ProcessEnd::Refused, "not started: its lease ran out before the start"))
+        Err(RunReport::of(ProcessEnd::Refused, "not started: the lease expired before the start"))
     }
 }
 

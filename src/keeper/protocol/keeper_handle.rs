@@ -87,7 +87,7 @@ impl Keeper {
             Ok(Err(_)) | Err(_) => None,
         };
         let Some(link) = link else {
-            return Child::never(RunReport::of(ProcessEnd::Refused, "not started: this node's keeper is not running"));
+            return Child::never(RunReport::of(ProcessEnd::Refused, "not started: the keeper of this node is not running"));
         };
         KeeperLink::start(link, key, launch, output).await
     }

@@ -29,7 +29,7 @@ enum NewsInJson {
 }
 
 fn broken(what: impl std::fmt::Display) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("frame between daemon and keeper cannot be read: {what}"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("a message between daemon and keeper cannot be read: {what}"))
 }
 
 fn push_frame(to: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
@@ -37,7 +37,7 @@ fn push_frame(to: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
     let Some(prefix) = u32::try_from(length).ok().filter(|_| length <= LONGEST) else {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("arguments and environment take {length} bytes: wanted at most {LONGEST}"),
+            format!("the arguments and the environment have {length} bytes, wanted at most {LONGEST}"),
         ));
     };
     to.extend(prefix.to_le_bytes());
@@ -106,7 +106,7 @@ async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ve
     };
     let length = usize::try_from(u32::from_le_bytes(prefix)).map_err(broken)?;
     if length > LONGEST {
-        return Err(broken(format_args!("{length} bytes long, wanted at most {LONGEST}")));
+        return Err(broken(format_args!("the message has {length} bytes, wanted at most {LONGEST}")));
     }
     // The buffer grows as bytes arrive, not to the length that the prefix claims.
     let mut frame = Vec::new();
@@ -114,7 +114,7 @@ async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ve
     if frame.len() == length {
         Ok(Some(frame))
     } else {
-        Err(io::Error::new(io::ErrorKind::UnexpectedEof, broken("it ends early")))
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, broken("the message ends early")))
     }
 }
 
@@ -124,8 +124,8 @@ pub async fn read_order(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Optio
     let Some(frame) = read_frame(from).await? else { return Ok(None) };
     match frame.split_first() {
         Some((&JSON, json)) => serde_json::from_slice(json).map(Some).map_err(broken),
-        Some((kind, _)) => Err(broken(format_args!("an order of kind {kind}"))),
-        None => Err(broken("it is empty")),
+        Some((kind, _)) => Err(broken(format_args!("unknown order kind {kind}"))),
+        None => Err(broken("the message is empty")),
     }
 }
 
@@ -143,10 +143,10 @@ pub async fn read_news(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option
         }
         Some((&STDOUT, _)) => ExcerptStream::Stdout,
         Some((&STDERR, _)) => ExcerptStream::Stderr,
-        Some((kind, _)) => return Err(broken(format_args!("news of kind {kind}"))),
-        None => return Err(broken("it is empty")),
+        Some((kind, _)) => return Err(broken(format_args!("unknown news kind {kind}"))),
+        None => return Err(broken("the message is empty")),
     };
-    let (key, bytes) = frame.get(1..).and_then(<[u8]>::split_first_chunk::<8>).ok_or_else(|| broken("it has no key"))?;
+    let (key, bytes) = frame.get(1..).and_then(<[u8]>::split_first_chunk::<8>).ok_or_else(|| broken("the message has no key"))?;
     Ok(Some(KeeperNews::Output(Key::from_le_bytes(*key), stream, bytes.to_vec())))
 }
 

@@ -113,7 +113,7 @@ impl JobRecord {
             flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect();
         let Some(rev) = map.get("rev") else { return Ok(None) };
         let missing =
-            |field: &str| StoreError::corrupt(format!("job {name}"), format!("its field {field:?} is missing or invalid"));
+            |field: &str| StoreError::corrupt(format!("job {name}"), format!("the field {field:?} is missing or invalid"));
         let text = |field: &str| map.get(field).ok_or_else(|| missing(field));
         let instant = |field: &str| map.get(field).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
         let run = |field: &str| match map.get(field).map(String::as_str) {

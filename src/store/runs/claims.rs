@@ -259,7 +259,7 @@ impl Store {
         }
         let now = reply.instant()?;
         if reply.number()? == 1 {
-            tracing::error!(key = keys.fence(), "The fence counter in Redis was corrupt; new fences continue from the clock.");
+            tracing::error!(key = keys.fence(), "The fence counter in Redis was corrupt. New fences are taken from the clock.");
         }
         orders.iter().map(|order| claim_reply(reply.reply()?, order, lane, now)).collect()
     }

@@ -217,7 +217,7 @@ fn what_this_host_would_refuse_of_a_job_is_warned_of_when_it_is_added() {
     let line = format!("{{\"shell\": \"x\", \"user\": \"nobody:nosuchgroup\", \"env_file\": \"{file}\"}}\n");
     let added = bench.ctl.run_with_input(&["add", "--stdin"], line.as_bytes()).good();
     assert!(
-        added.stderr.contains("no group \"nosuchgroup\" on this host") && added.stderr.contains("everybody can write it"),
+        added.stderr.contains("this host has no group \"nosuchgroup\"") && added.stderr.contains("everybody can write it"),
         "{added:?}"
     );
     // What a person names as data may be anybody's.
