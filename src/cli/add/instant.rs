@@ -77,12 +77,12 @@ fn folded(read: Instant, fold: Option<FoldFlag>, zone: &Zone) -> Instant {
     let (at, said) = match fold {
         None if read.at == second => return read,
         None => {
-            (first, format!("the first is taken, {}; the second is {}, which --fold second takes", tell(first), tell(second)))
+            (first, format!("the first time, {}, is used; --fold second uses the second time, {}", tell(first), tell(second)))
         }
-        Some(FoldFlag::First) => (first, format!("the first is taken, {}", tell(first))),
-        Some(FoldFlag::Second) => (second, format!("the second is taken, {}", tell(second))),
+        Some(FoldFlag::First) => (first, format!("the first time, {}, is used", tell(first))),
+        Some(FoldFlag::Second) => (second, format!("the second time, {}, is used", tell(second))),
     };
-    let note = format!("it comes twice in {}: {said}", zone.name());
+    let note = format!("this time occurs twice in {}: {said}", zone.name());
     Instant { at, note: Some(note) }
 }
 
@@ -147,7 +147,7 @@ pub(super) fn tell_instants(
 /// Returns why a job applied at `now` does not run at the instant `at` of its list.
 fn why_not(spec: &JobSpec, table: &Timetable, at: UnixMillis, now: UnixMillis) -> Option<String> {
     if table.count_in(at, at) == 0 {
-        return Some("--exclude, --only-on, --start or --end leaves it out".to_owned());
+        return Some("--exclude, --only-on, --start or --end excludes this time".to_owned());
     }
     let first = table.latest_in(UnixMillis::EPOCH, now).unwrap_or(now);
     if at < first {
@@ -167,7 +167,7 @@ fn why_not(spec: &JobSpec, table: &Timetable, at: UnixMillis, now: UnixMillis) -
         return Some("--catch-up skip, --max-age or --skip-if-late skips a run this late".to_owned());
     }
     let most = spec.shape.max_runs.filter(|most| table.count_in(first, at) > u64::from(*most))?;
-    Some(format!("--max-runs {most} is reached before it"))
+    Some(format!("--max-runs {most} is reached before this time"))
 }
 
 #[cfg(test)]

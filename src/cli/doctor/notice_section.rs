@@ -50,7 +50,7 @@ async fn retried(store: &Store) -> Result<Vec<ServerCheck>, StoreError> {
         let next = runs.first()?;
         let why = facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
         let again = next.ready.map(|at| format!(" at {at}")).unwrap_or_default();
-        let more = if runs.len() > 1 { format!("; {} more wait so", runs.len() - 1) } else { String::new() };
+        let more = if runs.len() > 1 { format!("; {} more wait for a retry", runs.len() - 1) } else { String::new() };
         let text = format!("not delivered yet: {} is tried again{again}{why}{more}", next.run);
         Some(ServerCheck::new(job.as_str(), CheckLevel::Note, text))
     };

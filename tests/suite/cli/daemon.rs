@@ -152,7 +152,7 @@ fn logs_are_what_a_run_wrote_each_stream_to_its_own_with_the_bytes_left_out_coun
     assert_eq!(kept.len() as u64 + dropped, 200_009);
     let logs = host.ctl.run(&["logs", &id]).good();
     assert_eq!(logs.stdout, kept);
-    assert!(logs.stderr.contains(&format!("{dropped} bytes in the middle were not kept")), "{logs:?}");
+    assert!(logs.stderr.contains(&format!("{dropped} bytes in the middle were not stored")), "{logs:?}");
 }
 
 #[test]
@@ -204,9 +204,9 @@ fn a_cancelled_recurring_job_leaves_its_run_alone_unless_told_to_stop_it() {
     assert!(said.contains(&format!("its run {id} goes on")) && said.contains("--stop"), "{said}");
     assert_eq!(host.history("beat")[0]["state"], "running");
     let said = host.ctl.run(&["cancel", "beat", "--stop"]).good().stdout;
-    assert!(said.contains("was cancelled before; its run is being stopped"), "{said}");
+    assert!(said.contains("was already cancelled; its run is being stopped"), "{said}");
     assert_eq!(host.wait_for("beat", "cancelled")["run_id"], id);
-    assert_eq!(host.ctl.run(&["cancel", "beat", "--stop"]).good().stdout, "beat was cancelled before\n");
+    assert_eq!(host.ctl.run(&["cancel", "beat", "--stop"]).good().stdout, "beat was already cancelled\n");
 }
 
 #[test]

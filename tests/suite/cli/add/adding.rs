@@ -183,11 +183,11 @@ fn a_job_that_will_never_run_by_itself_is_added_with_a_warning() {
     let bench = Bench::start();
     for past in [&["--cron", "0 0 0 1 1 * 2020"][..], &["--every", "1h", "--end", "yesterday"]] {
         let added = bench.ctl.run(&[&["add"], past, &["--", "x"]].concat()).good();
-        assert!(added.stderr.contains("has no time to come: it runs only when asked"), "{added:?}");
+        assert!(added.stderr.contains("has no future time: it runs only by schedctl run"), "{added:?}");
     }
     for silent in [&[][..], &["--cron", "@reboot"], &["--in", "1h"], &["--delay", "1h"]] {
         let added = bench.ctl.run(&[&["add"], silent, &["--", "x"]].concat()).good();
-        assert!(!added.stderr.contains("no time to come"), "{added:?}");
+        assert!(!added.stderr.contains("no future time"), "{added:?}");
     }
 }
 
@@ -476,6 +476,6 @@ fn of_two_edits_at_once_the_second_is_told_the_newer_version() {
     });
     assert!(edits.iter().any(|edit| edit.code == 0), "{edits:?}");
     for refused in edits.iter().filter(|edit| edit.code != 0) {
-        refused.refused(4, &["job a was changed by somebody else meanwhile, its version is now "]);
+        refused.refused(4, &["somebody else changed job a at the same time, and its revision is now "]);
     }
 }

@@ -85,7 +85,7 @@ fn those_a_filter_picks_are_retried_oldest_first_and_a_dry_run_changes_nothing()
 fn every_run_named_is_tried_and_what_cannot_be_is_said_with_what_to_do() {
     let (bench, [f, t, l, s]) = scene();
     let several = bench.ctl.run(&["retry", &f, &s, &t]);
-    several.refused(4, &[&s, "succeeded", &format!("schedctl rerun {s} repeats its work")]);
+    several.refused(4, &[&s, "succeeded", &format!("schedctl rerun {s} runs it again")]);
     assert_eq!(several.stdout, format!("{f} is ready again\n{t} is ready again\n"));
     bench.ctl.run(&["retry", "l@1"]).refused(3, &[&format!("begins like {l}")]);
     bench.ctl.run(&["retry", "nosuch@1"]).refused(3, &["nosuch"]);
@@ -133,7 +133,7 @@ fn every_dead_letter_is_forgotten_only_when_that_is_surely_meant() {
     for answer in ["", "\n", "y\n", "schedd2\n"] {
         let asked = bench.ctl.answer_on_terminal(&["purge", "--dead"], answer);
         assert!(asked.code == 2 && asked.stdout.contains("3 dead letters of namespace schedd will be forgotten"), "{asked:?}");
-        assert!(asked.stdout.contains("type schedd to confirm: ") && asked.stdout.contains("nothing was forgotten"), "{asked:?}");
+        assert!(asked.stdout.contains("type schedd to confirm: ") && asked.stdout.contains("nothing is deleted"), "{asked:?}");
     }
     assert_eq!(bench.ctl.run(&["stats", "--json"]).json()["dead"], 3);
     let asked = bench.ctl.answer_on_terminal(&["purge", "--dead"], "schedd\n");

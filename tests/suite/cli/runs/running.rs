@@ -42,7 +42,7 @@ fn a_job_whose_run_by_hand_is_tried_again_is_retrying_until_that_ends() {
         assert!(shown["state"] == "retrying" && shown["retry_at"].is_string(), "{shown}");
         assert_eq!(shown["next_due"].is_string(), job == "planned", "{shown}");
         let text = bench.ctl.run(&["show", job]).good().stdout;
-        assert!(text.lines().any(|line| line.ends_with(", a run asked for by hand tried again")), "{text}");
+        assert!(text.lines().any(|line| line.ends_with(", retry of a manual run")), "{text}");
         bench.ctl.run(&["cancel", &id]).good();
         let wanted = if job == "planned" { "scheduled" } else { "manual" };
         let shown = bench.ctl.run(&["show", job, "--json"]).good().json();

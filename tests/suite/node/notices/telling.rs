@@ -236,7 +236,7 @@ fn unreadable_notices_delay_none_behind_them_and_a_corrupt_output_is_left_out() 
     desk.eye.wait_for_history("work/on_failure", 1);
     let ctl = Schedctl::on(&desk.redis);
     let stats = ctl.run(&["stats", "--json"]).good().json();
-    assert_eq!((&stats["notices"], &stats["suppressed"], &stats["late"]), (&json!(2 * BAD), &json!(0), &json!(0)));
+    assert_eq!((&stats["notices"], &stats["suppressed"], &stats["missed_deadlines"]), (&json!(2 * BAD), &json!(0), &json!(0)));
     assert_eq!(ctl.run(&["show", "newer", "--json"]).json()["suppressed"], json!({"on_failure": 7}));
     let shown = ctl.run(&["show", "newer"]).stdout;
     assert!(shown.contains("suppressed  7 on_failure (reported together when the waiting notices are over)"), "{shown}");
