@@ -1,7 +1,9 @@
 //! The instants that `--at` means, and `--fold` for local times that the clock shows twice.
 //!
-//! Invariant: the understood instant is always printed. If the clock shows a local time twice, the
-//! other instant is printed too.
+//! Invariant: the understood instant is printed, unless it is now. If the clock shows a local time
+//! twice, the other instant is printed too.
+
+use std::time::Duration;
 
 use jiff::tz::AmbiguousOffset;
 
@@ -96,8 +98,11 @@ fn both_comings(at: UnixMillis, zone: &Zone) -> Option<(UnixMillis, UnixMillis)>
     first.zip(second)
 }
 
-/// Prints the instant at which a job runs once.
+/// Prints the instant at which a job runs once. An instant within the next second counts as now.
 pub(super) fn tell_due(at: UnixMillis, now: UnixMillis, zone: &Zone, console: &mut Console) {
+    if at >= now && at.since(now) < Duration::from_secs(1) {
+        return console.note("runs now");
+    }
     console.note(&format!("at {} ({}), {}", rfc3339(at, zone), zone.name(), Relative { now }.either(at)));
 }
 

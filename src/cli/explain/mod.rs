@@ -23,9 +23,9 @@ Examples:
 
 The answer has six parts: what was planned and by whom (planned), how it ended or what it waits for
 (outcome), what each node did at that time (nodes), whether it was on time, within 1 s, and why not
-(timing), which rule decided and where it is set (rule), and the next run (next). --at takes a time as
-add --at does, in the job's zone; a time of day or a weekday alone means the last past one. Without
---at and --last the job is explained as it is now.";
+(timing), which rule decided and where it is set (rule), and the next run (next). --at takes a time
+as add --at does, in the job's zone; a time of day or a weekday alone means the last past one.
+Without --at and --last the job is explained as it is now.";
 
 /// Tells in plain words why a run did or did not start when it was due; also of jobs that are no longer defined.
 #[derive(Debug, clap::Args)]

@@ -46,8 +46,8 @@ Examples:
   schedctl show backup/on_failure
 
 JOB/on_failure (on_success, on_late, on_recovered, ping) is the hidden job whose runs deliver the
-notices of JOB. It is shown as JOB defines it now. The notices lines of a job name its
-notices that failed for good or are being retried.";
+notices of JOB. It is shown as JOB defines it now. The notices lines of a job name its notices that
+failed for good or are being retried.";
 
 /// Shows everything known about a job (its definition, state, next and last runs) or a run (its
 /// attempts).

@@ -35,9 +35,9 @@ job's schedule and definition as they are now. The runs start one after the othe
 Each waits for an open run of the job, unless its overlap is allow.
 
 Not backfilled are occurrences that succeeded, that are not due yet or have not ended, or that were
-already backfilled, with any result: use rerun or retry for those. --from and --to take
-a time as add --at does, in the job's zone, or a duration, which means that long ago. A time of day
-or a weekday alone means the last past one. --from is included, --to is not.";
+already backfilled, with any result: use rerun or retry for those. --from and --to take a time as
+add --at does, in the job's zone, or a duration, which means that long ago. A time of day or a
+weekday alone means the last past one. --from is included, --to is not.";
 
 /// Plants runs for the past occurrences of a job in a window of time.
 #[derive(Debug, clap::Args)]

@@ -24,13 +24,13 @@ Examples:
   schedctl history --dead --since 24h
   schedctl history backup --state failed,timed_out
 
-Dead letters are runs that ended failed, timed_out or lost; schedctl retry retries them. --since
-and --until compare with the end of a run. They take a time as add --at does, or a duration, which
-means that long ago. A time of day or a weekday alone means the last past one.
+Dead letters are runs that ended failed, timed_out or lost; schedctl retry retries them. --since and
+--until compare with the end of a run. They take a time as add --at does, or a duration, which means
+that long ago. A time of day or a weekday alone means the last past one.
 
 With a JOB its open runs come first: runs that are running or wait for a retry, and the last 100
-manual runs, also before they start. Without a JOB the runs of notices (JOB/on_failure, JOB/ping) are
-listed only with --dead or --notices.";
+manual runs, also before they start. Without a JOB the runs of notices (JOB/on_failure, JOB/ping)
+are listed only with --dead or --notices.";
 
 /// Lists ended runs, newest first, also those of jobs that are no longer defined.
 #[derive(Debug, clap::Args)]

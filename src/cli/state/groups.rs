@@ -23,8 +23,9 @@ Example:
 
 TURN and SINCE: only for a group whose members take turns. RUNNING: the run that has the place of
 the group, from its claim on. WAITING: runs that wait for the place; \"has a place\" is a run that got
-the place and has not started, \"lost its place\" a run that did not start in time. NEXT: the time at which the group opens by itself, because its gap is over or its
-turn_timeout with a member without a due run ends.";
+the place and has not started, \"lost its place\" a run that did not start in time. NEXT: the time at
+which the group opens by itself, because its gap is over or its turn_timeout with a member without a
+due run ends.";
 
 /// The maximum number of running or waiting runs named for each group.
 const SHOWN: usize = 3;

@@ -21,9 +21,9 @@ pub(crate) const NODES_HELP: &str = "\
 Example:
   schedctl nodes
 
-STATE is gone for a node that was not seen for 15 seconds. AT LIMIT: why the node starts no runs, and
-since when. CONFIG: the problems of its jobs file. If the files of nodes define a job differently, the
-last change wins, and CONFIG of these nodes says so.";
+STATE is gone for a node that was not seen for 15 seconds. AT LIMIT: why the node starts no runs,
+and since when. CONFIG: the problems of its jobs file. If the files of nodes define a job
+differently, the last change wins, and CONFIG of these nodes says so.";
 
 /// The maximum number of jobs named for a node whose file differs from another file.
 const DIFFERENCES_SHOWN: usize = 3;
