@@ -1,7 +1,7 @@
 //! A timetable whose next times are printed.
 
 use crate::domain::name::names::JobName;
-use crate::domain::schedule::schedule_form::Timetable;
+use crate::domain::schedule::timetable::Timetable;
 
 /// A timetable whose next times are printed, with the job to which the timetable belongs.
 pub(super) struct Planned {
