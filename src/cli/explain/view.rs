@@ -22,7 +22,7 @@ fn word(part: Part) -> &'static str {
 /// one label.
 pub(super) fn text(facts: &Facts, findings: &[Finding], console: &mut Console) {
     let what = match (facts.at(), facts.run()) {
-        (Some(at), Some(run)) if run.run.is_manual() => format!("{}, asked for {}", run.run, shown(at, &facts.zone)),
+        (Some(at), Some(run)) if run.run.is_manual() => format!("{}, requested {}", run.run, shown(at, &facts.zone)),
         (Some(at), _) => format!("{} at {}", facts.name, shown(at, &facts.zone)),
         (None, _) => facts.name.to_string(),
     };

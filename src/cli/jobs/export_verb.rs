@@ -33,7 +33,7 @@ Examples:
 
 Jobs of files are exported only with --all. A job with a clock schedule and no zone gets the zone
 that is stored with it. A one-shot whose time is past is written as a comment. So is a unique key,
-which a jobs file cannot have. Everything else is written as it is, also values of env, headers,
+which a jobs file cannot have. Everything else is written unchanged, also values of env, headers,
 bodies and webhook_secret, which show hides: protect the file if they are secret.";
 
 /// The number of jobs read in one call.

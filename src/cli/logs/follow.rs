@@ -41,7 +41,7 @@ pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, c
         Target::Run(run) => find_run(store, run).await?.run,
         Target::Job(job) => match next_of(store, job, &mut clock, console).await? {
             Ok(run) => run,
-            Err(stop) => return Ok(stop.code(&format!("job {job} goes on"), console)),
+            Err(stop) => return Ok(stop.code(&format!("job {job} continues"), console)),
         },
     };
     let mut sight = Sight::default();
@@ -57,7 +57,7 @@ pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, c
             Err(failure) => sight.bear(failure, &format!("the output of run {run} cannot be read"), console)?,
         }
         if let Err(stop) = clock.pause(PAUSE, console).await {
-            return Ok(stop.code(&format!("run {run} goes on (schedctl cancel {run} stops it)"), console));
+            return Ok(stop.code(&format!("run {run} continues (schedctl cancel {run} stops it)"), console));
         }
     }
 }

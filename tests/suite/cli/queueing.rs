@@ -284,14 +284,11 @@ fn a_job_whose_queue_is_paused_says_so_in_list_and_show() {
     assert!(listed.contains("queue paused"), "{listed}");
     assert_eq!(ctl.run(&["list", "--json"]).good().json()[0]["queue_paused"], json!(true));
     let shown = ctl.run(&["show", "held"]).good().stdout;
-    assert!(
-        shown.contains("waits       its queue default is paused since ") && shown.contains("queue resume default"),
-        "{shown}"
-    );
+    assert!(shown.contains("blocked     queue default is paused since ") && shown.contains("queue resume default"), "{shown}");
     ctl.run(&["run", "held"]).good();
     let by_hand = redis::cmd("ZRANGE").arg("{schedd}:due:default").arg(0).arg(0).query::<Vec<String>>(&mut redis.connection());
     let shown = ctl.run(&["show", &by_hand.unwrap()[0]]).good().stdout;
-    assert!(shown.contains("waits       its queue default is paused since "), "{shown}");
+    assert!(shown.contains("blocked     queue default is paused since "), "{shown}");
     ctl.run(&["queue", "resume", "default"]).good();
     assert!(!ctl.run(&["show", "held"]).good().stdout.contains("is paused"));
     assert_eq!(ctl.run(&["list", "--json"]).good().json()[0]["queue_paused"], json!(false));

@@ -88,7 +88,7 @@ fn a_running_run_is_asked_to_stop_and_a_recurring_jobs_only_if_asked_for() {
     for (flags, said) in [
         (
             &[][..],
-            "goes on (schedctl cancel b --stop stops it); a job added under this name with another definition ends its retries\n",
+            "continues (schedctl cancel b --stop stops it); a job added under this name with another definition ends its retries\n",
         ),
         (&["--stop"], "is being stopped\n"),
     ] {

@@ -157,7 +157,7 @@ fn an_interrupt_ends_the_following_only() {
     kill_process(Pid::from_child(&follower.child), Signal::INT).unwrap();
     let (code, _, stderr) = follower.end();
     assert_eq!(code, Some(130), "{stderr}");
-    assert!(stderr.contains(&format!("interrupted; run {} goes on", claim.run)), "{stderr}");
+    assert!(stderr.contains(&format!("interrupted; run {} continues", claim.run)), "{stderr}");
     assert_eq!(bench.ctl.run(&["show", &claim.run.to_string(), "--json"]).json()["state"], "running");
 }
 

@@ -98,7 +98,10 @@ fn a_wait_that_takes_too_long_ends_and_the_run_goes_on() {
     let finished = bench.ctl.run(&["run", "m", "--wait", "--timeout", "300ms"]);
     assert_eq!(finished.code, 124, "{finished:?}");
     let id = finished.stdout.trim_end();
-    assert!(finished.stderr.contains(&format!("run {id} has not ended")) && finished.stderr.contains("goes on"), "{finished:?}");
+    assert!(
+        finished.stderr.contains(&format!("run {id} has not ended")) && finished.stderr.contains("continues"),
+        "{finished:?}"
+    );
     assert!(finished.stderr.contains("no schedd is running"), "{finished:?}");
     assert_eq!(bench.ctl.run(&["show", id, "--json"]).good().json()["state"], "scheduled");
     bench.ctl.run(&["run", "m", "--wait", "--timeout", "soon"]).refused(2, &["--timeout"]);
@@ -116,6 +119,6 @@ fn an_interrupt_ends_the_waiting_only_and_says_the_id() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains(&format!("run {} goes on", claim.run)), "{said}");
+    assert!(said.contains(&format!("run {} continues", claim.run)), "{said}");
     assert_eq!(bench.ctl.run(&["show", &claim.run.to_string(), "--json"]).json()["state"], "running");
 }

@@ -66,7 +66,7 @@ fn a_failure_is_told_in_the_end_only_and_a_success_after_it_as_recovered() {
     let about = desk.eye.history("work").remove(0).run.to_string();
     let shown = ctl.run(&["show", &about, "--json"]).good().json();
     assert_eq!(shown["notices"], json!([{"kind": "on_failure", "run_id": ended.run.to_string(), "state": "succeeded"}]));
-    assert!(ctl.run(&["show", &about]).good().stdout.contains("told        on_failure by work/on_failure@"));
+    assert!(ctl.run(&["show", &about]).good().stdout.contains("notice      on_failure, sent by work/on_failure@"));
     desk.assert_sound();
 }
 
