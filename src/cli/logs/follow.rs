@@ -273,7 +273,7 @@ fn standing(record: &RunRecord) -> Option<String> {
         return None;
     }
     let run = &record.run;
-    let ready = record.ready.map(|at| format!(", next attempt {}", shown(at, &Zone::of_host()))).unwrap_or_default();
+    let ready = record.ready.map(|at| format!(", ready {}", shown(at, &Zone::of_host()))).unwrap_or_default();
     if record.attempt == 0 {
         return Some(format!("{run} has not started yet{ready}"));
     }

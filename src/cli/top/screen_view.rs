@@ -136,7 +136,7 @@ fn foot<'a>(model: &Model, theme: &Theme) -> Line<'a> {
         (Mode::Browse, None) if model.filter.is_empty() => {
             Line::raw("? help  q quit  tab list  enter show  p pause  r run  c cancel  / filter  s sort")
         }
-        (Mode::Browse, None) => Line::raw(format!("filter {:?} (esc shows all)", one_line(&model.filter))),
+        (Mode::Browse, None) => Line::raw(format!("only with {:?} (esc shows all)", one_line(&model.filter))),
     }
 }
 

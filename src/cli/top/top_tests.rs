@@ -186,7 +186,7 @@ fn a_filter_narrows_every_list_and_finds_a_job_by_its_whole_name() {
     assert_eq!(model.rows(Pane::Due).len(), 1);
     assert_eq!(model.asked().kept, [name("beta")]);
     assert_eq!(press(&mut model, "r"), Some(TopAction::Run(name("beta"))));
-    assert!(seen(&model, &theme(), 80, 24).last().unwrap().contains("filter \"beta\""));
+    assert!(seen(&model, &theme(), 80, 24).last().unwrap().contains("only with \"beta\""));
     press(&mut model, "~");
     assert_eq!((model.rows(Pane::Due).len(), model.asked().kept.len()), (3, 0));
     press(&mut model, "/FAILED!");

@@ -372,7 +372,7 @@ fn show_and_doctor_report_a_notice_that_cannot_be_signed_while_it_retries() {
     for args in [&["show", "a"][..], &["doctor"]] {
         let line = until("it is told of", LONG, || {
             let told = host.ctl.run(args).stdout;
-            told.lines().find(|line| line.contains(id) && line.contains("is tried again")).map(str::to_owned)
+            told.lines().find(|line| line.contains(id) && line.contains("is retried")).map(str::to_owned)
         });
         assert!(line.contains("no-such-secret"), "{line}");
     }

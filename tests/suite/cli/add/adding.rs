@@ -289,7 +289,7 @@ fn an_instant_is_told_as_it_was_understood_and_a_past_one_refused() {
     let bench = Bench::start();
     let added = bench.ctl.run(&["add", "--at", "2099-10-25 02:30", "--tz", "Europe/Berlin", "--", "x"]).good();
     assert!(added.stderr.contains("2099-10-25T02:30:00.000+02:00 (Europe/Berlin)"), "{added:?}");
-    assert!(added.stderr.contains("comes twice") && added.stderr.contains("the first is taken"), "{added:?}");
+    assert!(added.stderr.contains("occurs twice") && added.stderr.contains("the first time, 2099"), "{added:?}");
     let twice = ["add", "--at", "2099-10-25 02:30", "--tz", "Europe/Berlin", "--json", "--fold"];
     for (fold, due) in [
         ("first", "2099-10-25T02:30:00.000+02:00"),

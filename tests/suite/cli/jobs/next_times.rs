@@ -232,7 +232,7 @@ fn a_job_runs_by_its_own_rule_for_clock_changes_and_its_own_h() {
     bench.add(&["--name", "backup", "--cron", "H H * * *", "--tz", "UTC", "--", "x"]);
     assert_eq!(next("backup", "2027-01-01T00:00:00Z")[0], "2027-01-01T08:25:00.000Z");
     let drawn = bench.ctl.run(&["next", "H H * * *", "-n", "1"]).good();
-    assert!(format!("{}{}", drawn.stdout, drawn.stderr).contains("H is drawn from the job's name"), "{}", drawn.stdout);
+    assert!(format!("{}{}", drawn.stdout, drawn.stderr).contains("H depends on the name of the job"), "{}", drawn.stdout);
     bench.add(&["--name", "beat", "--cron", "@every 90s", "--", "x"]);
     assert_eq!(bench.ctl.run(&["show", "beat", "--json"]).json()["schedule"], "every 1m30s");
     bench.add(&["--name", "boot", "--cron", "@reboot", "--", "x"]);

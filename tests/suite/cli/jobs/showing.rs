@@ -260,9 +260,9 @@ fn the_beginning_of_an_id_is_enough_to_look_and_not_to_cancel() {
         bench.node.finish(&bench.node.claim("b"), RunState::Succeeded, &[]);
         id
     });
-    bench.ctl.run(&["show", "b@"]).refused(2, &[&ids[0], &ids[1], "wanted the whole id"]);
+    bench.ctl.run(&["show", "b@"]).refused(2, &[&ids[0], &ids[1], "wanted a complete id"]);
     for verb in ["show", "logs"] {
-        bench.ctl.run(&[verb, "b@1"]).refused(2, &[&ids[0], &ids[1], "wanted the whole id"]);
+        bench.ctl.run(&[verb, "b@1"]).refused(2, &[&ids[0], &ids[1], "wanted a complete id"]);
     }
 }
 

@@ -50,7 +50,7 @@ fn a_window_is_made_up_for_once_and_the_schedule_is_left_alone() {
     assert_eq!(shown()["next_due"], next);
     let text = bench.ctl.run(&["backfill", "a", "--from", FROM, "--to", TO]).good();
     assert!(text.stdout.contains("4 runs of a added; they run one after the other"), "{text:?}");
-    assert!(text.stderr.contains("left out: 1 backfilled before"), "{text:?}");
+    assert!(text.stderr.contains("not backfilled: 1 already backfilled"), "{text:?}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn a_job_is_taken_out_once_and_again_without_harm() {
     bench.add(&["--name", "once", "--in", "1h", "--", "x"]);
     for name in ["a", "once"] {
         assert_eq!(bench.ctl.run(&["cancel", name]).good().stdout, format!("{name} cancelled\n"));
-        assert!(bench.ctl.run(&["cancel", name]).good().stdout.contains("cancelled before"));
+        assert!(bench.ctl.run(&["cancel", name]).good().stdout.contains("already cancelled"));
     }
     assert_eq!(bench.ctl.run(&["list", "--json"]).json(), serde_json::json!([]));
     let history = bench.ctl.run(&["history", "once", "--json"]).json();

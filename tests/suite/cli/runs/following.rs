@@ -117,7 +117,7 @@ fn a_run_that_is_tried_again_is_followed_into_its_next_attempt() {
     bench.node.finish(&second, RunState::Succeeded, &[("exit_code", "0")]);
     let (code, stdout, stderr) = follower.end();
     assert_eq!((code, stdout.as_str()), (Some(0), "first\nsecond\n"));
-    assert!(stderr.contains(&format!("attempt 2 of {} has begun on node web-1", first.run)), "{stderr}");
+    assert!(stderr.contains(&format!("attempt 2 of {} started on node web-1", first.run)), "{stderr}");
     assert!(stderr.contains(&format!("{} succeeded after", first.run)), "{stderr}");
 }
 
