@@ -38,7 +38,7 @@ async fn doing(store: &Store, name: &JobName, key: &UniqueKey) -> Result<String,
             Some(_) => "waits for its turn or a retry".to_owned(),
             None => match job.pending {
                 Some(run) => format!("is due at {}", shown(run.due(), &local)),
-                None => "has no schedule and was not run yet".to_owned(),
+                None => "runs only by schedctl run".to_owned(),
             },
         },
     };

@@ -75,7 +75,7 @@ pub(super) fn deeds(done: &[AppliedChange], console: &mut Console) {
         match deed {
             PlannedChange::Failed(why) => console.error(&format!("job {name}: {why}")),
             PlannedChange::Held => {
-                console.error(&format!("job {name} is not applied: the name belongs to a job added with schedctl add"))
+                console.error(&format!("job {name} is not applied: the name belongs to a job added with schedctl add"));
             }
             PlannedChange::Past(at) => console.note(&format!("job {name}: its time {at} is past, so it gets no run")),
             PlannedChange::Added(_)

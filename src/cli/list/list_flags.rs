@@ -30,7 +30,8 @@ the next occurrence comes first. STATE is \"queue paused\" for a scheduled job i
 With --watch the list is redrawn on a terminal, with as many jobs as it has lines. Otherwise, and
 with --json, each list is printed below the previous one. Ctrl-C quits (130).
 
-IN: the time until NEXT, or how late it is. AGO: the time since LAST, the start of the last run.";
+IN: the time until NEXT, or how late it is. AGO: the time since LAST, the start of the
+run that ended last.";
 
 /// Lists jobs by the time of their next run; jobs without one come last.
 #[derive(Debug, clap::Args)]

@@ -27,8 +27,8 @@ Examples:
 
 Keys: concurrency (runs at once on each node), limit (runs at once on all nodes), rate
 (RUNS/DURATION that start on all nodes), burst (how many of them at once), weight or strict (the
-share of a node). KEY=none removes a setting. A change applies at once, until
-[queues.X] of a jobs file is edited.";
+share of a node). KEY=none removes a setting. A change applies at once, until [queues.X]
+of a jobs file is edited.";
 
 const SWITCH_EXAMPLES: &str = "\
 Examples:

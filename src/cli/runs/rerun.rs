@@ -40,7 +40,7 @@ pub(crate) async fn rerun(global: &Global, args: &RerunArgs, console: &mut Conso
     let store = connect(global, console).await?;
     let old = find_run(&store, &run).await?;
     if old.run != run {
-        return Err(CliFailure::NotFound(format!("no run {run}: similar ids: {}; wanted a complete id", old.run)));
+        return Err(CliFailure::NotFound(format!("no run {run}; similar ids: {}; wanted a complete id", old.run)));
     }
     if !old.state.is_final() {
         let state = old.state.as_str();

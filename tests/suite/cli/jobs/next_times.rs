@@ -236,7 +236,7 @@ fn a_job_runs_by_its_own_rule_for_clock_changes_and_its_own_h() {
     bench.add(&["--name", "beat", "--cron", "@every 90s", "--", "x"]);
     assert_eq!(bench.ctl.run(&["show", "beat", "--json"]).json()["schedule"], "every 1m30s");
     bench.add(&["--name", "boot", "--cron", "@reboot", "--", "x"]);
-    bench.ctl.run(&["next", "boot"]).refused(2, &["job boot has no times of a clock"]);
+    bench.ctl.run(&["next", "boot"]).refused(2, &["job boot has no clock times"]);
     assert_eq!(bench.ctl.run(&["show", "boot", "--json"]).json()["state"], "scheduled");
-    bench.ctl.run(&["next", "@reboot"]).refused(2, &["has no times of a clock"]);
+    bench.ctl.run(&["next", "@reboot"]).refused(2, &["has no clock times"]);
 }
