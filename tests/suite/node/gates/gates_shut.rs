@@ -132,7 +132,7 @@ fn a_free_run_starts_behind_11_000_nobody_serves_and_is_told_of_their_lane() {
     let before = format!("Runs of lane {lane} wait before this run. No node serves that lane, so this run passes them.");
     let text = until("it is told what it passes", LONG, || told("free", &before));
     assert!(text.contains(" waits for a place at key k, behind run holder@"), "{text}");
-    let unserved = format!("No node takes runs of its lane {lane}: requires gpu: no running node");
+    let unserved = format!("No node takes runs of its lane {lane}: no running node");
     assert!(told("crowd@1700000000007~x", &unserved).is_some(), "{}", explained(&redis, &["crowd@1700000000007~x"]).0);
     let doctor = ctl.run(&["doctor"]).stdout;
     assert!(doctor.contains("gate key k") && doctor.contains(&format!("lane {lane} (no running node")), "{doctor}");
