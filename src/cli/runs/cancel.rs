@@ -184,24 +184,27 @@ fn being_stopped(count: usize) -> String {
     if count == 1 { "its run is being stopped".to_owned() } else { format!("its {count} runs are being stopped") }
 }
 
-/// Cancels what is left of a job that is over. If the job was removed, its running runs can still
-/// be stopped. If the job ended by itself, there is nothing to cancel, which is a conflict.
+/// Cancels what is left of a job that is over. Its open runs can still be stopped: those of a
+/// one-shot always, those of another job with `--stop`. A job that ended by itself and has no open
+/// run is a conflict.
 async fn over(store: &Store, job: &JobRecord, running: StopRunning) -> Result<Done, CliFailure> {
     let name = &job.name;
     // A hidden job is always over, so only its open notices can be cancelled.
     let has_notices = name.told_of().is_some();
-    if running == StopRunning::Yes || has_notices {
+    let has_finished = job.ended.as_deref() == Some("finished");
+    if running == StopRunning::Yes || has_notices || has_finished && job.is_once {
         let stopped = stop_open(store, name).await?;
         if stopped > 0 {
             let sentence = match (has_notices, stopped) {
                 (true, 1) => format!("1 notice of {name} cancelled"),
                 (true, count) => format!("{count} notices of {name} cancelled"),
+                (false, count) if has_finished => format!("{name}: {}", being_stopped(count)),
                 (false, count) => format!("{name} was already cancelled; {}", being_stopped(count)),
             };
             return Ok(Done { result: "requested", sentence });
         }
     }
-    if job.ended.as_deref() != Some("finished") {
+    if !has_finished {
         return Ok(Done { result: "already", sentence: format!("{name} was already cancelled") });
     }
     let last = store.read_history(Some(name), 0, 1).await?.runs.into_iter().next();

@@ -49,6 +49,19 @@ fn a_finished_one_shot_and_a_finished_run_are_past_cancelling() {
 }
 
 #[test]
+fn a_finished_one_shot_that_was_retried_by_hand_can_be_cancelled() {
+    let bench = Bench::start();
+    bench.add(&["--name", "once", "--in", "0s", "--", "x"]);
+    let claim = bench.node.claim("once");
+    bench.node.finish(&claim, RunState::Failed, &[]);
+    bench.ctl.run(&["retry", &claim.run.to_string()]).good();
+    assert_eq!(bench.ctl.run(&["cancel", "once"]).good().stdout, "once: its run is being stopped\n");
+    let history = bench.ctl.run(&["history", "once", "--json"]).json();
+    assert_eq!(history[0]["state"], "cancelled");
+    assert!(bench.ctl.run(&["cancel", "once"]).good().stdout.contains("already cancelled"));
+}
+
+#[test]
 fn a_job_of_a_file_stays_and_what_to_do_is_said() {
     let bench = Bench::start();
     bench.node.apply_file_job("backup", r#"{"shell": "x", "every": "1h"}"#);
