@@ -10,6 +10,7 @@
 mod canonical;
 mod file;
 mod job;
+mod key;
 mod schedule;
 mod syntax;
 

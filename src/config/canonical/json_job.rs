@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::node_json;
 use crate::config::job::compile_job::{JobContext, compile_job};
-use crate::config::job::policies::{Origin, Policies};
+use crate::config::job::policies::Policies;
+use crate::config::key::origin::Origin;
 use crate::config::schedule::compile_schedule::compile_in;
 use crate::config::syntax::problem::{Problem, Problems};
 use crate::config::syntax::reader::Spot;

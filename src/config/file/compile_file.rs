@@ -4,16 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::compile_pools::{Memberships, compile_groups, compile_queues, refuse_strangers};
 use super::kept_amounts::{HistoryConfig, OutputConfig, compile_history, compile_output};
+use super::named_tables::named_tables;
 use super::node_serving::compile_serving;
 use super::secret_exposure::{Provenance, judge_secrets};
 use super::sections::{Config, DaemonConfig, RedisConfig, compile_daemon, compile_redis};
 use crate::config::job::compile_job::{JobContext, compile_job};
 use crate::config::job::compile_references::refuse_faulty_references;
-use crate::config::job::policies::{Origin, Policies, compile_policies, refuse_contradictions};
+use crate::config::job::policies::{Policies, compile_policies, refuse_contradictions};
+use crate::config::key::origin::Origin;
 use crate::config::schedule::compile_calendars::compile_calendars;
 use crate::config::syntax::config_error::ConfigError;
 use crate::config::syntax::known_keys;
-use crate::config::syntax::problem::{Problems, TextSpan, one_of, sort_by_place};
+use crate::config::syntax::problem::{Problems, one_of, sort_by_place};
 use crate::config::syntax::reader::{Spot, TableReader};
 use crate::config::syntax::redaction::Secrecy;
 use crate::config::syntax::text_node;
@@ -163,35 +165,4 @@ fn compile_jobs(
         }
     }
     (jobs, members)
-}
-
-/// Returns the tables of `[section.NAME]`, each with its name. For an invalid name, a fault is
-/// noted and `None` is returned as the name.
-pub(crate) fn named_tables<'n, N>(
-    root: &TableReader<'n>,
-    section: &str,
-    problems: &mut Problems,
-) -> Vec<(Option<N>, TableReader<'n>)>
-where
-    N: std::str::FromStr<Err: std::fmt::Display>,
-{
-    let wanted = format!("a table: [{section}.NAME]");
-    let Some(table) = root.get(section).and_then(|spot| spot.table(&wanted, problems)) else {
-        return Vec::new();
-    };
-    let mut tables = Vec::new();
-    for (name, name_span, spot) in table.entries() {
-        let parsed = checked_name(name, &spot, name_span, problems);
-        if let Some(table) = spot.table(&wanted, problems) {
-            tables.push((parsed, table));
-        }
-    }
-    tables
-}
-
-fn checked_name<N>(name: &str, spot: &Spot<'_>, span: Option<TextSpan>, problems: &mut Problems) -> Option<N>
-where
-    N: std::str::FromStr<Err: std::fmt::Display>,
-{
-    name.parse().map_err(|error: N::Err| problems.fault(&spot.path, span, error.to_string())).ok()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::policies::Origin;
+use crate::config::key::origin::Origin;
 use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::Spot;
 use crate::domain::job::env_file::{Absence, EnvFile, is_variable_name};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::config::file::compile_pools::compile_rate;
+use crate::config::key::rate_keys::compile_rate;
 use crate::config::syntax::known_keys;
 use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::Spot;

@@ -9,10 +9,12 @@ use super::compile_process::refuse_idle_rules;
 use super::compile_references::refuse_faulty_references;
 use super::compile_retry::refuse_impossible_codes;
 use super::compile_unique::{compile_unique, refuse_unmoved};
-use super::policies::{Origin, Policies, compile_policies, refuse_contradictions};
+use super::policies::{Policies, compile_policies, refuse_contradictions};
 use crate::config::canonical::canonical_job::to_surface;
+use crate::config::key::origin::Origin;
+use crate::config::schedule::clock_choice::ClockChoice;
 use crate::config::schedule::compile_clock_changes::refuse_idle_clock_changes;
-use crate::config::schedule::compile_schedule::{ClockChoice, compile_schedule};
+use crate::config::schedule::compile_schedule::compile_schedule;
 use crate::config::schedule::compile_shape::{compile_shape, refuse_nothing_left};
 use crate::config::syntax::known_keys;
 use crate::config::syntax::problem::Problems;
@@ -69,7 +71,7 @@ pub(crate) fn compile_job(table: &TableReader<'_>, context: JobContext<'_>, prob
     {
         refuse_itself(&spot, problems);
     }
-    let clock = ClockChoice::new(&merged, context.host_zone);
+    let clock = ClockChoice::new(merged.tz.as_ref(), context.host_zone);
     let schedule = compile_schedule(table, &clock, &slips, problems);
     let shape = compile_shape(table, schedule.as_ref(), &merged.shaping, &clock, problems);
     let action = compile_action(table, &slips, problems);

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::policies::{Origin, Policies};
+use super::policies::Policies;
 use crate::config::file::account_here::account_lack;
 use crate::config::file::kept_amounts::size;
+use crate::config::key::origin::Origin;
 use crate::config::syntax::known_keys;
 use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::{Spot, TableReader};

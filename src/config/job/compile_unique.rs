@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::policies::Origin;
+use crate::config::key::origin::Origin;
 use crate::config::syntax::known_keys;
 use crate::config::syntax::problem::Problems;
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};

@@ -14,6 +14,7 @@ use super::compile_lane::{compile_labels, compile_priority};
 use super::compile_notices::{NoticeActions, compile_notices};
 use super::compile_process::{ProcessStart, compile_starting, refuse_loader_variables};
 use super::compile_retry::compile_retry;
+use crate::config::key::origin::Origin;
 use crate::config::schedule::compile_clock_changes::compile_clock_changes;
 use crate::config::schedule::compile_shape::{Shaping, compile_shaping};
 use crate::config::syntax::known_keys;
@@ -26,29 +27,7 @@ use crate::domain::name::names::{GroupName, JobName, Label, QueueName};
 use crate::domain::queue::gate::{PerKey, SharedKey};
 use crate::domain::queue::lane::Priority;
 use crate::domain::schedule::clock_changes::ClockChanges;
-use crate::domain::schedule::day_sets::DaySet;
 use crate::domain::time::zone::ZoneName;
-
-/// The source of a table. The source decides which names in the table can be checked.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Origin<'a> {
-    /// The table comes from a file. The file must declare the queues and groups that the table
-    /// names, and the named directories should exist.
-    File {
-        /// The declared queues, and `default`. `None` if a fault keeps the queues from being
-        /// known.
-        queues: Option<&'a BTreeSet<QueueName>>,
-        /// The declared groups. `None` if a fault keeps the groups from being known.
-        groups: Option<&'a BTreeSet<GroupName>>,
-        /// The declared calendars. A calendar with a fault has no days. `None` if a fault keeps
-        /// the calendars from being known.
-        calendars: Option<&'a BTreeMap<String, Option<DaySet>>>,
-    },
-    /// The table comes from a line of JSON or from flags. The caller knows the queues and groups.
-    Line,
-    /// The table comes from a definition stored in Redis.
-    Surface,
-}
 
 /// The rules that a table names. A rule that the table does not name is empty.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -3,15 +3,13 @@
 
 use std::time::Duration;
 
-use crate::config::job::policies::Policies;
-use crate::config::syntax::instant_text::instant;
+use super::clock_choice::ClockChoice;
 use crate::config::syntax::known_keys;
 use crate::config::syntax::problem::{Problems, one_of, quoted};
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
 use crate::config::syntax::typos::Slips;
 use crate::domain::schedule::schedule_form::{CalendarError, CronError, CronExpr, Recurrence, RecurrenceError, Schedule};
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
 
 /// The bounds of a period: from 1 s to 10 years of 365 days.
 const EVERY: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "30s");
@@ -19,33 +17,6 @@ const EVERY: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years"
 const MOST_EXPRESSIONS: usize = 32;
 /// The maximum number of instants of a job.
 const MOST_INSTANTS: usize = 1_000;
-
-/// The zone in which local times of a table are read.
-pub(crate) struct ClockChoice {
-    zone: Option<Zone>,
-}
-
-impl ClockChoice {
-    /// Takes the zone that the rules name, else the zone of the host. If neither is known, a local
-    /// time is refused.
-    pub(crate) fn new(policies: &Policies, host: Option<&Zone>) -> Self {
-        let own = policies.tz.as_ref().and_then(|name| Zone::load(name).ok());
-        Self { zone: own.or_else(|| host.cloned()) }
-    }
-
-    /// Returns the zone of local times. Returns `None` if the zone is not known.
-    pub(crate) fn zone(&self) -> Option<&Zone> {
-        self.zone.as_ref()
-    }
-
-    /// Returns the instant that a text or an unquoted date names.
-    pub(crate) fn instant(&self, spot: &Spot<'_>, problems: &mut Problems) -> Option<UnixMillis> {
-        let Some(text) = spot.as_text_or_date() else {
-            return spot.wanted(problems, "a date and time such as \"2026-12-24T09:00:00+01:00\"");
-        };
-        instant(text, self.zone()).map_err(|message| spot.fault(problems, message)).ok()
-    }
-}
 
 /// Compiles the schedule of a job's table. `slips` are the table's unknown keys.
 ///

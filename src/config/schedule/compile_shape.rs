@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::compile_schedule::ClockChoice;
-use crate::config::job::policies::Origin;
+use super::clock_choice::ClockChoice;
+use crate::config::key::origin::Origin;
 use crate::config::syntax::problem::{Problems, nearest, one_of, quoted};
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
 use crate::domain::schedule::day_sets::{DayItem, DaySet};
