@@ -8,11 +8,16 @@ use super::named_tables::named_tables;
 use super::node_serving::compile_serving;
 use super::secret_exposure::{Provenance, judge_secrets};
 use super::sections::{Config, DaemonConfig, RedisConfig, compile_daemon, compile_redis};
+use crate::config::job::compile_action::ACTION;
 use crate::config::job::compile_job::{JobContext, compile_job};
 use crate::config::job::compile_references::refuse_faulty_references;
-use crate::config::job::policies::{Policies, compile_policies, refuse_contradictions};
-use crate::config::key::origin::Origin;
+use crate::config::job::compile_unique::ADDED;
+use crate::config::job::job_keys::{OWN, RULES};
+use crate::config::job::job_rules::{Rules, refuse_contradictions};
+use crate::config::key::origin::{Origin, Reading};
+use crate::config::key::table_key::names;
 use crate::config::schedule::compile_calendars::compile_calendars;
+use crate::config::schedule::compile_schedule::{DTSTART, SCHEDULE};
 use crate::config::syntax::config_error::ConfigError;
 use crate::config::syntax::known_keys;
 use crate::config::syntax::problem::{Problems, one_of, sort_by_place};
@@ -129,17 +134,18 @@ fn compile_root(
     }
 }
 
-fn compile_defaults(table: &TableReader<'_>, origin: Origin<'_>, problems: &mut Problems) -> Policies {
-    let misplaced = [known_keys::SCHEDULE, known_keys::SHAPE, known_keys::ACTION, &["in"], known_keys::ADDED].concat();
-    let slips = table.refuse_keys_beyond(&[known_keys::POLICY], &misplaced, known_keys::LATER_JOB, problems);
+fn compile_defaults(table: &TableReader<'_>, origin: Origin<'_>, problems: &mut Problems) -> Rules {
+    let allowed = names(RULES);
+    let misplaced = [SCHEDULE, &[DTSTART], &names(OWN), ACTION, &["in"], ADDED].concat();
+    let slips = table.refuse_keys_beyond(&[&allowed], &misplaced, known_keys::LATER_JOB, problems);
     for (key, key_span, spot) in table.entries().filter(|(key, ..)| misplaced.contains(key)) {
-        let message = format!("{key} belongs to one job and cannot be a default, wanted {}", one_of(known_keys::POLICY));
+        let message = format!("{key} belongs to one job and cannot be a default, wanted {}", one_of(&allowed));
         problems.fault(&spot.path, key_span, message);
     }
-    let policies = compile_policies(table, slips, origin, problems);
+    let rules = Rules::read(table, slips, &Rules::default(), &mut Reading::new(origin, problems));
     refuse_faulty_references(table, problems);
-    refuse_contradictions(table, &policies, &policies, problems);
-    policies
+    refuse_contradictions(table, &rules, problems);
+    rules
 }
 
 fn compile_jobs(
@@ -158,7 +164,7 @@ fn compile_jobs(
         // left out.
         let own = table.get("group").map(|spot| spot.as_text().and_then(|text| text.parse().ok()));
         if own != Some(None) {
-            members.insert(name.clone(), own.flatten().or_else(|| context.defaults.group.clone()));
+            members.insert(name.clone(), own.flatten().or_else(|| context.defaults.spec.group.clone()));
         }
         if let Some(spec) = spec {
             jobs.insert(name, spec);

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::config::schedule::clock_choice::ClockChoice;
+use crate::config::syntax::problem::Problems;
 use crate::domain::name::names::{GroupName, QueueName};
 use crate::domain::schedule::day_sets::DaySet;
 
@@ -23,5 +25,22 @@ pub(crate) enum Origin<'a> {
     /// The table comes from a line of JSON or from flags. The caller knows the queues and groups.
     Line,
     /// The table comes from a definition stored in Redis.
-    Surface,
+    Stored,
+}
+
+/// The state in which the values of a table are read.
+pub(crate) struct Reading<'a> {
+    /// The source of the table.
+    pub(crate) origin: Origin<'a>,
+    /// The zone of local times in the table.
+    pub(crate) clock: ClockChoice,
+    /// The problems found so far.
+    pub(crate) problems: &'a mut Problems,
+}
+
+impl<'a> Reading<'a> {
+    /// Creates a reading in which no zone is known yet.
+    pub(crate) fn new(origin: Origin<'a>, problems: &'a mut Problems) -> Self {
+        Self { origin, clock: ClockChoice::default(), problems }
+    }
 }
