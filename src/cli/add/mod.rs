@@ -7,8 +7,11 @@ mod add_flags;
 mod add_warnings;
 mod clock_skew;
 mod from_flags;
+mod given_keys;
 mod instant;
 mod key_conflict;
+mod key_flag;
+mod key_flags;
 mod line_reader;
 mod name_conflict;
 mod progress_bar;
@@ -19,10 +22,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-pub(crate) use add_flags::{AddArgs, ProcessorsError};
+pub(crate) use add_flags::AddArgs;
 use add_warnings::{Host, timeless};
 use instant::{bounds_of, instants_of};
 use key_conflict::key_taken;
+pub(crate) use key_flag::ProcessorsError;
 use unknown_pools::Pools;
 
 use super::args::Global;
@@ -50,7 +54,7 @@ pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     if args.stdin {
         return stdin_lines::add_lines(global, args, host_zone, console).await;
     }
-    let zone = args.tz.as_deref().map(zone_of).transpose()?.unwrap_or_else(|| host_zone.clone());
+    let zone = args.keys.text("tz").map(zone_of).transpose()?.unwrap_or_else(|| host_zone.clone());
     // This check uses the host's clock, so that input that can never be valid is refused without
     // Redis.
     let draft: Vec<UnixMillis> = instants_of(args, clock_skew::own_now(), &zone)?.iter().map(|instant| instant.at).collect();
@@ -119,7 +123,7 @@ pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
 /// Returns the revision of the job to replace. The revision is read first, so a later change of the
 /// job by somebody else is noticed.
 async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<Rev>, CliFailure> {
-    let Some(name) = args.name.as_deref().filter(|_| args.replace).and_then(|name| name.parse().ok()) else { return Ok(None) };
+    let Some(name) = args.keys.text("name").filter(|_| args.replace).and_then(|name| name.parse().ok()) else { return Ok(None) };
     Ok(store.read_job(&name).await?.filter(JobRecord::is_live).map(|job| job.rev))
 }
 
