@@ -2,7 +2,7 @@
 
 use clap::ArgGroup;
 
-use super::given_keys::{GivenKeys, flag_names};
+use super::flags::given_keys::{GivenKeys, flag_names};
 
 const EXAMPLES: &str = "\
 Examples:

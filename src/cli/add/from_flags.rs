@@ -8,9 +8,9 @@ use std::io::Read as _;
 use serde_json::{Map, Value, json};
 
 use super::add_flags::AddArgs;
+use super::flags::key_flag::{KeyFlag, ValueForm};
+use super::flags::key_flags::KEY_FLAGS;
 use super::instant::AddBounds;
-use super::key_flag::{KeyFlag, ValueForm};
-use super::key_flags::KEY_FLAGS;
 use crate::cli::failure::CliFailure;
 use crate::config::{self, MAX_JSON_BYTES, NamedJob, Problem};
 use crate::domain::time::human_time::Instant;

@@ -6,13 +6,13 @@
 use jiff::tz::AmbiguousOffset;
 
 use super::AddArgs;
-use super::key_flag::FoldFlag;
+use super::flags::key_flag::FoldFlag;
 use crate::cli::failure::CliFailure;
 use crate::cli::render::{Console, Relative, rfc3339, shown, span};
 use crate::config::NamedJob;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::schedule::lateness::{Decision, Due, judge};
-use crate::domain::schedule::schedule_form::Timetable;
+use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::human_time::{Instant, parse_instant};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::action_line::action_line;
 use super::lane_words::queue_words;
 use super::notification_lines::telling_lines;
 use crate::config;
-use crate::domain::job::job_spec::{Action, AskedOn, Backoff, CatchUpMode, Delivery, JobSpec, Overlap, RetryRule};
+use crate::domain::job::job_spec::{AskedOn, Backoff, CatchUpMode, Delivery, JobSpec, Overlap, RetryRule};
 use crate::domain::job::process_limits::Limits;
 use crate::domain::job::process_rules::ProcessRules;
 use crate::domain::job::unique_rule::Second;
@@ -88,13 +89,72 @@ pub(crate) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
     keys
 }
 
-/// Returns the job's action as text on one line.
-pub(crate) fn action_line(action: &Action, rules: &ProcessRules) -> String {
-    match action {
-        Action::Command(words) => words.iter().map(|word| quoted_word(word)).collect::<Vec<_>>().join(" "),
-        Action::Shell(line) => format!("{} -c {}", quoted_word(&rules.shell()), quoted_word(line)),
-        Action::Http(request) => format!("{} {}", request.method, request.url),
-    }
+/// The keys that [`policy_lines`] or the head of `show` describe in words of their own.
+const WORDED: &[&str] = &[
+    "anchor",
+    "at",
+    "calendar",
+    "catch_up",
+    "command",
+    "cron",
+    "cwd",
+    "delay",
+    "delivery",
+    "done_check",
+    "dst",
+    "dtstart",
+    "end",
+    "env",
+    "env_file",
+    "every",
+    "exclude",
+    "group",
+    "http",
+    "jitter",
+    "key",
+    "kill_grace",
+    "late_after",
+    "limits",
+    "log_output",
+    "max_runs",
+    "must_finish_within",
+    "must_start_within",
+    "not_while",
+    "on_failure",
+    "on_late",
+    "on_recovered",
+    "on_success",
+    "only_on",
+    "overlap",
+    "per_key",
+    "ping_url",
+    "priority",
+    "queue",
+    "requires",
+    "retry",
+    "rrule",
+    "schedules",
+    "shell",
+    "shell_program",
+    "skip_if_late",
+    "splay",
+    "start",
+    "stdin",
+    "timeout",
+    "tz",
+    "umask",
+    "unique",
+    "user",
+    "webhook_secret",
+];
+
+/// Returns the lines of `show` for the keys without words of their own: the key and its value.
+fn plain_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
+    let shown = config::effective(spec);
+    let value = |key: &str| shown.get(key).filter(|value| !value.is_null());
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let plain = config::job_keys().into_iter().filter(|key| !WORDED.contains(key));
+    plain.filter_map(|key| Some((key, text(value(key)?)))).collect()
 }
 
 /// Returns the lines of `show` for every rule of the job: a label and the value.
@@ -173,6 +233,7 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
         lines.push(("cwd", cwd.display().to_string()));
     }
     lines.extend(process_lines(&spec.process));
+    lines.extend(plain_lines(spec));
     for (name, value) in &spec.env {
         lines.push(("env", format!("{name}={value}")));
     }
@@ -227,12 +288,6 @@ fn clock_changes(rule: ClockChanges) -> String {
     gap.into_iter().chain(fold).collect::<Vec<_>>().join(", ")
 }
 
-/// Quotes a word for a shell, if the word needs quotes.
-fn quoted_word(word: &str) -> String {
-    let is_plain = !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(&b));
-    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
-}
-
 fn backoff(backoff: Backoff) -> &'static str {
     match backoff {
         Backoff::Fixed => "fixed",
@@ -277,7 +332,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::job::job_spec::DoneCheck;
+    use crate::domain::job::job_spec::{Action, DoneCheck};
 
     #[test]
     fn every_rule_is_there_though_the_definition_names_none() {
@@ -318,11 +373,5 @@ mod tests {
             assert!(rules(text).is_empty(), "{text}");
         }
         assert!(day_rules(&Schedule::Manual).is_empty());
-    }
-
-    #[test]
-    fn an_action_reads_as_a_shell_would_take_it() {
-        let words = ["/bin/echo", "a b", "it's", ""].map(str::to_owned).to_vec();
-        assert_eq!(action_line(&Action::Command(words), &ProcessRules::default()), r"/bin/echo 'a b' 'it'\''s' ''");
     }
 }

@@ -1,6 +1,6 @@
 //! The notification settings of a job, as `show` prints them. Secrets are not shown.
 
-use super::definition_lines::action_line;
+use super::action_line::action_line;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::webhook::SigningSecret;

@@ -28,7 +28,7 @@ macro_rules! flags {
 }
 
 /// The flags in the order of `--help`. The comments are the texts of `--help`.
-pub(super) const KEY_FLAGS: &[KeyFlag] = flags! {
+pub(crate) const KEY_FLAGS: &[KeyFlag] = flags! {
     "" {
         /// Name of the job: a-z 0-9 . _ - [default: job- and ten random letters]
         "name" => "name", Text, "NAME";

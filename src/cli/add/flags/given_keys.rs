@@ -9,7 +9,7 @@ use super::key_flag::{FoldFlag, KeyFlag};
 use super::key_flags::KEY_FLAGS;
 
 /// The names of all flags that set a key, which the lines of `--stdin` set instead.
-pub(super) fn flag_names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn flag_names() -> impl Iterator<Item = &'static str> {
     KEY_FLAGS.iter().map(|flag| flag.name)
 }
 
@@ -19,28 +19,28 @@ pub(crate) struct GivenKeys(BTreeMap<&'static str, Value>);
 
 impl GivenKeys {
     /// Returns the given flags with their values, in the order of `--help`.
-    pub(super) fn all(&self) -> impl Iterator<Item = (&'static KeyFlag, &Value)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&'static KeyFlag, &Value)> {
         KEY_FLAGS.iter().filter_map(|flag| Some((flag, self.0.get(flag.name)?)))
     }
 
     /// Returns true if the flag is given.
-    pub(super) fn has(&self, flag: &str) -> bool {
+    pub(crate) fn has(&self, flag: &str) -> bool {
         self.0.contains_key(flag)
     }
 
     /// Returns the value of a flag with one text.
-    pub(super) fn text(&self, flag: &str) -> Option<&str> {
+    pub(crate) fn text(&self, flag: &str) -> Option<&str> {
         self.0.get(flag)?.as_str()
     }
 
     /// Returns the values of a flag that may be given several times.
-    pub(super) fn texts(&self, flag: &str) -> Vec<&str> {
+    pub(crate) fn texts(&self, flag: &str) -> Vec<&str> {
         let values = self.0.get(flag).and_then(Value::as_array);
         values.into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
     /// Returns the choice of `--fold`.
-    pub(super) fn fold(&self) -> Option<FoldFlag> {
+    pub(crate) fn fold(&self) -> Option<FoldFlag> {
         let is_second = self.0.get("fold")?.as_bool()?;
         Some(if is_second { FoldFlag::Second } else { FoldFlag::First })
     }

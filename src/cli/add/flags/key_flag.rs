@@ -6,27 +6,27 @@ use serde_json::{Value, json};
 
 /// A flag that sets a key of the job.
 #[derive(Debug)]
-pub(super) struct KeyFlag {
+pub(crate) struct KeyFlag {
     /// The name of the flag without its dashes.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// The key that the flag sets, with the table around it: `retry.delay`. Empty if the flag sets
     /// no key.
-    pub(super) key: &'static str,
+    pub(crate) key: &'static str,
     /// The form of the value.
-    pub(super) form: ValueForm,
+    pub(crate) form: ValueForm,
     /// The word for the value in `--help`.
-    pub(super) value_name: &'static str,
+    pub(crate) value_name: &'static str,
     /// The flag or the group of flags that must be given too.
-    pub(super) requires: Option<&'static str>,
+    pub(crate) requires: Option<&'static str>,
     /// The heading in `--help`. Empty if the flag has none.
-    pub(super) heading: &'static str,
+    pub(crate) heading: &'static str,
     /// The text of `--help`. Each of its parts begins with a space.
-    pub(super) help: &'static str,
+    pub(crate) help: &'static str,
 }
 
 /// The form of a flag's value on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ValueForm {
+pub(crate) enum ValueForm {
     /// A text, which becomes the value of the key as it is.
     Text,
     /// A duration. It may begin with a minus, which is refused later.
@@ -69,7 +69,7 @@ pub(super) enum ValueForm {
 
 /// A choice between the two instants of a local time that the clock shows twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum FoldFlag {
+pub(crate) enum FoldFlag {
     #[value(alias = "0")]
     First,
     #[value(alias = "1")]
@@ -89,7 +89,7 @@ fn processors(text: &str) -> Result<f64, ProcessorsError> {
 
 impl KeyFlag {
     /// Returns the argument for the parser of the command line.
-    pub(super) fn arg(&self) -> Arg {
+    pub(crate) fn arg(&self) -> Arg {
         let mut arg = Arg::new(self.name).value_name(self.value_name).help(self.help.trim_start());
         if !self.heading.is_empty() {
             arg = arg.help_heading(self.heading);
@@ -122,7 +122,7 @@ impl KeyFlag {
     }
 
     /// Returns the value of the flag as JSON. Returns `None` if the flag is not given.
-    pub(super) fn value_in(&self, matches: &ArgMatches) -> Option<Value> {
+    pub(crate) fn value_in(&self, matches: &ArgMatches) -> Option<Value> {
         let name = self.name;
         match self.form {
             ValueForm::Texts
