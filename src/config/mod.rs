@@ -2,7 +2,7 @@
 //! problem at once.
 //!
 //! One tree (`node`) and one compiler (`compile_*`) serve all three, and also the definitions
-//! stored in Redis (`surface`). So a key means the same wherever it is written. No unchecked value
+//! stored in Redis (`canonical`). So a key means the same wherever it is written. No unchecked value
 //! leaves this folder, and all faults of a text are reported together. [`read_file`],
 //! [`read_redis`] and [`compile_text`] are for files. [`job_from_json`] and [`job_from_value`] are
 //! for `schedctl add`.
@@ -15,7 +15,7 @@ mod key_tables;
 mod schedule;
 mod syntax;
 
-pub use canonical::canonical_job::{SurfaceError, effective, from_surface, hash, to_surface};
+pub use canonical::canonical_job::{CanonicalError, effective, from_canonical, hash, to_canonical};
 pub use canonical::difference::{KeyChange, differences};
 pub use canonical::file_export::{TableForm, file_keys, group_keys, group_table, job_table, queue_keys, queue_table};
 pub use canonical::first_gate::first_gate_in;

@@ -90,70 +90,18 @@ pub(crate) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
 }
 
 /// The keys that [`policy_lines`] or the head of `show` describe in words of their own.
-const WORDED: &[&str] = &[
-    "anchor",
-    "at",
-    "calendar",
-    "catch_up",
-    "command",
-    "cron",
-    "cwd",
-    "delay",
-    "delivery",
-    "done_check",
-    "dst",
-    "dtstart",
-    "end",
-    "env",
-    "env_file",
-    "every",
-    "exclude",
-    "group",
-    "http",
-    "jitter",
-    "key",
-    "kill_grace",
-    "late_after",
-    "limits",
-    "log_output",
-    "max_runs",
-    "must_finish_within",
-    "must_start_within",
-    "not_while",
-    "on_failure",
-    "on_late",
-    "on_recovered",
-    "on_success",
-    "only_on",
-    "overlap",
-    "per_key",
-    "ping_url",
-    "priority",
-    "queue",
-    "requires",
-    "retry",
-    "rrule",
-    "schedules",
-    "shell",
-    "shell_program",
-    "skip_if_late",
-    "splay",
-    "start",
-    "stdin",
-    "timeout",
-    "tz",
-    "umask",
-    "unique",
-    "user",
-    "webhook_secret",
-];
+const WORDED: &str = "\
+    anchor at calendar catch_up command cron cwd delay delivery done_check dst dtstart end env env_file every exclude group \
+    http jitter key kill_grace late_after limits log_output max_runs must_finish_within must_start_within not_while \
+    on_failure on_late on_recovered on_success only_on overlap per_key ping_url priority queue requires retry rrule \
+    schedules shell shell_program skip_if_late splay start stdin timeout tz umask unique user webhook_secret";
 
 /// Returns the lines of `show` for the keys without words of their own: the key and its value.
 fn plain_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
     let shown = config::effective(spec);
     let value = |key: &str| shown.get(key).filter(|value| !value.is_null());
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let plain = config::job_keys().into_iter().filter(|key| !WORDED.contains(key));
+    let plain = config::job_keys().into_iter().filter(|key| !WORDED.split(' ').any(|worded| worded == *key));
     plain.filter_map(|key| Some((key, text(value(key)?)))).collect()
 }
 

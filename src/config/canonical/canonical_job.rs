@@ -36,8 +36,8 @@ static PLAIN: LazyLock<JobSpec> = LazyLock::new(|| JobSpec::with_defaults(Schedu
 
 /// The reason why a text from Redis is no definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SurfaceError {
-    /// The text differs from every text that [`to_surface`] writes.
+pub enum CanonicalError {
+    /// The text differs from every text that [`to_canonical`] writes.
     #[error("definition is damaged: {reason}")]
     Corrupt {
         /// The problem of the text, described in one line.
@@ -52,7 +52,7 @@ pub enum SurfaceError {
 }
 
 /// Returns the canonical text of the job `spec`.
-pub fn to_surface(spec: &JobSpec) -> String {
+pub fn to_canonical(spec: &JobSpec) -> String {
     written(spec, Form::Stored).to_string()
 }
 
@@ -78,8 +78,8 @@ fn written(spec: &JobSpec, form: Form) -> Value {
 
 /// Returns the job that a canonical text defines. Each value is checked, because somebody may have
 /// changed the text in Redis.
-pub fn from_surface(text: &str) -> Result<JobSpec, SurfaceError> {
-    let corrupt = |reason: String| SurfaceError::Corrupt { reason };
+pub fn from_canonical(text: &str) -> Result<JobSpec, CanonicalError> {
+    let corrupt = |reason: String| CanonicalError::Corrupt { reason };
     if text.len() > MAX_DEFINITION_BYTES {
         return Err(corrupt(format!("found {} bytes, wanted at most {MAX_DEFINITION_BYTES}", text.len())));
     }
@@ -89,7 +89,7 @@ pub fn from_surface(text: &str) -> Result<JobSpec, SurfaceError> {
     let mut problems = Problems::default();
     let spec = read_definition(&table, &mut problems);
     match (problems.unknown_key, problems.faults.first(), spec) {
-        (Some(key), _, _) => Err(SurfaceError::Newer { key }),
+        (Some(key), _, _) => Err(CanonicalError::Newer { key }),
         (None, None, Some(spec)) => contradiction(&spec).map_or(Ok(spec), |reason| Err(corrupt(reason.to_owned()))),
         (None, fault, _) => Err(corrupt(fault.map_or_else(String::new, ToString::to_string))),
     }
@@ -135,6 +135,6 @@ fn contradiction(spec: &JobSpec) -> Option<&'static str> {
 
 /// Returns the SHA-1 of a canonical text, in hexadecimal. The hash is short enough to compare and
 /// store, and gives no protection against forged texts.
-pub fn hash(surface: &str) -> String {
-    sha1_smol::Sha1::from(surface).digest().to_string()
+pub fn hash(canonical: &str) -> String {
+    sha1_smol::Sha1::from(canonical).digest().to_string()
 }

@@ -9,7 +9,7 @@ use super::job_keys::{OWN, RULES};
 use super::job_rules::{
     Rules, refuse_contradictions, refuse_idle_rules, refuse_late_without_notice, refuse_oversize_words, refuse_per_key_alone,
 };
-use crate::config::canonical::canonical_job::{MAX_DEFINITION_BYTES, to_surface};
+use crate::config::canonical::canonical_job::{MAX_DEFINITION_BYTES, to_canonical};
 use crate::config::key::origin::{Origin, Reading};
 use crate::config::key::table_key::{names, read_keys};
 use crate::config::schedule::clock_choice::ClockChoice;
@@ -97,7 +97,7 @@ pub(crate) fn compile_job(table: &TableReader<'_>, context: JobContext<'_>, prob
     // Rules that nothing of this job uses come from `[defaults]`, where other jobs need them.
     let started = spec.started();
     spec.process = spec.process.obeyed_by(started);
-    let bytes = to_surface(&spec).len();
+    let bytes = to_canonical(&spec).len();
     if bytes > MAX_DEFINITION_BYTES {
         let message = format!("found a definition of {bytes} bytes, wanted at most {MAX_DEFINITION_BYTES} (256 KiB)");
         problems.fault(&table.path, table.span.clone(), message);

@@ -292,7 +292,7 @@ impl<'a> Open<'a> {
             let old = old.as_ref().map_or_else(|| "unreadable".to_owned(), Definition::schedule_text);
             (old, spec.schedule.text_with_zone(&zone))
         });
-        let definition = config::to_surface(spec);
+        let definition = config::to_canonical(spec);
         let order = ApplyOrder {
             name: name.clone(),
             hash: config::hash(&definition),
