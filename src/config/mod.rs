@@ -1,11 +1,16 @@
 //! Layer 2: turns the text of `jobs.toml`, a JSON line or flags into checked values, or lists every
 //! problem at once.
 //!
-//! One tree (`node`) and one compiler (`compile_*`) serve all three, and also the definitions
-//! stored in Redis (`canonical`). So a key means the same wherever it is written. No unchecked value
-//! leaves this folder, and all faults of a text are reported together. [`read_file`],
-//! [`read_redis`] and [`compile_text`] are for files. [`job_from_json`] and [`job_from_value`] are
-//! for `schedctl add`.
+//! One tree (`text_node`) and one declaration of each key (`job_keys`) serve all three, and also the
+//! definitions stored in Redis (`canonical`). So a key means the same wherever it is written. No
+//! unchecked value leaves this folder, and all faults of a text are reported together.
+//!
+//! A job has four forms: the keys of a text, a [`JobSpec`](crate::domain::job::job_spec::JobSpec),
+//! canonical JSON, and the record in Redis. A text is compiled once, when it is read.
+//! [`from_canonical`] reads what was compiled, without the compiler.
+//!
+//! [`read_file`], [`read_redis`] and [`compile_text`] are for files. [`job_from_json`] and
+//! [`job_from_value`] are for `schedctl add`.
 
 mod canonical;
 mod file;

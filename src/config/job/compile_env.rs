@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 
 use crate::config::key::json_sheet::{Form, text_or_list};
 use crate::config::key::origin::{Origin, Reading};
-
 use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::Spot;
 use crate::domain::job::env_file::{Absence, EnvFile, is_variable_name};
@@ -82,7 +81,7 @@ pub(crate) fn write_texts(texts: &BTreeMap<String, String>) -> Value {
 }
 
 /// Writes the files of variables.
-pub(crate) fn write_env_files(files: &Vec<EnvFile>, form: Form) -> Value {
+pub(crate) fn write_env_files(files: &[EnvFile], form: Form) -> Value {
     let texts = files.iter().map(ToString::to_string);
     match form {
         Form::Stored => text_or_list(texts),

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::config::key::json_sheet::{Form, Sheet};
 use crate::config::key::rate_keys::compile_rate;
-
 use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::Spot;
 use crate::domain::name::names::JobName;

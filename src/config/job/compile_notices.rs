@@ -7,7 +7,6 @@ use super::compile_action::{ACTION, compile_action, write_action};
 use super::compile_http::compile_url;
 use crate::config::key::json_sheet::{Form, Sheet, text_or_list};
 use crate::config::key::origin::Reading;
-
 use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::{DurationBounds, Spot};
 use crate::domain::job::job_spec::{Action, JobSpec};
@@ -19,15 +18,26 @@ use crate::domain::job::webhook::{MOST_SECRETS, SigningSecret};
 /// body from the definition, else the notice's own body.
 const NOTICE_METHOD: &str = "POST";
 
+/// The value of the key of a notice, for messages.
+const WANTED: &str = "a table such as { shell = \"mail -s backup me\" } or { http = \"https://example.com/alert\" }, or false";
+
 /// The bounds of a deadline.
 pub(crate) const WITHIN: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "10m");
 
-/// Compiles the address to ping. `false` gives an address of `None`.
-pub(crate) fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<Option<String>> {
-    if spot.is_flag() {
-        let wanted = "a URL such as \"https://hc-ping.com/UUID\", or false";
-        return if spot.flag(problems)? { spot.wanted(problems, wanted) } else { Some(None) };
-    }
+/// Sets the address to ping from the value at `spot`, or removes it for `false`.
+pub(crate) fn read_ping_url(spot: &Spot<'_>, problems: &mut Problems, url: &mut Option<String>) -> Option<()> {
+    *url = if spot.is_flag() {
+        if spot.flag(problems)? {
+            return spot.wanted(problems, "a URL such as \"https://hc-ping.com/UUID\", or false");
+        }
+        None
+    } else {
+        Some(compile_ping_url(spot, problems)?)
+    };
+    Some(())
+}
+
+fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
     let url = compile_url(spot, problems)?;
     // The text in `${...}` is a credential and is judged as such elsewhere.
     let unknown = url.match_indices('{').filter(|(at, _)| !url[..*at].ends_with('$')).find_map(|(at, _)| {
@@ -40,7 +50,7 @@ pub(crate) fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Opti
         let shown = if is_word { quoted(word) } else { "what stands in { }".to_owned() };
         problems.warning(&spot.path, spot.span(), format!("{shown} stands for nothing and is sent as it is, wanted {JOB}"));
     }
-    Some(Some(url))
+    Some(url)
 }
 
 /// Compiles the signing secrets: a text, or a list of texts.
@@ -58,20 +68,19 @@ pub(crate) fn compile_secrets(spot: &Spot<'_>, problems: &mut Problems) -> Optio
 
 /// Sets the action of notices of this kind from the value at `spot`, or removes it for `false`.
 pub(crate) fn read_notice(kind: NoticeKind, spot: &Spot<'_>, reading: &mut Reading<'_>, spec: &mut JobSpec) -> Option<()> {
-    match compile_notice(spot, reading)? {
-        Some(action) => spec.notices.insert(kind, action),
-        None => spec.notices.remove(&kind),
-    };
+    if spot.is_flag() {
+        if spot.flag(reading.problems)? {
+            return spot.wanted(reading.problems, WANTED);
+        }
+        spec.notices.remove(&kind);
+    } else {
+        spec.notices.insert(kind, compile_notice(spot, reading)?);
+    }
     Some(())
 }
 
-/// Compiles the action of a notice. `false` gives an action of `None`.
-fn compile_notice(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<Option<Action>> {
-    let wanted = "a table such as { shell = \"mail -s backup me\" } or { http = \"https://example.com/alert\" }, or false";
-    if spot.is_flag() {
-        return if spot.flag(reading.problems)? { spot.wanted(reading.problems, wanted) } else { Some(None) };
-    }
-    let table = spot.table(wanted, reading.problems)?;
+fn compile_notice(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<Action> {
+    let table = spot.table(WANTED, reading.problems)?;
     let slips = table.refuse_other_keys(&[ACTION], &[], reading.problems);
     let mut action = compile_action(&table, &slips, reading)?;
     if let Action::Http(request) = &mut action
@@ -79,7 +88,7 @@ fn compile_notice(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<Option<A
     {
         NOTICE_METHOD.clone_into(&mut request.method);
     }
-    Some(Some(action))
+    Some(action)
 }
 
 /// Writes the action of the notices of this kind. A request always has a body, so it is a POST
@@ -92,7 +101,7 @@ pub(crate) fn write_notice(kind: NoticeKind, spec: &JobSpec) -> Value {
 }
 
 /// Writes the signing secrets.
-pub(crate) fn write_secrets(secrets: &Vec<SigningSecret>, form: Form) -> Value {
+pub(crate) fn write_secrets(secrets: &[SigningSecret], form: Form) -> Value {
     match form {
         _ if secrets.is_empty() => Value::Null,
         Form::Stored => text_or_list(secrets.iter().map(|secret| secret.as_str().to_owned())),

@@ -70,11 +70,11 @@ pub(crate) fn compile_overlap(spot: &Spot<'_>, problems: &mut Problems) -> Optio
 }
 
 /// Writes the `overlap` of a definition.
-pub(crate) fn write_overlap(overlap: &Overlap, _form: Form) -> Value {
+pub(crate) fn write_overlap(overlap: Overlap) -> Value {
     match overlap {
         Overlap::Skip => "skip".into(),
         Overlap::Queue { max: 1 } => "queue".into(),
-        Overlap::Queue { max } => Sheet::of([("mode", "queue".into()), ("max", (*max).into())]).value(),
+        Overlap::Queue { max } => Sheet::of([("mode", "queue".into()), ("max", max.into())]).value(),
         Overlap::Replace => "replace".into(),
         Overlap::Allow => "allow".into(),
     }

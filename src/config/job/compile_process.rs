@@ -23,7 +23,7 @@ pub(crate) const LIMITS: &[Key<Limits>] = &[
         memory,
         Maybe(Custom(|spot, reading| compile_memory(spot, reading.problems), |bytes, _| format_size(*bytes).into()))
     ),
-    key!("cpu", cpu, Maybe(Custom(|spot, reading| compile_cpu(spot, reading.problems), write_cpu))),
+    key!("cpu", cpu, Maybe(Custom(|spot, reading| compile_cpu(spot, reading.problems), |cpu, _| write_cpu(*cpu)))),
     key!("pids", pids, Maybe(Whole(Limits::PIDS))),
     key!("files", files, Maybe(Whole(Limits::FILES))),
     key!("nice", nice, Maybe(Whole(Limits::NICE))),
@@ -46,8 +46,8 @@ pub(crate) fn write_limits(limits: &Limits) -> Value {
     out.value()
 }
 
-fn write_cpu(thousandths: &u32, _form: Form) -> Value {
-    if thousandths.is_multiple_of(1_000) { (thousandths / 1_000).into() } else { (f64::from(*thousandths) / 1_000.0).into() }
+fn write_cpu(thousandths: u32) -> Value {
+    if thousandths.is_multiple_of(1_000) { (thousandths / 1_000).into() } else { (f64::from(thousandths) / 1_000.0).into() }
 }
 
 /// Compiles the user of a process.

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::config::key::json_sheet::{Form, Sheet};
 use crate::config::key::origin::Origin;
-
 use crate::config::syntax::problem::Problems;
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
 use crate::domain::job::unique_rule::{Second, Unique};

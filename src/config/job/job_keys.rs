@@ -4,13 +4,11 @@
 //! is in these lists. The keys of a schedule and of an action are declared beside their readers,
 //! because several of these keys make one value. Rules about two keys are in `job_rules`.
 
-use serde_json::Value;
-
 use super::compile_done_check::{compile_done_check, write_done_check};
 use super::compile_env::{compile_cwd, compile_env, compile_env_files, write_env_files, write_texts};
 use super::compile_gates::{compile_not_while, compile_per_key, write_per_key};
 use super::compile_lane::{compile_labels, compile_member_group, compile_priority, compile_queue};
-use super::compile_notices::{WITHIN, compile_ping_url, compile_secrets, read_notice, write_notice, write_secrets};
+use super::compile_notices::{WITHIN, compile_secrets, read_notice, read_ping_url, write_notice, write_secrets};
 use super::compile_overlap::{compile_catch_up, compile_overlap, write_catch_up, write_overlap};
 use super::compile_process::{compile_shell_program, compile_umask, compile_user, read_limits, write_limits};
 use super::compile_retry::{compile_retry, write_retry};
@@ -50,7 +48,7 @@ pub(crate) const OWN: &[Key<JobSpec>] = &[
 /// The keys of a job's rules, which are also the keys of `[defaults]`.
 pub(crate) const RULES: &[Key<JobSpec>] = &[
     key!("tz", tz, Maybe(parsed("Europe/Berlin"))),
-    key!("dst", dst, Custom(compile_clock_changes, write_clock_changes)),
+    key!("dst", dst, Custom(compile_clock_changes, |rule, form| write_clock_changes(*rule, form))),
     // The variables of `[defaults]` stay, one by one.
     Key::new(
         "env",
@@ -60,7 +58,7 @@ pub(crate) const RULES: &[Key<JobSpec>] = &[
         },
         |spec, _| write_texts(&spec.env),
     ),
-    key!("env_file", env_files, Custom(compile_env_files, write_env_files)),
+    key!("env_file", env_files, Custom(compile_env_files, |files, form| write_env_files(files, form))),
     key!("log_output", log_output, Flag),
     key!("cwd", cwd, Maybe(Custom(compile_cwd, as_path))),
     key!("user", process.user, Maybe(Custom(compile_user, as_text))),
@@ -99,7 +97,11 @@ pub(crate) const RULES: &[Key<JobSpec>] = &[
     key!("timeout", timeout, TIMEOUT),
     key!("kill_grace", kill_grace, KILL_GRACE),
     key!("retry", retry, Custom(compile_retry, write_retry)),
-    key!("overlap", overlap, Custom(|spot, reading| compile_overlap(spot, reading.problems), write_overlap)),
+    key!(
+        "overlap",
+        overlap,
+        Custom(|spot, reading| compile_overlap(spot, reading.problems), |overlap, _| write_overlap(*overlap))
+    ),
     key!("catch_up", catch_up, Custom(compile_catch_up, write_catch_up)),
     key!("late_after", late_after, LATE_AFTER),
     key!("delivery", delivery, Words(&[("at-least-once", Delivery::AtLeastOnce), ("at-most-once", Delivery::AtMostOnce)])),
@@ -123,13 +125,14 @@ pub(crate) const RULES: &[Key<JobSpec>] = &[
     notice_key!("on_recovered", Recovered),
     key!("must_start_within", must_start_within, Maybe(WITHIN)),
     key!("must_finish_within", must_finish_within, Maybe(WITHIN)),
-    key!(
+    Key::new(
         "ping_url",
-        ping_url,
-        Custom(
-            |spot, reading| compile_ping_url(spot, reading.problems),
-            |url, _| url.as_deref().map_or(Value::Null, Value::from)
-        )
+        |spot, reading, spec| read_ping_url(spot, reading.problems, &mut spec.ping_url),
+        |spec, _| spec.ping_url.clone().into(),
     ),
-    key!("webhook_secret", webhook_secrets, Custom(|spot, reading| compile_secrets(spot, reading.problems), write_secrets)),
+    key!(
+        "webhook_secret",
+        webhook_secrets,
+        Custom(|spot, reading| compile_secrets(spot, reading.problems), |secrets, form| write_secrets(secrets, form))
+    ),
 ];

@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::json_sheet::Form;
 use super::origin::Reading;
-
 use crate::config::syntax::reader::{DurationBounds, Spot};
 use crate::domain::time::duration::format_duration;
 use crate::domain::time::unix_millis::UnixMillis;

@@ -43,9 +43,9 @@ pub(crate) fn compile_clock_changes(spot: &Spot<'_>, reading: &mut Reading<'_>) 
 }
 
 /// Writes the `dst` of a definition.
-pub(crate) fn write_clock_changes(rule: &ClockChanges, form: Form) -> Value {
+pub(crate) fn write_clock_changes(rule: ClockChanges, form: Form) -> Value {
     let mut out = Sheet::default();
-    write_keys(DST, rule, &ClockChanges::default(), form, &mut out);
+    write_keys(DST, &rule, &ClockChanges::default(), form, &mut out);
     out.value()
 }
 

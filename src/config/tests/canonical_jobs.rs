@@ -4,7 +4,9 @@ use proptest::prelude::*;
 
 use super::{good, host, job};
 use crate::config::canonical::canonical_job::{CanonicalError, from_canonical, hash, to_canonical};
+use crate::config::job::job_keys::{OWN, RULES};
 use crate::config::job_from_json;
+use crate::config::key::table_key::names;
 use crate::domain::job::job_spec::{
     Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, RetryRule,
 };
@@ -339,17 +341,19 @@ prop_compose! {
         let webhook_secrets = secrets.iter().take(notices.len()).map(|secret| secret.parse().unwrap()).collect();
         let delivery = if at_most_once && retry.limit == 0 { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
         let process = process.obeyed_by(Started::of(&action, done_check.as_ref(), notices.values()));
-        JobSpec {
+        let plain = JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new()));
+        let spec = JobSpec {
             schedule, shape, action, tz: tz.map(|name| name.parse().unwrap()), dst: ClockChanges { gap, fold },
             group: at_most_once.then(|| "night".parse().unwrap()),
             queue: queue.parse().unwrap(), priority: Priority::new(priority).unwrap(),
             requires: requires.iter().map(|label| label.parse().unwrap()).collect(),
             per_key: key.as_ref().map_or_else(PerKey::default, |_| per_key), key: key.map(|key| key.parse().unwrap()),
-            not_while: not_while.iter().map(|job| job.parse().unwrap()).collect(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, unique, notices, env, ping_url, must_start_within, must_finish_within, webhook_secrets,
+            not_while: not_while.iter().map(|job| job.parse().unwrap()).collect(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, notices, env, ping_url, must_start_within, must_finish_within, webhook_secrets,
             env_files: env_files.iter().map(|file| file.parse().unwrap()).collect(),
             log_output,
-            cwd: cwd.map(Into::into), process,
-        }
+            cwd: cwd.map(Into::into), process, ..plain
+        };
+        JobSpec { unique, ..spec }
     }
 }
 
@@ -365,5 +369,22 @@ proptest! {
     #[test]
     fn no_text_out_of_redis_is_a_crash(text in "[ -~é{}\":,\\[\\]]{0,80}") {
         let _ = from_canonical(&text);
+    }
+}
+
+#[test]
+fn a_key_of_defaults_is_a_key_of_a_job_and_is_declared_once() {
+    let mut names = [names(RULES), names(OWN)].concat();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    // A value that no key can have is refused with the path of its key, by whichever reader.
+    for key in names {
+        let text = format!("[jobs.a]\nshell = 'true'\nevery = '1h'\n{key} = [[1]]\n");
+        let faults = super::faults(&text);
+        assert!(faults.iter().any(|fault| fault.contains(&format!("jobs.a.{key}"))), "{key}: {faults:?}");
+        let stored = format!(r#"{{"every":"1h","shell":"true","{key}":[[1]]}}"#);
+        assert!(matches!(from_canonical(&stored), Err(CanonicalError::Corrupt { .. })), "{key}");
     }
 }
