@@ -4,17 +4,17 @@ use serde_json::Value;
 
 use super::compile_action::{ACTION, compile_action, write_own_action};
 use crate::config::key::json_sheet::{Form, Sheet};
-use crate::config::key::key_kind::Words;
+use crate::config::key::key_kind::WordKind;
 use crate::config::key::origin::Reading;
-use crate::config::key::table_key::{Key, key, names, read_keys, write_keys};
+use crate::config::key::table_key::{TableKey, key, names, read_keys, write_keys};
 use crate::config::syntax::reader::{DurationBounds, Spot};
 use crate::domain::job::job_spec::{Action, AskedOn, DoneCheck};
 
 const TIMEOUT: DurationBounds = DurationBounds::millis(100, 3_600_000, "100ms to 1 hour", "1m");
 
 /// The keys of `done_check = { ... }`, beside the keys of its action.
-pub(crate) const DONE_CHECK: &[Key<DoneCheck>] =
-    &[key!("on", on, Words(&[("retry", AskedOn::Retry), ("always", AskedOn::Always)])), key!("timeout", timeout, TIMEOUT)];
+pub(crate) const DONE_CHECK: &[TableKey<DoneCheck>] =
+    &[key!("on", on, WordKind(&[("retry", AskedOn::Retry), ("always", AskedOn::Always)])), key!("timeout", timeout, TIMEOUT)];
 
 /// Returns a check with the default rules. Its question is a placeholder.
 fn plain() -> DoneCheck {

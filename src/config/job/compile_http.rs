@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::compile_env::write_texts;
 use crate::config::key::json_sheet::{Form, Sheet};
-use crate::config::key::key_kind::{Custom, Whole, as_text};
+use crate::config::key::key_kind::{Custom, IntegerKind, as_text};
 use crate::config::key::origin::Reading;
-use crate::config::key::table_key::{Key, always, key, names, read_keys, write_keys};
+use crate::config::key::table_key::{TableKey, always, key, names, read_keys, write_keys};
 use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::{Spot, TableReader};
 use crate::domain::job::job_spec::HttpRequest;
@@ -38,11 +38,11 @@ pub(crate) fn default_method(body: &str) -> &'static str {
 }
 
 /// The keys of `http = { ... }`. The URL, the body and the method are read in this order.
-pub(crate) const HTTP: &[Key<HttpRequest>] = &[
+pub(crate) const HTTP: &[TableKey<HttpRequest>] = &[
     always(key!("url", url, Custom(|spot, reading| compile_url(spot, reading.problems), as_text))),
     key!("body", body, Custom(|spot, reading| spot.text("{}", reading.problems).map(str::to_owned), as_text)),
     key!("method", method, Custom(|spot, reading| spot.choice(METHODS, reading.problems).map(str::to_owned), as_text)),
-    Key::new(
+    TableKey::new(
         "headers",
         |spot, reading, request| {
             // Fields with a fault make the request no less a request.
@@ -54,7 +54,7 @@ pub(crate) const HTTP: &[Key<HttpRequest>] = &[
         |request, _| write_texts(&request.headers),
     ),
     key!("expect", expect, Custom(|spot, reading| compile_expect(spot, reading.problems), |list, _| list.clone().into())),
-    key!("redirects", redirects, Whole(0..=10)),
+    key!("redirects", redirects, IntegerKind(0..=10)),
 ];
 
 /// Compiles the request in the key `http`.

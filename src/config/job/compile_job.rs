@@ -2,7 +2,6 @@
 
 use super::compile_action::{ACTION, compile_action};
 use super::compile_gates::refuse_itself;
-use super::compile_references::refuse_faulty_references;
 use super::compile_retry::refuse_impossible_codes;
 use super::compile_unique::{compile_unique, refuse_unmoved};
 use super::job_keys::{OWN, RULES};
@@ -16,6 +15,7 @@ use crate::config::schedule::clock_choice::ClockChoice;
 use crate::config::schedule::compile_clock_changes::refuse_idle_clock_changes;
 use crate::config::schedule::compile_schedule::{DTSTART, SCHEDULE, compile_schedule};
 use crate::config::schedule::compile_shape::{fit_shape, refuse_end_before_start, refuse_nothing_left};
+use crate::config::syntax::compile_references::refuse_faulty_references;
 use crate::config::syntax::known_keys;
 use crate::config::syntax::problem::Problems;
 use crate::config::syntax::reader::TableReader;

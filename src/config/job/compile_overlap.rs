@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use crate::config::key::json_sheet::{Form, Sheet};
-use crate::config::key::key_kind::{Maybe, Whole, Words};
+use crate::config::key::key_kind::{IntegerKind, Maybe, WordKind};
 use crate::config::key::origin::Reading;
-use crate::config::key::table_key::{Key, key, names, read_keys, write_keys};
+use crate::config::key::table_key::{TableKey, key, names, read_keys, write_keys};
 use crate::config::syntax::problem::Problems;
 use crate::config::syntax::reader::{DurationBounds, Spot};
 use crate::domain::job::job_spec::{CatchUp, CatchUpMode, Overlap};
@@ -22,10 +22,10 @@ pub(crate) const OVERLAP: &[&str] = &["mode", "max"];
 const MODES: &[(&str, CatchUpMode)] = &[("skip", CatchUpMode::Skip), ("latest", CatchUpMode::Latest), ("all", CatchUpMode::All)];
 
 /// The keys of `catch_up = { ... }`.
-pub(crate) const CATCH_UP: &[Key<CatchUp>] = &[
-    key!("mode", mode, Words(MODES)),
+pub(crate) const CATCH_UP: &[TableKey<CatchUp>] = &[
+    key!("mode", mode, WordKind(MODES)),
     key!("max_age", max_age, Maybe(MAX_AGE)),
-    key!("max_count", max_count, Whole(1..=100_000)),
+    key!("max_count", max_count, IntegerKind(1..=100_000)),
     key!("spread", spread, Maybe(SPREAD)),
 ];
 

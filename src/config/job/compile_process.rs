@@ -7,9 +7,9 @@ use serde_json::Value;
 use crate::config::file::account_here::account_lack;
 use crate::config::file::kept_amounts::size;
 use crate::config::key::json_sheet::{Form, Sheet};
-use crate::config::key::key_kind::{Custom, Maybe, Whole};
+use crate::config::key::key_kind::{Custom, IntegerKind, Maybe};
 use crate::config::key::origin::{Origin, Reading};
-use crate::config::key::table_key::{Key, key, names, read_keys, write_keys};
+use crate::config::key::table_key::{TableKey, key, names, read_keys, write_keys};
 use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::Spot;
 use crate::domain::job::process_limits::Limits;
@@ -17,16 +17,16 @@ use crate::domain::job::process_rules::{RunAs, Umask};
 use crate::domain::name::byte_size::format_size;
 
 /// The keys of `limits = { ... }`.
-pub(crate) const LIMITS: &[Key<Limits>] = &[
+pub(crate) const LIMITS: &[TableKey<Limits>] = &[
     key!(
         "memory",
         memory,
         Maybe(Custom(|spot, reading| compile_memory(spot, reading.problems), |bytes, _| format_size(*bytes).into()))
     ),
     key!("cpu", cpu, Maybe(Custom(|spot, reading| compile_cpu(spot, reading.problems), |cpu, _| write_cpu(*cpu)))),
-    key!("pids", pids, Maybe(Whole(Limits::PIDS))),
-    key!("files", files, Maybe(Whole(Limits::FILES))),
-    key!("nice", nice, Maybe(Whole(Limits::NICE))),
+    key!("pids", pids, Maybe(IntegerKind(Limits::PIDS))),
+    key!("files", files, Maybe(IntegerKind(Limits::FILES))),
+    key!("nice", nice, Maybe(IntegerKind(Limits::NICE))),
 ];
 
 /// Reads `limits` into `limits`, one by one.

@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::config::key::json_sheet::{Form, Sheet};
-use crate::config::key::key_kind::{Custom, Flag, Whole, Words};
+use crate::config::key::key_kind::{Custom, FlagKind, IntegerKind, WordKind};
 use crate::config::key::origin::Reading;
-use crate::config::key::table_key::{Key, always, key, names, read_keys, write_keys};
+use crate::config::key::table_key::{TableKey, always, key, names, read_keys, write_keys};
 use crate::config::syntax::problem::Problems;
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
 use crate::domain::job::job_spec::{Action, Backoff, RetryRule};
@@ -24,16 +24,16 @@ const LIMITS: RangeInclusive<u32> = 0..=1_000;
 const CODES: RangeInclusive<u16> = 1..=599;
 
 /// The keys of `retry = { ... }`.
-pub(crate) const RETRY: &[Key<RetryRule>] = &[
-    always(key!("limit", limit, Whole(LIMITS))),
+pub(crate) const RETRY: &[TableKey<RetryRule>] = &[
+    always(key!("limit", limit, IntegerKind(LIMITS))),
     key!("delay", delay, RETRY_DELAY),
     key!("max_delay", max_delay, RETRY_DELAY),
     key!(
         "backoff",
         backoff,
-        Words(&[("fixed", Backoff::Fixed), ("linear", Backoff::Linear), ("exponential", Backoff::Exponential)])
+        WordKind(&[("fixed", Backoff::Fixed), ("linear", Backoff::Linear), ("exponential", Backoff::Exponential)])
     ),
-    key!("jitter", jitter, Flag),
+    key!("jitter", jitter, FlagKind),
     key!("on", on, Custom(|spot, reading| compile_on(spot, reading.problems), write_codes)),
     key!("never_on", never_on, Custom(|spot, reading| compile_codes(spot, reading.problems), write_codes)),
 ];

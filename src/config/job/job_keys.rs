@@ -12,8 +12,10 @@ use super::compile_notices::{WITHIN, compile_secrets, read_notice, read_ping_url
 use super::compile_overlap::{compile_catch_up, compile_overlap, write_catch_up, write_overlap};
 use super::compile_process::{compile_shell_program, compile_umask, compile_user, read_limits, write_limits};
 use super::compile_retry::{compile_retry, write_retry};
-use crate::config::key::key_kind::{Custom, Flag, Instant, Maybe, Whole, Words, as_duration, as_list, as_path, as_text, parsed};
-use crate::config::key::table_key::{Key, given, key};
+use crate::config::key::key_kind::{
+    Custom, FlagKind, InstantKind, IntegerKind, Maybe, WordKind, as_duration, as_list, as_path, as_text, parsed,
+};
+use crate::config::key::table_key::{TableKey, given, key};
 use crate::config::schedule::compile_clock_changes::{compile_clock_changes, write_clock_changes};
 use crate::config::schedule::compile_shape::{LATE, compile_days, compile_only_on, shift};
 use crate::config::syntax::reader::DurationBounds;
@@ -29,7 +31,7 @@ const LATE_AFTER: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 da
 /// Declares the key of the notices of a kind. The value false removes the action of `[defaults]`.
 macro_rules! notice_key {
     ($name:literal, $kind:ident) => {
-        Key::new(
+        TableKey::new(
             $name,
             |spot, reading, spec| read_notice(NoticeKind::$kind, spot, reading, spec),
             |spec, _| write_notice(NoticeKind::$kind, spec),
@@ -38,19 +40,19 @@ macro_rules! notice_key {
 }
 
 /// The keys that only the table of a job itself may have, because they belong to its schedule.
-pub(crate) const OWN: &[Key<JobSpec>] = &[
-    given(key!("anchor", shape.anchor, Maybe(Instant))),
-    given(key!("start", shape.start, Maybe(Instant))),
-    given(key!("end", shape.end, Maybe(Instant))),
-    given(key!("max_runs", shape.max_runs, Maybe(Whole(1..=1_000_000)))),
+pub(crate) const OWN: &[TableKey<JobSpec>] = &[
+    given(key!("anchor", shape.anchor, Maybe(InstantKind))),
+    given(key!("start", shape.start, Maybe(InstantKind))),
+    given(key!("end", shape.end, Maybe(InstantKind))),
+    given(key!("max_runs", shape.max_runs, Maybe(IntegerKind(1..=1_000_000)))),
 ];
 
 /// The keys of a job's rules, which are also the keys of `[defaults]`.
-pub(crate) const RULES: &[Key<JobSpec>] = &[
+pub(crate) const RULES: &[TableKey<JobSpec>] = &[
     key!("tz", tz, Maybe(parsed("Europe/Berlin"))),
     key!("dst", dst, Custom(compile_clock_changes, |rule, form| write_clock_changes(*rule, form))),
     // The variables of `[defaults]` stay, one by one.
-    Key::new(
+    TableKey::new(
         "env",
         |spot, reading, spec| {
             spec.env.extend(compile_env(spot, reading.problems)?);
@@ -59,18 +61,18 @@ pub(crate) const RULES: &[Key<JobSpec>] = &[
         |spec, _| write_texts(&spec.env),
     ),
     key!("env_file", env_files, Custom(compile_env_files, |files, form| write_env_files(files, form))),
-    key!("log_output", log_output, Flag),
+    key!("log_output", log_output, FlagKind),
     key!("cwd", cwd, Maybe(Custom(compile_cwd, as_path))),
     key!("user", process.user, Maybe(Custom(compile_user, as_text))),
     // The limits of `[defaults]` stay, one by one.
-    Key::new(
+    TableKey::new(
         "limits",
         |spot, reading, spec| read_limits(spot, reading, &mut spec.process.limits),
         |spec, _| write_limits(&spec.process.limits),
     ),
     key!("umask", process.umask, Maybe(Custom(|spot, reading| compile_umask(spot, reading.problems), as_text))),
     // An empty text removes the text of `[defaults]`.
-    Key::new(
+    TableKey::new(
         "stdin",
         |spot, reading, spec| {
             spec.process.stdin = Some(spot.text("yes", reading.problems)?.to_owned()).filter(|text| !text.is_empty());
@@ -104,13 +106,13 @@ pub(crate) const RULES: &[Key<JobSpec>] = &[
     ),
     key!("catch_up", catch_up, Custom(compile_catch_up, write_catch_up)),
     key!("late_after", late_after, LATE_AFTER),
-    key!("delivery", delivery, Words(&[("at-least-once", Delivery::AtLeastOnce), ("at-most-once", Delivery::AtMostOnce)])),
+    key!("delivery", delivery, WordKind(&[("at-least-once", Delivery::AtLeastOnce), ("at-most-once", Delivery::AtMostOnce)])),
     key!("done_check", done_check, Maybe(Custom(compile_done_check, write_done_check))),
     given(key!("jitter", shape.jitter, Custom(|spot, reading| shift(spot, reading.problems), as_duration))),
     given(key!("splay", shape.splay, Custom(|spot, reading| shift(spot, reading.problems), as_duration))),
     given(key!("exclude", shape.exclude, Custom(compile_days, |days, _| days.texts().into()))),
     // An empty list removes the days of `[defaults]`.
-    given(Key::new(
+    given(TableKey::new(
         "only_on",
         |spot, reading, spec| {
             spec.shape.only_on = Some(compile_only_on(spot, reading)?).filter(|days| !days.is_empty());
@@ -125,7 +127,7 @@ pub(crate) const RULES: &[Key<JobSpec>] = &[
     notice_key!("on_recovered", Recovered),
     key!("must_start_within", must_start_within, Maybe(WITHIN)),
     key!("must_finish_within", must_finish_within, Maybe(WITHIN)),
-    Key::new(
+    TableKey::new(
         "ping_url",
         |spot, reading, spec| read_ping_url(spot, reading.problems, &mut spec.ping_url),
         |spec, _| spec.ping_url.clone().into(),

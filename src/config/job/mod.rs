@@ -11,7 +11,6 @@ pub(crate) mod compile_lane;
 pub(crate) mod compile_notices;
 pub(crate) mod compile_overlap;
 pub(crate) mod compile_process;
-pub(crate) mod compile_references;
 pub(crate) mod compile_retry;
 pub(crate) mod compile_unique;
 pub(crate) mod job_keys;

@@ -32,16 +32,16 @@ pub(crate) trait KeyKind {
 pub(crate) struct Maybe<K>(pub(crate) K);
 
 /// The values true and false.
-pub(crate) struct Flag;
+pub(crate) struct FlagKind;
 
 /// An integer within a range.
-pub(crate) struct Whole<N>(pub(crate) RangeInclusive<N>);
+pub(crate) struct IntegerKind<N>(pub(crate) RangeInclusive<N>);
 
 /// A value out of a list, each with its word.
-pub(crate) struct Words<T: 'static>(pub(crate) &'static [(&'static str, T)]);
+pub(crate) struct WordKind<T: 'static>(pub(crate) &'static [(&'static str, T)]);
 
 /// An instant, read in the zone of the reading.
-pub(crate) struct Instant;
+pub(crate) struct InstantKind;
 
 /// A text that is parsed as `T`, with an example for messages.
 pub(crate) struct Parsed<T>(&'static str, PhantomData<fn() -> T>);
@@ -87,7 +87,7 @@ impl<K: KeyKind> KeyKind for Maybe<K> {
     }
 }
 
-impl KeyKind for Flag {
+impl KeyKind for FlagKind {
     type Value = bool;
 
     fn read(&self, spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<bool> {
@@ -99,7 +99,7 @@ impl KeyKind for Flag {
     }
 }
 
-impl<N: TryFrom<i128> + PartialOrd + Display + Copy + Into<Value>> KeyKind for Whole<N> {
+impl<N: TryFrom<i128> + PartialOrd + Display + Copy + Into<Value>> KeyKind for IntegerKind<N> {
     type Value = N;
 
     fn read(&self, spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<N> {
@@ -111,7 +111,7 @@ impl<N: TryFrom<i128> + PartialOrd + Display + Copy + Into<Value>> KeyKind for W
     }
 }
 
-impl<T: Copy + PartialEq> KeyKind for Words<T> {
+impl<T: Copy + PartialEq> KeyKind for WordKind<T> {
     type Value = T;
 
     fn read(&self, spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<T> {
@@ -123,7 +123,7 @@ impl<T: Copy + PartialEq> KeyKind for Words<T> {
     }
 }
 
-impl KeyKind for Instant {
+impl KeyKind for InstantKind {
     type Value = UnixMillis;
 
     fn read(&self, spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<UnixMillis> {

@@ -24,7 +24,7 @@ pub(crate) enum Presence {
 }
 
 /// A key of a table that defines a value of type `S`.
-pub(crate) struct Key<S: 'static> {
+pub(crate) struct TableKey<S: 'static> {
     /// The name of the key.
     pub(crate) name: &'static str,
     /// The condition under which the key is written.
@@ -39,7 +39,7 @@ pub(crate) struct Key<S: 'static> {
 /// [`KeyKind`](super::key_kind::KeyKind) of that field.
 macro_rules! key {
     ($name:literal, $($field:ident).+, $kind:expr) => {
-        $crate::config::key::table_key::Key::new(
+        $crate::config::key::table_key::TableKey::new(
             $name,
             |spot, reading, target| {
                 target.$($field).+ = $crate::config::key::key_kind::KeyKind::read(&$kind, spot, reading)?;
@@ -51,7 +51,7 @@ macro_rules! key {
 }
 pub(crate) use key;
 
-impl<S> Key<S> {
+impl<S> TableKey<S> {
     /// Declares a key that [`key!`] cannot declare, because its value is merged with the value of
     /// `[defaults]` or can remove that value.
     pub(crate) const fn new(
@@ -64,17 +64,17 @@ impl<S> Key<S> {
 }
 
 /// Returns `key` with the presence [`Presence::Given`].
-pub(crate) const fn given<S>(key: Key<S>) -> Key<S> {
-    Key { presence: Presence::Given, ..key }
+pub(crate) const fn given<S>(key: TableKey<S>) -> TableKey<S> {
+    TableKey { presence: Presence::Given, ..key }
 }
 
 /// Returns `key` with the presence [`Presence::Always`].
-pub(crate) const fn always<S>(key: Key<S>) -> Key<S> {
-    Key { presence: Presence::Always, ..key }
+pub(crate) const fn always<S>(key: TableKey<S>) -> TableKey<S> {
+    TableKey { presence: Presence::Always, ..key }
 }
 
 /// Returns the names of `keys`.
-pub(crate) fn names<S>(keys: &[Key<S>]) -> Vec<&'static str> {
+pub(crate) fn names<S>(keys: &[TableKey<S>]) -> Vec<&'static str> {
     keys.iter().map(|key| key.name).collect()
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct KeysRead {
 
 /// Reads those of `keys` that `table` has into `target`. A key with a fault leaves the target as it
 /// is.
-pub(crate) fn read_keys<S>(keys: &[Key<S>], table: &TableReader<'_>, reading: &mut Reading<'_>, target: &mut S) -> KeysRead {
+pub(crate) fn read_keys<S>(keys: &[TableKey<S>], table: &TableReader<'_>, reading: &mut Reading<'_>, target: &mut S) -> KeysRead {
     let mut outcome = KeysRead::default();
     for key in keys {
         let Some(spot) = table.get(key.name) else { continue };
@@ -100,7 +100,7 @@ pub(crate) fn read_keys<S>(keys: &[Key<S>], table: &TableReader<'_>, reading: &m
 }
 
 /// Writes `keys` of `from` into `out`. `plain` has the default values.
-pub(crate) fn write_keys<S>(keys: &[Key<S>], from: &S, plain: &S, form: Form, out: &mut Sheet) {
+pub(crate) fn write_keys<S>(keys: &[TableKey<S>], from: &S, plain: &S, form: Form, out: &mut Sheet) {
     for key in keys {
         let value = (key.write)(from, form);
         let is_written = match (key.presence, form) {

@@ -6,14 +6,14 @@ use serde_json::Value;
 use crate::config::key::json_sheet::{Form, Sheet};
 use crate::config::key::key_kind::{Custom, Maybe};
 use crate::config::key::origin::Reading;
-use crate::config::key::table_key::{Key, key, names, read_keys, write_keys};
+use crate::config::key::table_key::{TableKey, key, names, read_keys, write_keys};
 use crate::config::syntax::problem::Problems;
 use crate::config::syntax::reader::{Spot, TableReader};
 use crate::domain::schedule::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::schedule::schedule_form::Schedule;
 
 /// The keys of `dst = { ... }`.
-pub(crate) const DST: &[Key<ClockChanges>] = &[
+pub(crate) const DST: &[TableKey<ClockChanges>] = &[
     key!(
         "gap",
         gap,
