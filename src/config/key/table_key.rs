@@ -64,11 +64,13 @@ impl<S> TableKey<S> {
 }
 
 /// Returns `key` with the presence [`Presence::Given`].
+#[expect(clippy::needless_pass_by_value, reason = "a declaration is given away, not shared")]
 pub(crate) const fn given<S>(key: TableKey<S>) -> TableKey<S> {
     TableKey { presence: Presence::Given, ..key }
 }
 
 /// Returns `key` with the presence [`Presence::Always`].
+#[expect(clippy::needless_pass_by_value, reason = "a declaration is given away, not shared")]
 pub(crate) const fn always<S>(key: TableKey<S>) -> TableKey<S> {
     TableKey { presence: Presence::Always, ..key }
 }

@@ -276,14 +276,10 @@ impl<'a> Open<'a> {
             }
             _ => timetable.planted_after(now.max(self.not_before)),
         };
-        let change = match &live {
-            // A change of schedule in any case: other adds of the burst may have moved the job
-            // since it was read.
-            Some(_) if of_burst.is_some() => DefinitionChange::Schedule,
-            Some(_) if known.as_ref().is_some_and(|old| is_same_schedule(old, spec, &zone)) => DefinitionChange::Rest,
-            Some(_) => DefinitionChange::Schedule,
-            None => DefinitionChange::Schedule,
-        };
+        // An add of a burst is a change of schedule in any case: other adds may have moved the job
+        // since it was read.
+        let is_same = of_burst.is_none() && known.as_ref().is_some_and(|old| is_same_schedule(old, spec, &zone));
+        let change = if is_same { DefinitionChange::Rest } else { DefinitionChange::Schedule };
         if let (Schedule::At(at), None, DefinitionChange::Schedule) = (&spec.schedule, first, change) {
             return Ok(Step::Known(Applied::Past(*at)));
         }
