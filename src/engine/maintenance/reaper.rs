@@ -116,7 +116,7 @@ async fn pass(shared: &NodeContext, watched: &mut HashMap<(RunId, Fence), Watche
                 match shared.store.quarantine_lease(&entry, "the entry is not a lease").await {
                     Ok(Quarantined::Gone) => {}
                     Ok(Quarantined::Kept) => {
-                        error!(entry = ?entry.member, "An invalid entry of the leases was moved to quarantine.")
+                        error!(entry = ?entry.member, "An invalid entry of the leases was moved to quarantine.");
                     }
                     Ok(Quarantined::Dropped) => {
                         let (entry, score) = (&entry.member, &entry.score);
