@@ -1,21 +1,29 @@
 //! Layer 2: turns the text of `jobs.toml`, a JSON line or flags into checked values, or lists every
 //! problem at once.
 //!
-//! One tree (`node`) and one compiler (`compile_*`) serve all three, and also the definitions
-//! stored in Redis (`surface`). So a key means the same wherever it is written. No unchecked value
-//! leaves this folder, and all faults of a text are reported together. [`read_file`],
-//! [`read_redis`] and [`compile_text`] are for files. [`job_from_json`] and [`job_from_value`] are
-//! for `schedctl add`.
+//! One tree (`text_node`) and one declaration of each key (`job_keys`) serve all three, and also the
+//! definitions stored in Redis (`canonical`). So a key means the same wherever it is written. No
+//! unchecked value leaves this folder, and all faults of a text are reported together.
+//!
+//! A job has four forms: the keys of a text, a [`JobSpec`](crate::domain::job::job_spec::JobSpec),
+//! canonical JSON, and the record in Redis. A text is compiled once, when it is read.
+//! [`from_canonical`] reads what was compiled, without the compiler.
+//!
+//! [`read_file`], [`read_redis`] and [`compile_text`] are for files. [`job_from_json`] and
+//! [`job_from_value`] are for `schedctl add`.
 
 mod canonical;
 mod file;
 mod job;
+mod key;
+mod key_tables;
 mod schedule;
 mod syntax;
 
-pub use canonical::canonical_job::{SurfaceError, from_surface, hash, to_surface};
+pub use canonical::canonical_job::{CanonicalError, effective, from_canonical, hash, to_canonical};
 pub use canonical::difference::{KeyChange, differences};
 pub use canonical::file_export::{TableForm, file_keys, group_keys, group_table, job_table, queue_keys, queue_table};
+pub use canonical::first_gate::first_gate_in;
 pub use canonical::json_job::{MAX_JSON_BYTES, NamedJob, job_from_json, job_from_value};
 pub use file::account_here::account_lack;
 pub use file::compile_file::compile_text;
@@ -25,7 +33,7 @@ pub use file::kept_amounts::{HistoryConfig, OutputConfig};
 pub use file::node_serving::{FlowLimits, ServingConfig};
 pub use file::queue_change::change_queue;
 pub use file::sections::{Config, DaemonConfig, RedisConfig, has_password};
-pub use job::first_gate::first_gate_in;
+pub use key_tables::{job_keys, other_keys};
 pub use schedule::compile_schedule::start_of_rule;
 pub use schedule::ics::{IcsError, read as read_ics};
 pub use syntax::config_error::{ConfigError, Rendering};

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use schedd::config::{compile_text, from_surface, job_from_json, read_ics, to_surface};
+use schedd::config::{compile_text, from_canonical, job_from_json, read_ics, to_canonical};
 use schedd::domain::job::env_file;
 use schedd::domain::job::job_spec::JobSpec;
 use schedd::domain::job::secret_reference;
@@ -306,9 +306,9 @@ fn ics(text: &str) {
 
 /// A definition reads back as itself from the text that is kept of it.
 fn keeps(spec: &JobSpec) {
-    let kept = to_surface(spec);
-    let again = from_surface(&kept).expect("what was written is read");
-    assert_eq!(to_surface(&again), kept);
+    let kept = to_canonical(spec);
+    let again = from_canonical(&kept).expect("what was written is read");
+    assert_eq!(to_canonical(&again), kept);
     assert_eq!(&again, spec);
 }
 
@@ -336,7 +336,7 @@ fn line(text: &str) {
 }
 
 fn definition(text: &str) {
-    match timed(text, by_length(text), || from_surface(text)) {
+    match timed(text, by_length(text), || from_canonical(text)) {
         Ok(spec) => keeps(&spec),
         Err(error) => assert!(!error.to_string().is_empty()),
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use schedd::config::{compile_text, job_from_json};
+use schedd::config::{compile_text, job_from_json, job_keys, other_keys};
 use schedd::domain::time::zone::Zone;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -225,23 +225,29 @@ fn every_verb_of_schedctl_in_the_docs_exists() {
 
 #[test]
 fn every_key_of_a_jobs_file_is_in_the_docs() {
-    let code = fs::read_to_string(Path::new(ROOT).join("src/config/syntax/known_keys.rs")).unwrap();
     let docs: String = pages().into_iter().map(|page| page.text).collect();
-    let mut count = 0;
-    for list in
-        code.split("pub(crate) const ").skip(1).filter(|list| !list.starts_with("LATER") && !list.starts_with("ELSEWHERE"))
-    {
-        let (list, _) = list.split_once("];").unwrap_or((list, ""));
-        for key in list.split('"').skip(1).step_by(2) {
-            let is_named = docs.match_indices(key).any(|(at, _)| {
-                let is_edge = |sign: Option<char>| sign.is_none_or(|sign| !sign.is_alphanumeric() && sign != '_');
-                is_edge(docs[..at].chars().next_back()) && is_edge(docs[at + key.len()..].chars().next())
-            });
-            assert!(is_named, "the key {key} is on no page of docs/");
-            count += 1;
-        }
+    let keys = [job_keys(), other_keys()].concat();
+    assert!(keys.len() > 120, "only {} keys were found", keys.len());
+    for key in keys {
+        let is_named = docs.match_indices(key).any(|(at, _)| {
+            let is_edge = |sign: Option<char>| sign.is_none_or(|sign| !sign.is_alphanumeric() && sign != '_');
+            is_edge(docs[..at].chars().next_back()) && is_edge(docs[at + key.len()..].chars().next())
+        });
+        assert!(is_named, "the key {key} is on no page of docs/");
     }
-    assert!(count > 80, "only {count} keys were found");
+}
+
+#[test]
+fn the_tables_of_job_keys_hold_each_key_once() {
+    let text = page(Path::new(ROOT).join("docs/jobs-toml.md")).text;
+    let (_, rest) = text.split_once("## Keys of a job\n").unwrap();
+    let (tables, _) = rest.split_once("\n## ").unwrap();
+    let first_cells = tables.lines().filter(|line| line.starts_with("| `")).map(|line| line.split('|').nth(1).unwrap());
+    let mut listed: Vec<&str> = first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    let mut known = job_keys();
+    listed.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(listed, known);
 }
 
 #[test]

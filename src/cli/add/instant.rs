@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::tz::AmbiguousOffset;
 
 use super::AddArgs;
-use super::add_flags::FoldFlag;
+use super::flags::key_flag::FoldFlag;
 use crate::cli::failure::CliFailure;
 use crate::cli::render::{Console, Relative, rfc3339, shown, span};
 use crate::config::NamedJob;
@@ -22,11 +22,11 @@ use crate::domain::time::zone::Zone;
 /// Parses the text of each `--at` into an instant. `now` and `zone` give relative and local times
 /// their meaning.
 pub(super) fn instants_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<Vec<Instant>, CliFailure> {
-    let read = |text: &String| {
+    let read = |text: &str| {
         let read = parse_instant(text, now, zone).map_err(|error| CliFailure::at_time("--at", text, &error))?;
-        Ok(folded(read, args.fold, zone))
+        Ok(folded(read, args.keys.fold(), zone))
     };
-    args.at.iter().map(read).collect()
+    args.keys.texts("at").into_iter().map(read).collect()
 }
 
 /// The given instants of `--anchor`, `--start` and `--end`.
@@ -39,16 +39,11 @@ pub(super) struct AddBounds {
 
 /// Parses `--anchor`, `--start` and `--end` at the time `now` in `zone`.
 pub(super) fn bounds_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<AddBounds, CliFailure> {
-    let read = |flag: &str, text: &Option<String>| {
-        let read =
-            text.as_ref().map(|text| parse_instant(text, now, zone).map_err(|error| CliFailure::at_time(flag, text, &error)));
-        read.transpose()
+    let read = |flag: &str| {
+        let text = args.keys.text(flag.trim_start_matches('-'))?;
+        Some(parse_instant(text, now, zone).map_err(|error| CliFailure::at_time(flag, text, &error)))
     };
-    Ok(AddBounds {
-        anchor: read("--anchor", &args.anchor)?,
-        start: read("--start", &args.start)?,
-        end: read("--end", &args.end)?,
-    })
+    Ok(AddBounds { anchor: read("--anchor").transpose()?, start: read("--start").transpose()?, end: read("--end").transpose()? })
 }
 
 /// Prints the understood instants of `--anchor`, `--start` and `--end`.
@@ -66,9 +61,9 @@ pub(super) fn tell_bounds(bounds: &AddBounds, now: UnixMillis, zone: &Zone, cons
 /// matters.
 pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
     let counts_from_1970 = |text: &str| text.trim_start_matches('@').bytes().all(|b| b.is_ascii_digit());
-    let is_local = |text: &String| !counts_from_1970(text.trim()) && text.parse::<jiff::Timestamp>().is_err();
-    let bounds = [&args.anchor, &args.start, &args.end];
-    args.start_in.is_some() || args.at.iter().chain(bounds.into_iter().flatten()).any(is_local)
+    let is_local = |text: &str| !counts_from_1970(text.trim()) && text.parse::<jiff::Timestamp>().is_err();
+    let bounds = ["anchor", "start", "end"].into_iter().filter_map(|flag| args.keys.text(flag));
+    args.keys.has("in") || args.keys.texts("at").into_iter().chain(bounds).any(is_local)
 }
 
 /// Returns the instant that `fold` selects if the clock shows the local time of `read` twice. An
@@ -108,8 +103,8 @@ pub(super) fn tell_due(at: UnixMillis, now: UnixMillis, zone: &Zone, console: &m
 
 /// Refuses past instants of `--at` unless `--allow-past` is given.
 pub(super) fn refuse_past(args: &AddArgs, instants: &[Instant], now: UnixMillis, zone: &Zone) -> Result<(), CliFailure> {
-    let past = args.at.iter().zip(instants).find(|(_, instant)| instant.at < now);
-    let Some((text, Instant { at, .. })) = past.filter(|_| !args.allow_past) else { return Ok(()) };
+    let past = args.keys.texts("at").into_iter().zip(instants).find(|(_, instant)| instant.at < now);
+    let Some((text, Instant { at, .. })) = past.filter(|_| !args.keys.has("allow-past")) else { return Ok(()) };
     let (ago, name) = (span(now.since(*at)), zone.name());
     Err(CliFailure::Invalid(format!(
         "--at {text:?} is {ago} ago: {} in {name}; wanted a future time, or --allow-past to run it at once",
@@ -132,7 +127,7 @@ pub(super) fn tell_instants(
 ) -> Result<Option<UnixMillis>, CliFailure> {
     let table = Timetable::shaped(job.spec.schedule.clone(), &job.spec.shape, zone.clone(), now);
     let mut owed = None;
-    for (text, instant) in args.at.iter().zip(instants) {
+    for (text, instant) in args.keys.texts("at").into_iter().zip(instants) {
         let at = instant.at;
         match (why_not(&job.spec, &table, at, now), at < now) {
             (Some(why), true) => {

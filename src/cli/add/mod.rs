@@ -7,6 +7,7 @@ mod add_flags;
 mod add_warnings;
 mod added_job;
 mod clock_skew;
+mod flags;
 mod from_flags;
 mod instant;
 mod key_conflict;
@@ -18,9 +19,10 @@ mod unknown_pools;
 
 use serde_json::json;
 
-pub(crate) use add_flags::{AddArgs, ProcessorsError};
+pub(crate) use add_flags::AddArgs;
 use add_warnings::{Host, timeless};
 use added_job::{Added, DRAWS, draw_name, is_dropped, pending, request};
+pub(crate) use flags::key_flag::ProcessorsError;
 use instant::{bounds_of, instants_of};
 use key_conflict::key_taken;
 use unknown_pools::Pools;
@@ -45,7 +47,7 @@ pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     if args.stdin {
         return stdin_lines::add_lines(global, args, host_zone, console).await;
     }
-    let zone = args.tz.as_deref().map(zone_of).transpose()?.unwrap_or_else(|| host_zone.clone());
+    let zone = args.keys.text("tz").map(zone_of).transpose()?.unwrap_or_else(|| host_zone.clone());
     // This check uses the host's clock, so that input that can never be valid is refused without
     // Redis.
     let draft: Vec<UnixMillis> = instants_of(args, clock_skew::own_now(), &zone)?.iter().map(|instant| instant.at).collect();
@@ -114,7 +116,7 @@ pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
 /// Returns the revision of the job to replace. The revision is read first, so a later change of the
 /// job by somebody else is noticed.
 async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<Rev>, CliFailure> {
-    let Some(name) = args.name.as_deref().filter(|_| args.replace).and_then(|name| name.parse().ok()) else { return Ok(None) };
+    let Some(name) = args.keys.text("name").filter(|_| args.replace).and_then(|name| name.parse().ok()) else { return Ok(None) };
     Ok(store.read_job(&name).await?.filter(JobRecord::is_live).map(|job| job.rev))
 }
 

@@ -46,7 +46,7 @@ pub(super) fn taken_line(job: &JobRecord, wanted: &NamedJob) -> String {
 /// Returns `key: old -> new` for the first keys in which the wanted job differs from the old
 /// definition.
 fn difference(old: &str, wanted: &NamedJob) -> Vec<String> {
-    let mut changed = config::differences(old, &config::to_surface(&wanted.spec));
+    let mut changed = config::differences(old, &config::to_canonical(&wanted.spec));
     if let Some(delay) = wanted.start_in {
         let old = changed.iter().position(|change| change.key == "at").and_then(|at| changed.remove(at).old);
         changed.push(KeyChange { key: "at".to_owned(), old, new: Some(format!("in {}", format_duration(delay)).into()) });
@@ -81,6 +81,6 @@ mod tests {
         let wanted = config::job_from_json(r#"{"shell": "b", "cron": "0 3 * * *", "timeout": "2h"}"#, &Zone::utc()).unwrap();
         let told = difference(r#"{"cron":"0 2 * * *","shell":"b"}"#, &wanted);
         assert_eq!(told, [r#"cron: "0 2 * * *" -> "0 3 * * *""#, r#"timeout: none -> "2h""#]);
-        assert!(difference(&config::to_surface(&wanted.spec), &wanted).is_empty());
+        assert!(difference(&config::to_canonical(&wanted.spec), &wanted).is_empty());
     }
 }

@@ -132,7 +132,7 @@ async fn asking(store: &Store) -> Result<Asking, StoreError> {
     each_job(store, |job| {
         // Most jobs have no limits and no user, so their definitions are not parsed.
         let is_read = ["\"limits\"", "\"user\""].iter().any(|key| job.definition.contains(key));
-        let Some(Ok(spec)) = is_read.then(|| config::from_surface(&job.definition)) else { return };
+        let Some(Ok(spec)) = is_read.then(|| config::from_canonical(&job.definition)) else { return };
         if let Some(run_as) = &spec.process.user {
             found.users.entry(run_as.to_string()).or_default().push(job.name.clone());
         }

@@ -356,7 +356,7 @@ async fn astray(store: &Store) -> Result<Astray, StoreError> {
         let JobRecord { name, lane, listed_by, hash, definition, .. } = job;
         // Most definitions have no `not_while`, so they are not parsed.
         if definition.contains("\"not_while\"")
-            && let Ok(spec) = config::from_surface(&definition)
+            && let Ok(spec) = config::from_canonical(&definition)
         {
             spec.not_while.into_iter().for_each(|other| found.shunned.entry(other).or_default().push(name.clone()));
         }

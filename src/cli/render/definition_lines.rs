@@ -3,18 +3,18 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::action_line::action_line;
-use super::lane_words::{labels_json, queue_words};
-use super::notification_lines::{telling_json, telling_lines};
+use super::lane_words::queue_words;
+use super::notification_lines::telling_lines;
 use crate::config;
-use crate::domain::job::job_spec::{AskedOn, Backoff, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, RetryRule};
+use crate::domain::job::job_spec::{AskedOn, Backoff, CatchUpMode, Delivery, JobSpec, Overlap, RetryRule};
 use crate::domain::job::process_limits::Limits;
 use crate::domain::job::process_rules::ProcessRules;
-use crate::domain::job::unique_rule::{Second, Unique};
+use crate::domain::job::unique_rule::Second;
 use crate::domain::name::byte_size::format_size;
-use crate::domain::name::names::{GroupName, JobName};
+use crate::domain::name::names::JobName;
 use crate::domain::queue::gate::PerKey;
 use crate::domain::schedule::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::schedule::day_sets::DaySet;
@@ -84,56 +84,25 @@ fn shape_lines(shape: &Shape) -> Vec<(&'static str, String)> {
 /// Returns the definition as JSON with the keys of `[jobs.X]`. A key that is not given has the
 /// value that applies.
 pub(crate) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
-    let Ok(Value::Object(mut keys)) = serde_json::from_str(&config::to_surface(spec)) else { return Value::Null };
-    let retry = &spec.retry;
-    let catch_up = &spec.catch_up;
-    let filled = [
-        ("tz", json!(zone.name().as_str())),
-        ("dst", json!({"gap": spec.dst.gap.map(Gap::as_str), "fold": spec.dst.fold.map(Fold::as_str)})),
-        ("queue", json!(spec.queue.as_str())),
-        ("priority", json!(spec.priority.as_i8())),
-        ("requires", labels_json(&spec.requires)),
-        ("group", json!(spec.group.as_ref().map(GroupName::as_str))),
-        ("timeout", json!(format_duration(spec.timeout))),
-        ("kill_grace", json!(format_duration(spec.kill_grace))),
-        ("late_after", json!(format_duration(spec.late_after))),
-        (
-            "retry",
-            json!({
-                "limit": retry.limit,
-                "delay": format_duration(retry.delay),
-                "backoff": backoff(retry.backoff),
-                "max_delay": format_duration(retry.max_delay),
-                "jitter": retry.jitter,
-                "on": codes(&retry.on),
-                "never_on": codes(&retry.never_on),
-            }),
-        ),
-        ("overlap", overlap(spec.overlap)),
-        (
-            "catch_up",
-            json!({
-                "mode": catch_up_mode(catch_up.mode),
-                "max_age": catch_up.max_age.map(format_duration),
-                "max_count": catch_up.max_count,
-                "spread": catch_up.spread.map(format_duration),
-            }),
-        ),
-        ("delivery", json!(delivery(spec.delivery))),
-        ("done_check", spec.done_check.as_ref().map_or(Value::Null, |check| done_check(check, keys.get("done_check")))),
-        ("unique", spec.unique.as_ref().map_or(Value::Null, unique)),
-        ("env", json!(spec.env)),
-        ("env_file", json!(spec.env_files.iter().map(ToString::to_string).collect::<Vec<_>>())),
-        ("log_output", json!(spec.log_output)),
-        ("cwd", json!(spec.cwd.as_ref().map(|path| path.to_string_lossy()))),
-        ("user", json!(spec.process.user.as_ref().map(ToString::to_string))),
-        ("limits", keys.get("limits").cloned().unwrap_or(Value::Null)),
-        ("umask", json!(spec.process.umask.map(|umask| umask.to_string()))),
-        ("stdin", json!(spec.process.stdin)),
-        ("shell_program", json!(spec.process.shell_program.as_ref().map(|path| path.to_string_lossy()))),
-    ];
-    keys.extend(filled.into_iter().chain(telling_json(spec)).map(|(key, value)| (key.to_owned(), value)));
-    Value::Object(keys)
+    let mut keys = config::effective(spec);
+    keys["tz"] = zone.name().as_str().into();
+    keys
+}
+
+/// The keys that [`policy_lines`] or the head of `show` describe in words of their own.
+const WORDED: &str = "\
+    anchor at calendar catch_up command cron cwd delay delivery done_check dst dtstart end env env_file every exclude group \
+    http jitter key kill_grace late_after limits log_output max_runs must_finish_within must_start_within not_while \
+    on_failure on_late on_recovered on_success only_on overlap per_key ping_url priority queue requires retry rrule \
+    schedules shell shell_program skip_if_late splay start stdin timeout tz umask unique user webhook_secret";
+
+/// Returns the lines of `show` for the keys without words of their own: the key and its value.
+fn plain_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
+    let shown = config::effective(spec);
+    let value = |key: &str| shown.get(key).filter(|value| !value.is_null());
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let plain = config::job_keys().into_iter().filter(|key| !WORDED.split(' ').any(|worded| worded == *key));
+    plain.filter_map(|key| Some((key, text(value(key)?)))).collect()
 }
 
 /// Returns the lines of `show` for every rule of the job: a label and the value.
@@ -183,7 +152,7 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
         let timeout = format_duration(check.timeout);
         lines.push((
             "done check",
-            format!("{}, {}, for at most {timeout}", action_line(&check.question, &spec.process), asked_on(check.on).1),
+            format!("{}, {}, for at most {timeout}", action_line(&check.question, &spec.process), asked_on(check.on)),
         ));
     }
     lines.extend(telling_lines(spec));
@@ -212,6 +181,7 @@ pub(crate) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
         lines.push(("cwd", cwd.display().to_string()));
     }
     lines.extend(process_lines(&spec.process));
+    lines.extend(plain_lines(spec));
     for (name, value) in &spec.env {
         lines.push(("env", format!("{name}={value}")));
     }
@@ -282,17 +252,12 @@ fn catch_up_mode(mode: CatchUpMode) -> &'static str {
     }
 }
 
-/// Returns the value of the key `on` of `done_check`, and the meaning of the value.
-fn asked_on(on: AskedOn) -> (&'static str, &'static str) {
+/// Returns in words the attempts before which a `done_check` asks.
+fn asked_on(on: AskedOn) -> &'static str {
     match on {
-        AskedOn::Retry => ("retry", "before each attempt but the first"),
-        AskedOn::Always => ("always", "before each attempt"),
+        AskedOn::Retry => "before each attempt but the first",
+        AskedOn::Always => "before each attempt",
     }
-}
-
-/// Returns the JSON of a set of codes, or null if the set is empty.
-fn codes(codes: &BTreeSet<u16>) -> Value {
-    if codes.is_empty() { Value::Null } else { json!(codes) }
 }
 
 fn code_words(retry: &RetryRule) -> String {
@@ -303,19 +268,6 @@ fn code_words(retry: &RetryRule) -> String {
     words("only", &retry.on) + &words("never", &retry.never_on)
 }
 
-/// Returns the JSON of `done_check` as defined. A key that is not given has the value that applies.
-fn done_check(check: &DoneCheck, given: Option<&Value>) -> Value {
-    let Some(Value::Object(mut keys)) = given.cloned() else { return Value::Null };
-    keys.insert("on".to_owned(), json!(asked_on(check.on).0));
-    keys.insert("timeout".to_owned(), json!(format_duration(check.timeout)));
-    Value::Object(keys)
-}
-
-fn unique(unique: &Unique) -> Value {
-    json!({"key": unique.key.as_str(), "mode": unique.second.mode(), "for": unique.second.window().map(format_duration),
-        "max_wait": unique.second.max_wait().map(format_duration)})
-}
-
 fn delivery(delivery: Delivery) -> &'static str {
     match delivery {
         Delivery::AtLeastOnce => "at-least-once",
@@ -323,20 +275,12 @@ fn delivery(delivery: Delivery) -> &'static str {
     }
 }
 
-fn overlap(overlap: Overlap) -> Value {
-    match overlap {
-        Overlap::Skip => json!("skip"),
-        Overlap::Queue { max: 1 } => json!("queue"),
-        Overlap::Queue { max } => json!({"mode": "queue", "max": max}),
-        Overlap::Replace => json!("replace"),
-        Overlap::Allow => json!("allow"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::domain::job::job_spec::Action;
+    use crate::domain::job::job_spec::{Action, DoneCheck};
 
     #[test]
     fn every_rule_is_there_though_the_definition_names_none() {

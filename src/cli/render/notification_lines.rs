@@ -1,9 +1,5 @@
 //! The notification settings of a job, as `show` prints them. Secrets are not shown.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
 use super::action_line::action_line;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::job::notice::NoticeKind;
@@ -35,19 +31,4 @@ fn word_of(kind: NoticeKind) -> &'static str {
 
 fn shown(spec: &JobSpec) -> Vec<&str> {
     spec.webhook_secrets.iter().map(SigningSecret::shown).collect()
-}
-
-/// Returns the notification settings as JSON by the keys of `[jobs.X]`, null if not given. Notices
-/// that are given have the form of the definition.
-pub(super) fn telling_json(spec: &JobSpec) -> Vec<(&'static str, Value)> {
-    let within = |within: Option<Duration>| json!(within.map(format_duration));
-    let nobody = NoticeKind::ASKED.into_iter().filter(|kind| !spec.notices.contains_key(kind));
-    let mut keys: Vec<(&'static str, Value)> = nobody.map(|kind| (kind.as_str(), Value::Null)).collect();
-    keys.extend([
-        ("must_start_within", within(spec.must_start_within)),
-        ("must_finish_within", within(spec.must_finish_within)),
-        ("ping_url", json!(spec.ping_url)),
-        ("webhook_secret", if spec.webhook_secrets.is_empty() { Value::Null } else { json!(shown(spec)) }),
-    ]);
-    keys
 }

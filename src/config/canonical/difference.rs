@@ -26,7 +26,7 @@ pub struct KeyChange {
     pub new: Option<Value>,
 }
 
-/// Returns the differences between two texts of [`crate::config::to_surface`], sorted by key. A text that
+/// Returns the differences between two texts of [`crate::config::to_canonical`], sorted by key. A text that
 /// cannot be read counts as having no keys.
 pub fn differences(old: &str, new: &str) -> Vec<KeyChange> {
     let (old, new) = (leaves_of(old), leaves_of(new));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::canonical_job::to_surface;
+use super::canonical_job::to_canonical;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::names::{GroupName, JobName, QueueName};
 use crate::domain::queue::group_rules::{GroupSettings, TurnRules};
@@ -59,7 +59,7 @@ pub fn file_keys(spec: &JobSpec, kept_zone: &ZoneName) -> Map<String, Value> {
     if spec.tz.is_none() && (spec.schedule.goes_by_clocks() || has_days) {
         spec.tz = Some(kept_zone.clone());
     }
-    match serde_json::from_str(&to_surface(&spec)) {
+    match serde_json::from_str(&to_canonical(&spec)) {
         Ok(Value::Object(keys)) => keys,
         _ => Map::new(),
     }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::node_json;
 use crate::config::job::compile_job::{JobContext, compile_job};
-use crate::config::job::policies::{Origin, Policies};
+use crate::config::job::job_rules::Rules;
+use crate::config::key::origin::Origin;
 use crate::config::schedule::compile_schedule::compile_in;
 use crate::config::syntax::problem::{Problem, Problems};
 use crate::config::syntax::reader::Spot;
@@ -72,7 +73,7 @@ fn compile(node: &Node<'_>, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> 
     let name = table.get("name").and_then(|spot| compile_name(&spot, &mut problems));
     let start_in = table.get("in").and_then(|spot| compile_in(&spot, &mut problems));
     let context =
-        JobContext { name: name.as_ref(), defaults: &Policies::default(), host_zone: Some(host_zone), origin: Origin::Line };
+        JobContext { name: name.as_ref(), defaults: &Rules::default(), host_zone: Some(host_zone), origin: Origin::Line };
     let spec = compile_job(&table, context, &mut problems);
     match spec {
         Some(spec) if problems.faults.is_empty() => Ok(NamedJob { name, start_in, spec, warnings: problems.warnings }),

@@ -3,5 +3,6 @@
 pub(crate) mod canonical_job;
 pub(crate) mod difference;
 pub(crate) mod file_export;
+pub(crate) mod first_gate;
 pub(crate) mod json_job;
 pub(crate) mod node_json;

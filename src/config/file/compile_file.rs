@@ -4,16 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::compile_pools::{Memberships, compile_groups, compile_queues, refuse_strangers};
 use super::kept_amounts::{HistoryConfig, OutputConfig, compile_history, compile_output};
+use super::named_tables::named_tables;
 use super::node_serving::compile_serving;
 use super::secret_exposure::{Provenance, judge_secrets};
 use super::sections::{Config, DaemonConfig, RedisConfig, compile_daemon, compile_redis};
+use crate::config::job::compile_action::ACTION;
 use crate::config::job::compile_job::{JobContext, compile_job};
-use crate::config::job::compile_references::refuse_faulty_references;
-use crate::config::job::policies::{Origin, Policies, compile_policies, refuse_contradictions};
+use crate::config::job::compile_unique::ADDED;
+use crate::config::job::job_keys::{OWN, RULES};
+use crate::config::job::job_rules::{Rules, refuse_contradictions};
+use crate::config::key::origin::{Origin, Reading};
+use crate::config::key::table_key::names;
 use crate::config::schedule::compile_calendars::compile_calendars;
+use crate::config::schedule::compile_schedule::{DTSTART, SCHEDULE};
+use crate::config::syntax::compile_references::refuse_faulty_references;
 use crate::config::syntax::config_error::ConfigError;
 use crate::config::syntax::known_keys;
-use crate::config::syntax::problem::{Problems, TextSpan, one_of, sort_by_place};
+use crate::config::syntax::problem::{Problems, one_of, sort_by_place};
 use crate::config::syntax::reader::{Spot, TableReader};
 use crate::config::syntax::redaction::Secrecy;
 use crate::config::syntax::text_node;
@@ -127,17 +134,18 @@ fn compile_root(
     }
 }
 
-fn compile_defaults(table: &TableReader<'_>, origin: Origin<'_>, problems: &mut Problems) -> Policies {
-    let misplaced = [known_keys::SCHEDULE, known_keys::SHAPE, known_keys::ACTION, &["in"], known_keys::ADDED].concat();
-    let slips = table.refuse_keys_beyond(&[known_keys::POLICY], &misplaced, known_keys::LATER_JOB, problems);
+fn compile_defaults(table: &TableReader<'_>, origin: Origin<'_>, problems: &mut Problems) -> Rules {
+    let allowed = names(RULES);
+    let misplaced = [SCHEDULE, &[DTSTART], &names(OWN), ACTION, &["in"], ADDED].concat();
+    let slips = table.refuse_keys_beyond(&[&allowed], &misplaced, known_keys::LATER_JOB, problems);
     for (key, key_span, spot) in table.entries().filter(|(key, ..)| misplaced.contains(key)) {
-        let message = format!("{key} belongs to one job and cannot be a default, wanted {}", one_of(known_keys::POLICY));
+        let message = format!("{key} belongs to one job and cannot be a default, wanted {}", one_of(&allowed));
         problems.fault(&spot.path, key_span, message);
     }
-    let policies = compile_policies(table, slips, origin, problems);
+    let rules = Rules::read(table, slips, &Rules::default(), &mut Reading::new(origin, problems));
     refuse_faulty_references(table, problems);
-    refuse_contradictions(table, &policies, &policies, problems);
-    policies
+    refuse_contradictions(table, &rules, problems);
+    rules
 }
 
 fn compile_jobs(
@@ -156,42 +164,11 @@ fn compile_jobs(
         // left out.
         let own = table.get("group").map(|spot| spot.as_text().and_then(|text| text.parse().ok()));
         if own != Some(None) {
-            members.insert(name.clone(), own.flatten().or_else(|| context.defaults.group.clone()));
+            members.insert(name.clone(), own.flatten().or_else(|| context.defaults.spec.group.clone()));
         }
         if let Some(spec) = spec {
             jobs.insert(name, spec);
         }
     }
     (jobs, members)
-}
-
-/// Returns the tables of `[section.NAME]`, each with its name. For an invalid name, a fault is
-/// noted and `None` is returned as the name.
-pub(crate) fn named_tables<'n, N>(
-    root: &TableReader<'n>,
-    section: &str,
-    problems: &mut Problems,
-) -> Vec<(Option<N>, TableReader<'n>)>
-where
-    N: std::str::FromStr<Err: std::fmt::Display>,
-{
-    let wanted = format!("a table: [{section}.NAME]");
-    let Some(table) = root.get(section).and_then(|spot| spot.table(&wanted, problems)) else {
-        return Vec::new();
-    };
-    let mut tables = Vec::new();
-    for (name, name_span, spot) in table.entries() {
-        let parsed = checked_name(name, &spot, name_span, problems);
-        if let Some(table) = spot.table(&wanted, problems) {
-            tables.push((parsed, table));
-        }
-    }
-    tables
-}
-
-fn checked_name<N>(name: &str, spot: &Spot<'_>, span: Option<TextSpan>, problems: &mut Problems) -> Option<N>
-where
-    N: std::str::FromStr<Err: std::fmt::Display>,
-{
-    name.parse().map_err(|error: N::Err| problems.fault(&spot.path, span, error.to_string())).ok()
 }

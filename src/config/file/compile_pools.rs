@@ -3,15 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::compile_file::named_tables;
+use super::named_tables::named_tables;
+use crate::config::key::rate_keys::compile_rate;
 use crate::config::syntax::known_keys;
 use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
-use crate::config::syntax::typos::Slips;
 use crate::domain::name::names::{GroupName, JobName, QueueName};
 use crate::domain::queue::group_rules::{GroupSettings, TurnRules};
 use crate::domain::queue::queue_rules::{QueueSettings, Share};
-use crate::domain::queue::rate::{MOST_RUNS, Rate};
 
 const GAP: DurationBounds = DurationBounds::secs(0, 86_400, "0s to 1 day", "5s");
 const TURN_TIMEOUT: DurationBounds = DurationBounds::secs(0, 86_400, "0s to 1 day", "1m");
@@ -44,20 +43,6 @@ pub(crate) fn compile_queue(table: &TableReader<'_>, problems: &mut Problems) ->
         share: compile_share(table, problems),
         is_paused: table.get("paused").and_then(|spot| spot.flag(problems)).unwrap_or(false),
     }
-}
-
-/// Compiles `rate` and `burst` of a table. `slips` are the table's unknown keys.
-pub(crate) fn compile_rate(table: &TableReader<'_>, slips: &Slips, problems: &mut Problems) -> Option<Rate> {
-    let burst = table.get("burst");
-    let Some(rate) = table.get("rate") else {
-        if let Some(burst) = burst.filter(|_| !slips.are_of(&["rate"])) {
-            burst.fault(problems, "burst says how many of a rate may begin at once, wanted it together with rate = \"100/1m\"");
-        }
-        return None;
-    };
-    let rate: Option<Rate> = rate.parsed("100/1m", problems);
-    let burst = burst.and_then(|spot| spot.integer(&(1..=MOST_RUNS), problems));
-    rate.map(|rate| burst.map_or(rate, |burst| rate.with_burst(burst)))
 }
 
 fn compile_share(table: &TableReader<'_>, problems: &mut Problems) -> Share {

@@ -3,12 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use super::compile_http::compile_http;
-use crate::config::syntax::known_keys;
+use super::compile_http::{compile_http, default_method, write_http};
+use crate::config::key::json_sheet::Sheet;
+use crate::config::key::origin::Reading;
 use crate::config::syntax::problem::{Problems, key_text, one_of};
 use crate::config::syntax::reader::{Spot, TableReader};
 use crate::config::syntax::typos::Slips;
 use crate::domain::job::job_spec::Action;
+
+/// The keys of an action.
+pub(crate) const ACTION: &[&str] = &["command", "shell", "http"];
 
 /// The maximum length of a single argument or variable with the NUL at its end: `MAX_ARG_STRLEN`,
 /// 32 pages (execve(2)).
@@ -18,28 +22,42 @@ const MAX_WORDS_BYTES: usize = 1024 * 1024;
 
 /// Compiles the action of a job's table. `slips` are the table's unknown keys. If there is no
 /// action, a slip is probably meant as the action.
-pub(crate) fn compile_action(table: &TableReader<'_>, slips: &Slips, problems: &mut Problems) -> Option<Action> {
-    let given: Vec<(&str, Spot<'_>)> = known_keys::ACTION.iter().filter_map(|key| Some((*key, table.get(key)?))).collect();
+pub(crate) fn compile_action(table: &TableReader<'_>, slips: &Slips, reading: &mut Reading<'_>) -> Option<Action> {
+    let given: Vec<(&str, Spot<'_>)> = ACTION.iter().filter_map(|key| Some((*key, table.get(key)?))).collect();
     match given.as_slice() {
-        [] if !slips.may_be(known_keys::ACTION) => {
-            let message = format!("no action, wanted exactly one of {}", one_of(known_keys::ACTION));
-            problems.fault(&table.path, table.span.clone(), message);
+        [] if !slips.may_be(ACTION) => {
+            let message = format!("no action, wanted exactly one of {}", one_of(ACTION));
+            reading.problems.fault(&table.path, table.span.clone(), message);
         }
         [] | [_] => {}
         [_, (_, second), ..] => {
             let found: Vec<&str> = given.iter().map(|(key, _)| *key).collect();
-            second.fault(problems, format!("found {} together, wanted exactly one action", found.join(" and ")));
+            second.fault(reading.problems, format!("found {} together, wanted exactly one action", found.join(" and ")));
         }
     }
     let mut action = None;
     for (key, spot) in &given {
         action = match *key {
-            "command" => compile_command(spot, problems).map(Action::Command),
-            "shell" => compile_shell(spot, problems).map(Action::Shell),
-            _ => compile_http(spot, problems).map(Action::Http),
+            "command" => compile_command(spot, reading.problems).map(Action::Command),
+            "shell" => compile_shell(spot, reading.problems).map(Action::Shell),
+            _ => compile_http(spot, reading).map(Action::Http),
         };
     }
     action
+}
+
+/// Writes the key of `action`. `unnamed` is the method of a request that names no method.
+pub(crate) fn write_action(action: &Action, unnamed: fn(&str) -> &'static str, out: &mut Sheet) {
+    match action {
+        Action::Command(words) => out.put("command", words.clone()),
+        Action::Shell(line) => out.put("shell", line.as_str()),
+        Action::Http(request) => out.put("http", write_http(request, unnamed(&request.body))),
+    }
+}
+
+/// Writes the action of a job or of a `done_check`.
+pub(crate) fn write_own_action(action: &Action, out: &mut Sheet) {
+    write_action(action, default_method, out);
 }
 
 fn compile_command(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<String>> {

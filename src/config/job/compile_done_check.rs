@@ -1,21 +1,42 @@
 //! The compiler of `done_check`: the check made before an attempt, written like an action.
 
-use super::compile_action::compile_action;
-use crate::config::syntax::known_keys;
-use crate::config::syntax::problem::Problems;
+use serde_json::Value;
+
+use super::compile_action::{ACTION, compile_action, write_own_action};
+use crate::config::key::json_sheet::{Form, Sheet};
+use crate::config::key::key_kind::WordKind;
+use crate::config::key::origin::Reading;
+use crate::config::key::table_key::{TableKey, key, names, read_keys, write_keys};
 use crate::config::syntax::reader::{DurationBounds, Spot};
-use crate::domain::job::job_spec::{AskedOn, DoneCheck};
+use crate::domain::job::job_spec::{Action, AskedOn, DoneCheck};
 
 const TIMEOUT: DurationBounds = DurationBounds::millis(100, 3_600_000, "100ms to 1 hour", "1m");
 
+/// The keys of `done_check = { ... }`, beside the keys of its action.
+pub(crate) const DONE_CHECK: &[TableKey<DoneCheck>] =
+    &[key!("on", on, WordKind(&[("retry", AskedOn::Retry), ("always", AskedOn::Always)])), key!("timeout", timeout, TIMEOUT)];
+
+/// Returns a check with the default rules. Its question is a placeholder.
+fn plain() -> DoneCheck {
+    DoneCheck { question: Action::Shell(String::new()), on: AskedOn::Retry, timeout: DoneCheck::TIMEOUT }
+}
+
 /// Compiles the `done_check` of a table.
-pub(crate) fn compile_done_check(spot: &Spot<'_>, problems: &mut Problems) -> Option<DoneCheck> {
-    let table = spot.table("a table such as { shell = \"test -e /srv/report.pdf\" }", problems)?;
-    let slips = table.refuse_other_keys(&[known_keys::ACTION, known_keys::DONE_CHECK], &[], problems);
+pub(crate) fn compile_done_check(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<DoneCheck> {
+    let table = spot.table("a table such as { shell = \"test -e /srv/report.pdf\" }", reading.problems)?;
+    let slips = table.refuse_other_keys(&[ACTION, &names(DONE_CHECK)], &[], reading.problems);
     // All keys are compiled before any result is used, so that every fault is reported.
-    let question = compile_action(&table, &slips, problems);
-    let moments = [("retry", AskedOn::Retry), ("always", AskedOn::Always)];
-    let on = table.get("on").map_or(Some(AskedOn::Retry), |spot| spot.choice(&moments, problems));
-    let timeout = table.get("timeout").map_or(Some(DoneCheck::TIMEOUT), |spot| spot.duration(&TIMEOUT, problems));
-    Some(DoneCheck { question: question?, on: on?, timeout: timeout? })
+    let question = compile_action(&table, &slips, reading);
+    let mut check = plain();
+    let read = read_keys(DONE_CHECK, &table, reading, &mut check);
+    check.question = question?;
+    read.faulty.is_empty().then_some(check)
+}
+
+/// Writes the `done_check` of a definition.
+pub(crate) fn write_done_check(check: &DoneCheck, form: Form) -> Value {
+    let mut out = Sheet::default();
+    write_own_action(&check.question, &mut out);
+    write_keys(DONE_CHECK, check, &plain(), form, &mut out);
+    out.value()
 }

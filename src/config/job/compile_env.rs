@@ -1,8 +1,13 @@
-//! The variables of a job's processes: those in its text, and the files with more of them.
+//! The environment of a job's processes: the variables in its text, the files with more of them,
+//! and the directory.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use super::policies::Origin;
+use serde_json::{Map, Value};
+
+use crate::config::key::json_sheet::{Form, text_or_list};
+use crate::config::key::origin::{Origin, Reading};
 use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::Spot;
 use crate::domain::job::env_file::{Absence, EnvFile, is_variable_name};
@@ -29,7 +34,8 @@ pub(crate) fn compile_env(spot: &Spot<'_>, problems: &mut Problems) -> Option<BT
 
 /// Compiles `env_file = "/etc/schedd/backup.env"`, or a list of files. The files themselves are
 /// not read.
-pub(crate) fn compile_env_files(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<Vec<EnvFile>> {
+pub(crate) fn compile_env_files(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<Vec<EnvFile>> {
+    let problems = &mut *reading.problems;
     let spots: Vec<Spot<'_>> = match spot.as_items() {
         Some(items) => items.collect(),
         None => vec![spot.clone()],
@@ -40,7 +46,7 @@ pub(crate) fn compile_env_files(spot: &Spot<'_>, origin: Origin<'_>, problems: &
     let mut files = Vec::new();
     for spot in &spots {
         let file: Option<EnvFile> = spot.parsed("/etc/schedd/backup.env", problems);
-        if let (Some(file), Origin::File { .. }) = (&file, origin)
+        if let (Some(file), Origin::File { .. }) = (&file, reading.origin)
             && file.absence() == Absence::Fault
             && !file.path().exists()
         {
@@ -50,4 +56,35 @@ pub(crate) fn compile_env_files(spot: &Spot<'_>, origin: Origin<'_>, problems: &
         files.push(file);
     }
     files.into_iter().collect()
+}
+
+/// Compiles the directory in which a process starts.
+pub(crate) fn compile_cwd(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<PathBuf> {
+    let Reading { origin, problems, .. } = reading;
+    let path = PathBuf::from(spot.text("/srv/report", problems)?);
+    if !path.is_absolute() {
+        return spot.wanted(problems, "an absolute path such as \"/srv/report\"");
+    }
+    if matches!(origin, Origin::File { .. }) && !path.is_dir() {
+        problems.warning(
+            &spot.path,
+            spot.span(),
+            format!("no directory {} on this host: runs will fail to start", quoted(&path.to_string_lossy())),
+        );
+    }
+    Some(path)
+}
+
+/// Writes texts by name, such as the variables in `env`.
+pub(crate) fn write_texts(texts: &BTreeMap<String, String>) -> Value {
+    Value::Object(texts.iter().map(|(key, text)| (key.clone(), text.as_str().into())).collect::<Map<_, _>>())
+}
+
+/// Writes the files of variables.
+pub(crate) fn write_env_files(files: &[EnvFile], form: Form) -> Value {
+    let texts = files.iter().map(ToString::to_string);
+    match form {
+        Form::Stored => text_or_list(texts),
+        Form::Shown => texts.collect(),
+    }
 }

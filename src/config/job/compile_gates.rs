@@ -2,12 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use crate::config::file::compile_pools::compile_rate;
-use crate::config::syntax::known_keys;
+use serde_json::Value;
+
+use crate::config::key::json_sheet::{Form, Sheet};
+use crate::config::key::rate_keys::compile_rate;
 use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::Spot;
 use crate::domain::name::names::JobName;
 use crate::domain::queue::gate::PerKey;
+
+/// The keys of `per_key = { ... }`.
+pub(crate) const PER_KEY: &[&str] = &["limit", "rate", "burst"];
 
 /// The maximum number of jobs in `not_while`.
 const MOST_NAMED: usize = 16;
@@ -19,7 +24,7 @@ pub(crate) fn compile_per_key(spot: &Spot<'_>, problems: &mut Problems) -> Optio
         return Some(PerKey { limit: Some(spot.integer(&limits, problems)?), rate: None });
     }
     let table = spot.table("how many at once, or a table such as { limit = 1, rate = \"10/1m\" }", problems)?;
-    let slips = table.refuse_other_keys(&[known_keys::PER_KEY], &[], problems);
+    let slips = table.refuse_other_keys(&[PER_KEY], &[], problems);
     let limit = table.get("limit").map(|spot| spot.integer(&limits, problems));
     let rate = compile_rate(&table, &slips, problems);
     if table.get("limit").is_none() && table.get("rate").is_none() {
@@ -72,4 +77,23 @@ pub(crate) fn compile_not_while(spot: &Spot<'_>, problems: &mut Problems) -> Opt
         return None;
     }
     Some(distinct)
+}
+
+/// Writes the limits of a concurrency key.
+pub(crate) fn write_per_key(per_key: &PerKey, _form: Form) -> Value {
+    let PerKey { limit, rate } = per_key;
+    if let (Some(limit), None) = (limit, rate) {
+        return (*limit).into();
+    }
+    let mut out = Sheet::default();
+    if let Some(limit) = limit {
+        out.put("limit", *limit);
+    }
+    if let Some(rate) = rate {
+        out.put("rate", rate.to_string());
+        if rate.burst() != rate.count() {
+            out.put("burst", rate.burst());
+        }
+    }
+    out.value()
 }

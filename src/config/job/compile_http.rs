@@ -5,7 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::syntax::known_keys;
+use serde_json::Value;
+
+use super::compile_env::write_texts;
+use crate::config::key::json_sheet::{Form, Sheet};
+use crate::config::key::key_kind::{Custom, IntegerKind, as_text};
+use crate::config::key::origin::Reading;
+use crate::config::key::table_key::{TableKey, always, key, names, read_keys, write_keys};
 use crate::config::syntax::problem::{Problems, quoted};
 use crate::config::syntax::reader::{Spot, TableReader};
 use crate::domain::job::job_spec::HttpRequest;
@@ -31,40 +37,55 @@ pub(crate) fn default_method(body: &str) -> &'static str {
     if body.is_empty() { "GET" } else { "POST" }
 }
 
+/// The keys of `http = { ... }`. The URL, the body and the method are read in this order.
+pub(crate) const HTTP: &[TableKey<HttpRequest>] = &[
+    always(key!("url", url, Custom(|spot, reading| compile_url(spot, reading.problems), as_text))),
+    key!("body", body, Custom(|spot, reading| spot.text("{}", reading.problems).map(str::to_owned), as_text)),
+    key!("method", method, Custom(|spot, reading| spot.choice(METHODS, reading.problems).map(str::to_owned), as_text)),
+    TableKey::new(
+        "headers",
+        |spot, reading, request| {
+            // Fields with a fault make the request no less a request.
+            if let Some(table) = spot.table("a table such as { X-From = \"schedd\" }", reading.problems) {
+                request.headers = compile_headers(&table, reading.problems);
+            }
+            Some(())
+        },
+        |request, _| write_texts(&request.headers),
+    ),
+    key!("expect", expect, Custom(|spot, reading| compile_expect(spot, reading.problems), |list, _| list.clone().into())),
+    key!("redirects", redirects, IntegerKind(0..=10)),
+];
+
 /// Compiles the request in the key `http`.
-pub(crate) fn compile_http(spot: &Spot<'_>, problems: &mut Problems) -> Option<HttpRequest> {
+pub(crate) fn compile_http(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<HttpRequest> {
     if spot.as_text().is_some() {
-        return Some(request(compile_url(spot, problems)?));
+        return Some(plain(compile_url(spot, reading.problems)?, default_method("")));
     }
-    let table = spot.table("a URL or a table such as { method = \"POST\", url = \"https://example.com/\" }", problems)?;
-    let slips = table.refuse_other_keys(&[known_keys::HTTP], &[], problems);
-    if table.get("url").is_none() && !slips.may_be(&["url"]) {
-        spot.fault(problems, "no url, wanted one such as \"https://example.com/\"");
+    let wanted = "a URL or a table such as { method = \"POST\", url = \"https://example.com/\" }";
+    let table = spot.table(wanted, reading.problems)?;
+    let slips = table.refuse_other_keys(&[&names(HTTP)], &[], reading.problems);
+    let has_url = table.get("url").is_some();
+    if !has_url && !slips.may_be(&["url"]) {
+        spot.fault(reading.problems, "no url, wanted one such as \"https://example.com/\"");
     }
-    // All keys are compiled before any result is used, so that every fault is reported.
-    let url = table.get("url").and_then(|spot| compile_url(&spot, problems));
-    let body = table.get("body").map_or(Some(""), |spot| spot.text("{}", problems));
-    let method = table.get("method").map(|spot| spot.choice(METHODS, problems));
-    let headers = table.get("headers").and_then(|spot| {
-        let table = spot.table("a table such as { X-From = \"schedd\" }", problems)?;
-        Some(compile_headers(&table, problems))
-    });
-    let expect = table.get("expect").map_or(Some(Vec::new()), |spot| compile_expect(&spot, problems));
-    let redirects = table.get("redirects").map_or(Some(0), |spot| spot.integer(&(0..=10), problems));
-    let body = body?;
-    Some(HttpRequest {
-        method: method.unwrap_or_else(|| Some(default_method(body)))?.to_owned(),
-        url: url?,
-        headers: headers.unwrap_or_default(),
-        body: body.to_owned(),
-        expect: expect?,
-        redirects: redirects?,
-    })
+    let mut request = plain(String::new(), "");
+    let read = read_keys(HTTP, &table, reading, &mut request);
+    if request.method.is_empty() {
+        default_method(&request.body).clone_into(&mut request.method);
+    }
+    (has_url && read.faulty.is_empty()).then_some(request)
 }
 
-fn request(url: String) -> HttpRequest {
-    let method = default_method("").to_owned();
-    HttpRequest { method, url, headers: BTreeMap::new(), body: String::new(), expect: Vec::new(), redirects: 0 }
+/// Writes a request. `unnamed` is the method of a request that names no method.
+pub(crate) fn write_http(request: &HttpRequest, unnamed: &str) -> Value {
+    let mut out = Sheet::default();
+    write_keys(HTTP, request, &plain(String::new(), unnamed), Form::Stored, &mut out);
+    out.value()
+}
+
+fn plain(url: String, method: &str) -> HttpRequest {
+    HttpRequest { method: method.to_owned(), ..HttpRequest::post(url) }
 }
 
 pub(crate) fn compile_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {

@@ -1,11 +1,12 @@
-//! The compiler of the keys that choose the lane of a job's runs, beside the queue. These keys are
-//! the priority and the labels that a node must have.
+//! The compilers of the keys that say where a job's runs stand: the queue, the group, the priority
+//! and the labels that a node must have.
 
 use std::collections::BTreeSet;
 
-use crate::config::syntax::problem::{Problems, quoted};
+use crate::config::key::origin::{Origin, Reading};
+use crate::config::syntax::problem::{Problems, key_text, nearest, one_of, quoted};
 use crate::config::syntax::reader::Spot;
-use crate::domain::name::names::Label;
+use crate::domain::name::names::{GroupName, Label, QueueName};
 use crate::domain::queue::lane::{MAX_LABELS, Priority};
 
 /// Compiles the priority of a job, as in `priority = 5`.
@@ -35,4 +36,48 @@ pub(crate) fn compile_labels(spot: &Spot<'_>, problems: &mut Problems) -> Option
         return None;
     }
     Some(distinct)
+}
+
+/// Compiles the queue of a job. A file must declare the queue.
+pub(crate) fn compile_queue(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<QueueName> {
+    let Reading { origin, problems, .. } = reading;
+    let queue: QueueName = spot.parsed("default", problems)?;
+    // The hidden jobs whose runs are notices have a queue of their own.
+    if matches!(origin, Origin::Stored) && queue == QueueName::of_notices() {
+        return Some(queue);
+    }
+    if queue.is_of_host() {
+        return spot.wanted(problems, "a name without @: the queue of a host holds what @reboot plants there");
+    }
+    if let Origin::File { queues: Some(queues), .. } = *origin
+        && !queues.contains(&queue)
+    {
+        let names: Vec<&str> = queues.iter().map(QueueName::as_str).collect();
+        let hint = match nearest(queue.as_str(), names.iter().copied()) {
+            Some(meant) => format!("did you mean {meant:?}?"),
+            None if names.len() > 10 => format!("wanted one of the {} declared ones", names.len()),
+            None => format!("wanted {}", one_of(&names)),
+        };
+        let name = quoted(queue.as_str());
+        spot.fault(
+            problems,
+            format!("queue {name} is not declared, {hint} (or declare it: [queues.{}])", key_text(queue.as_str())),
+        );
+    }
+    Some(queue)
+}
+
+/// Compiles the group of a job. A file must declare the group.
+pub(crate) fn compile_member_group(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<GroupName> {
+    let Reading { origin, problems, .. } = reading;
+    let group: GroupName = spot.parsed("nightly", problems)?;
+    if let Origin::File { groups: Some(groups), .. } = *origin
+        && !groups.contains(&group)
+    {
+        let hint = nearest(group.as_str(), groups.iter().map(GroupName::as_str))
+            .map_or_else(String::new, |meant| format!("did you mean {meant:?}? Or "));
+        let (name, key) = (quoted(group.as_str()), key_text(group.as_str()));
+        spot.fault(problems, format!("group {name} is not declared, {hint}declare it: [groups.{key}] mode = \"exclusive\""));
+    }
+    Some(group)
 }

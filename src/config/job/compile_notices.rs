@@ -1,15 +1,14 @@
 //! The notifications about a job's runs: `on_failure` and similar keys, each written like a job's
 //! action.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use serde_json::Value;
 
-use super::compile_action::{compile_action, refuse_oversize};
+use super::compile_action::{ACTION, compile_action, write_action};
 use super::compile_http::compile_url;
-use crate::config::syntax::known_keys;
+use crate::config::key::json_sheet::{Form, Sheet, text_or_list};
+use crate::config::key::origin::Reading;
 use crate::config::syntax::problem::{Problems, quoted};
-use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
-use crate::config::syntax::typos::Slips;
+use crate::config::syntax::reader::{DurationBounds, Spot};
 use crate::domain::job::job_spec::{Action, JobSpec};
 use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::ping::JOB;
@@ -17,106 +16,28 @@ use crate::domain::job::webhook::{MOST_SECRETS, SigningSecret};
 
 /// The method of a notice's request that names no method. Such a request always has a body: the
 /// body from the definition, else the notice's own body.
-pub(crate) const NOTICE_METHOD: &str = "POST";
+const NOTICE_METHOD: &str = "POST";
 
-/// The value of one notification key.
-#[derive(Debug, Clone, PartialEq)]
-enum Notice {
-    Done(Action),
-    Nobody,
-    /// The value has a fault, which was noted.
-    Faulty,
-}
+/// The value of the key of a notice, for messages.
+const WANTED: &str = "a table such as { shell = \"mail -s backup me\" } or { http = \"https://example.com/alert\" }, or false";
 
-impl Notice {
-    fn action(self) -> Option<Action> {
-        match self {
-            Self::Done(action) => Some(action),
-            Self::Nobody | Self::Faulty => None,
+/// The bounds of a deadline.
+pub(crate) const WITHIN: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "10m");
+
+/// Sets the address to ping from the value at `spot`, or removes it for `false`.
+pub(crate) fn read_ping_url(spot: &Spot<'_>, problems: &mut Problems, url: &mut Option<String>) -> Option<()> {
+    *url = if spot.is_flag() {
+        if spot.flag(problems)? {
+            return spot.wanted(problems, "a URL such as \"https://hc-ping.com/UUID\", or false");
         }
-    }
+        None
+    } else {
+        Some(compile_ping_url(spot, problems)?)
+    };
+    Some(())
 }
 
-/// The value of `ping_url`.
-#[derive(Debug, Clone, PartialEq)]
-enum Pings {
-    To(String),
-    Off,
-}
-
-impl Pings {
-    fn url(self) -> Option<String> {
-        match self {
-            Self::To(url) => Some(url),
-            Self::Off => None,
-        }
-    }
-}
-
-const WITHIN: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "10m");
-
-/// The notification keys of a table. A key that the table does not name is empty.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct NoticeActions {
-    actions: BTreeMap<NoticeKind, Notice>,
-    must_start_within: Option<Duration>,
-    must_finish_within: Option<Duration>,
-    pings: Option<Pings>,
-    webhook_secrets: Option<Vec<SigningSecret>>,
-}
-
-impl NoticeActions {
-    /// Returns these keys. Each missing key is taken from `below`.
-    pub(crate) fn over(self, below: &Self) -> Self {
-        Self {
-            actions: below.actions.clone().into_iter().chain(self.actions).collect(),
-            must_start_within: self.must_start_within.or(below.must_start_within),
-            must_finish_within: self.must_finish_within.or(below.must_finish_within),
-            pings: self.pings.or_else(|| below.pings.clone()),
-            webhook_secrets: self.webhook_secrets.or_else(|| below.webhook_secrets.clone()),
-        }
-    }
-
-    /// Returns the actions of the notices.
-    pub(crate) fn actions(&self) -> impl Iterator<Item = &Action> {
-        self.actions.values().filter_map(|notice| match notice {
-            Notice::Done(action) => Some(action),
-            Notice::Nobody | Notice::Faulty => None,
-        })
-    }
-
-    /// Returns true if a notice has a fault, so that its action is unknown.
-    pub(crate) fn are_faulty(&self) -> bool {
-        self.actions.values().any(|notice| *notice == Notice::Faulty)
-    }
-
-    /// Stores these keys in the definition `spec`.
-    pub(crate) fn apply_to(self, spec: &mut JobSpec) {
-        spec.notices = self.actions.into_iter().filter_map(|(kind, notice)| Some((kind, notice.action()?))).collect();
-        spec.must_start_within = self.must_start_within;
-        spec.must_finish_within = self.must_finish_within;
-        spec.ping_url = self.pings.and_then(Pings::url);
-        spec.webhook_secrets = self.webhook_secrets.unwrap_or_default();
-    }
-}
-
-/// Compiles the notification keys of `table`.
-pub(crate) fn compile_notices(table: &TableReader<'_>, problems: &mut Problems) -> NoticeActions {
-    let named = NoticeKind::ASKED.into_iter().filter_map(|kind| Some((kind, table.get(kind.as_str())?)));
-    NoticeActions {
-        actions: named.map(|(kind, spot)| (kind, compile_notice(&spot, problems).unwrap_or(Notice::Faulty))).collect(),
-        must_start_within: table.get("must_start_within").and_then(|spot| spot.duration(&WITHIN, problems)),
-        must_finish_within: table.get("must_finish_within").and_then(|spot| spot.duration(&WITHIN, problems)),
-        pings: table.get("ping_url").and_then(|spot| compile_ping_url(&spot, problems)),
-        webhook_secrets: table.get("webhook_secret").and_then(|spot| compile_secrets(&spot, problems)),
-    }
-}
-
-fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<Pings> {
-    if spot.is_flag() {
-        let wanted = "a URL such as \"https://hc-ping.com/UUID\", or false";
-        return if spot.flag(problems)? { spot.wanted(problems, wanted) } else { Some(Pings::Off) };
-    }
+fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
     let url = compile_url(spot, problems)?;
     // The text in `${...}` is a credential and is judged as such elsewhere.
     let unknown = url.match_indices('{').filter(|(at, _)| !url[..*at].ends_with('$')).find_map(|(at, _)| {
@@ -129,10 +50,11 @@ fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<Pings> {
         let shown = if is_word { quoted(word) } else { "what stands in { }".to_owned() };
         problems.warning(&spot.path, spot.span(), format!("{shown} stands for nothing and is sent as it is, wanted {JOB}"));
     }
-    Some(Pings::To(url))
+    Some(url)
 }
 
-fn compile_secrets(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<SigningSecret>> {
+/// Compiles the signing secrets: a text, or a list of texts.
+pub(crate) fn compile_secrets(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<SigningSecret>> {
     const EXAMPLE: &str = "${credential:webhook-secret}";
     let Some(items) = spot.as_items() else { return Some(vec![spot.parsed(EXAMPLE, problems)?]) };
     let secrets: Vec<Option<SigningSecret>> = items.map(|item| item.parsed(EXAMPLE, problems)).collect();
@@ -144,44 +66,45 @@ fn compile_secrets(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<Signi
     None
 }
 
-/// Notes a deadline of a job that has no `on_late`. `slips` are the unknown keys, because a slip
-/// may be meant as `on_late`.
-pub(crate) fn refuse_late_without_notice(
-    table: &TableReader<'_>,
-    notices: &NoticeActions,
-    slips: &Slips,
-    problems: &mut Problems,
-) {
-    let spot = table.get("must_start_within").or_else(|| table.get("must_finish_within"));
-    let is_reported_to_nobody = matches!(notices.actions.get(&NoticeKind::Late), None | Some(Notice::Nobody));
-    if let Some(spot) = spot.filter(|_| is_reported_to_nobody && !slips.are_of(&[NoticeKind::Late.as_str()])) {
-        spot.fault(problems, "nobody would be told, wanted it together with on_late = { shell = \"mail -s late me\" }");
+/// Sets the action of notices of this kind from the value at `spot`, or removes it for `false`.
+pub(crate) fn read_notice(kind: NoticeKind, spot: &Spot<'_>, reading: &mut Reading<'_>, spec: &mut JobSpec) -> Option<()> {
+    if spot.is_flag() {
+        if spot.flag(reading.problems)? {
+            return spot.wanted(reading.problems, WANTED);
+        }
+        spec.notices.remove(&kind);
+    } else {
+        spec.notices.insert(kind, compile_notice(spot, reading)?);
     }
+    Some(())
 }
 
-fn compile_notice(spot: &Spot<'_>, problems: &mut Problems) -> Option<Notice> {
-    let wanted = "a table such as { shell = \"mail -s backup me\" } or { http = \"https://example.com/alert\" }, or false";
-    if spot.is_flag() {
-        return if spot.flag(problems)? { spot.wanted(problems, wanted) } else { Some(Notice::Nobody) };
-    }
-    let table = spot.table(wanted, problems)?;
-    let slips = table.refuse_other_keys(&[known_keys::ACTION], &[], problems);
-    let mut action = compile_action(&table, &slips, problems)?;
+fn compile_notice(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<Action> {
+    let table = spot.table(WANTED, reading.problems)?;
+    let slips = table.refuse_other_keys(&[ACTION], &[], reading.problems);
+    let mut action = compile_action(&table, &slips, reading)?;
     if let Action::Http(request) = &mut action
         && table.get("http").and_then(|http| http.as_table()).is_none_or(|http| http.get("method").is_none())
     {
         NOTICE_METHOD.clone_into(&mut request.method);
     }
-    Some(Notice::Done(action))
+    Some(action)
 }
 
-/// Notes notices whose arguments the kernel would refuse.
-pub(crate) fn refuse_oversize_notices(table: &TableReader<'_>, notices: &NoticeActions, problems: &mut Problems) {
-    for (kind, notice) in &notices.actions {
-        if let Notice::Done(action) = notice
-            && let Some(own) = table.get(kind.as_str()).and_then(|spot| spot.as_table())
-        {
-            refuse_oversize(&own, action, &BTreeMap::new(), problems);
-        }
+/// Writes the action of the notices of this kind. A request always has a body, so it is a POST
+/// unless the definition names another method.
+pub(crate) fn write_notice(kind: NoticeKind, spec: &JobSpec) -> Value {
+    let Some(action) = spec.notices.get(&kind) else { return Value::Null };
+    let mut out = Sheet::default();
+    write_action(action, |_| NOTICE_METHOD, &mut out);
+    out.value()
+}
+
+/// Writes the signing secrets.
+pub(crate) fn write_secrets(secrets: &[SigningSecret], form: Form) -> Value {
+    match form {
+        _ if secrets.is_empty() => Value::Null,
+        Form::Stored => text_or_list(secrets.iter().map(|secret| secret.as_str().to_owned())),
+        Form::Shown => secrets.iter().map(SigningSecret::shown).collect(),
     }
 }

@@ -1,65 +1,58 @@
 //! The start of a job's process: `user`, `limits`, `umask`, `stdin` and `shell_program`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::policies::{Origin, Policies};
+use serde_json::Value;
+
 use crate::config::file::account_here::account_lack;
 use crate::config::file::kept_amounts::size;
-use crate::config::syntax::known_keys;
+use crate::config::key::json_sheet::{Form, Sheet};
+use crate::config::key::key_kind::{Custom, IntegerKind, Maybe};
+use crate::config::key::origin::{Origin, Reading};
+use crate::config::key::table_key::{TableKey, key, names, read_keys, write_keys};
 use crate::config::syntax::problem::{Problems, quoted};
-use crate::config::syntax::reader::{Spot, TableReader};
-use crate::domain::job::job_spec::Action;
-use crate::domain::job::notice::NoticeKind;
+use crate::config::syntax::reader::Spot;
 use crate::domain::job::process_limits::Limits;
-use crate::domain::job::process_rules::{ProcessRules, RunAs, Started, Umask};
+use crate::domain::job::process_rules::{RunAs, Umask};
+use crate::domain::name::byte_size::format_size;
 
-/// The process keys of a table. A key that the table does not name is empty.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ProcessStart {
-    pub(crate) user: Option<RunAs>,
-    limits: Limits,
-    umask: Option<Umask>,
-    stdin: Option<String>,
-    shell_program: Option<PathBuf>,
+/// The keys of `limits = { ... }`.
+pub(crate) const LIMITS: &[TableKey<Limits>] = &[
+    key!(
+        "memory",
+        memory,
+        Maybe(Custom(|spot, reading| compile_memory(spot, reading.problems), |bytes, _| format_size(*bytes).into()))
+    ),
+    key!("cpu", cpu, Maybe(Custom(|spot, reading| compile_cpu(spot, reading.problems), |cpu, _| write_cpu(*cpu)))),
+    key!("pids", pids, Maybe(IntegerKind(Limits::PIDS))),
+    key!("files", files, Maybe(IntegerKind(Limits::FILES))),
+    key!("nice", nice, Maybe(IntegerKind(Limits::NICE))),
+];
+
+/// Reads `limits` into `limits`, one by one.
+pub(crate) fn read_limits(spot: &Spot<'_>, reading: &mut Reading<'_>, limits: &mut Limits) -> Option<()> {
+    let table = spot.table("a table such as { memory = \"512M\", cpu = 0.5, pids = 100 }", reading.problems)?;
+    table.refuse_other_keys(&[&names(LIMITS)], &[], reading.problems);
+    read_keys(LIMITS, &table, reading, limits).faulty.is_empty().then_some(())
 }
 
-impl ProcessStart {
-    /// Returns the keys of `self`. Each missing key is taken from `below`. Limits are merged one by one.
-    pub(crate) fn over(self, below: &Self) -> Self {
-        Self {
-            user: self.user.or_else(|| below.user.clone()),
-            limits: self.limits.over(below.limits),
-            umask: self.umask.or(below.umask),
-            stdin: self.stdin.or_else(|| below.stdin.clone()),
-            shell_program: self.shell_program.or_else(|| below.shell_program.clone()),
-        }
+/// Writes the limits of a definition.
+pub(crate) fn write_limits(limits: &Limits) -> Value {
+    if *limits == Limits::default() {
+        return Value::Null;
     }
-
-    /// Returns the rules that these keys make.
-    pub(crate) fn rules(self) -> ProcessRules {
-        ProcessRules {
-            user: self.user,
-            limits: self.limits,
-            umask: self.umask,
-            stdin: self.stdin.filter(|text| !text.is_empty()),
-            shell_program: self.shell_program,
-        }
-    }
+    let mut out = Sheet::default();
+    write_keys(LIMITS, limits, &Limits::default(), Form::Stored, &mut out);
+    out.value()
 }
 
-/// Compiles the process keys of `table`.
-pub(crate) fn compile_starting(table: &TableReader<'_>, origin: Origin<'_>, problems: &mut Problems) -> ProcessStart {
-    ProcessStart {
-        user: table.get("user").and_then(|spot| compile_user(&spot, origin, problems)),
-        limits: table.get("limits").map(|spot| compile_limits(&spot, problems)).unwrap_or_default(),
-        umask: table.get("umask").and_then(|spot| compile_umask(&spot, problems)),
-        stdin: table.get("stdin").and_then(|spot| spot.text("yes", problems)).map(str::to_owned),
-        shell_program: table.get("shell_program").and_then(|spot| compile_shell_program(&spot, origin, problems)),
-    }
+fn write_cpu(thousandths: u32) -> Value {
+    if thousandths.is_multiple_of(1_000) { (thousandths / 1_000).into() } else { (f64::from(thousandths) / 1_000.0).into() }
 }
 
-fn compile_user(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<RunAs> {
+/// Compiles the user of a process.
+pub(crate) fn compile_user(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<RunAs> {
+    let Reading { origin, problems, .. } = reading;
     let run_as: RunAs = spot.parsed("backup", problems)?;
     if run_as.user() == "root" {
         let message =
@@ -75,55 +68,6 @@ fn compile_user(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) ->
         problems.warning(&spot.path, spot.span(), format!("{lack}: runs will fail to start"));
     }
     Some(run_as)
-}
-
-/// Notes a fault for each variable that the loader of programs obeys, if the job runs as another
-/// user.
-pub(crate) fn refuse_loader_variables(
-    table: &TableReader<'_>,
-    user: Option<&RunAs>,
-    env: Option<&BTreeMap<String, String>>,
-    problems: &mut Problems,
-) {
-    let found = env.into_iter().flat_map(BTreeMap::keys).find(|name| name.starts_with("LD_"));
-    if let (Some(_), Some(name), Some(spot)) = (user, found, table.get("env").or_else(|| table.get("user"))) {
-        spot.fault(problems, format!("{name} together with user: what the loader of programs obeys is refused for another user"));
-    }
-}
-
-/// Notes rules of `table` itself that have no effect on its job. Rules in `[defaults]` are not
-/// judged, because other jobs use these rules.
-pub(crate) fn refuse_idle_rules(table: &TableReader<'_>, action: &Action, merged: &Policies, problems: &mut Problems) {
-    // An action with a fault may start anything, so no rule can be called unused.
-    let is_unknown = table.get("done_check").is_some_and(|_| merged.done_check.is_none())
-        || merged.notices.are_faulty()
-        || merged.slips.are_of(&["done_check"])
-        || NoticeKind::ASKED.iter().any(|kind| merged.slips.are_of(&[kind.as_str()]));
-    if is_unknown {
-        return;
-    }
-    for key in Started::of(action, merged.done_check.as_ref(), merged.notices.actions()).idle_keys() {
-        if let Some(spot) = table.get(key) {
-            let message = format!(
-                "an HTTP request starts no process: take {key} out, or make the request by a program, as shell = \"curl ...\""
-            );
-            spot.fault(problems, message);
-        }
-    }
-}
-
-fn compile_limits(spot: &Spot<'_>, problems: &mut Problems) -> Limits {
-    let Some(table) = spot.table("a table such as { memory = \"512M\", cpu = 0.5, pids = 100 }", problems) else {
-        return Limits::default();
-    };
-    table.refuse_other_keys(&[known_keys::LIMITS], &[], problems);
-    Limits {
-        memory: table.get("memory").and_then(|spot| compile_memory(&spot, problems)),
-        cpu: table.get("cpu").and_then(|spot| compile_cpu(&spot, problems)),
-        pids: table.get("pids").and_then(|spot| spot.integer(&Limits::PIDS, problems)),
-        files: table.get("files").and_then(|spot| spot.integer(&Limits::FILES, problems)),
-        nice: table.get("nice").and_then(|spot| spot.integer(&Limits::NICE, problems)),
-    }
 }
 
 fn compile_memory(spot: &Spot<'_>, problems: &mut Problems) -> Option<u64> {
@@ -143,7 +87,8 @@ fn compile_cpu(spot: &Spot<'_>, problems: &mut Problems) -> Option<u32> {
     }
 }
 
-fn compile_umask(spot: &Spot<'_>, problems: &mut Problems) -> Option<Umask> {
+/// Compiles the umask of a process.
+pub(crate) fn compile_umask(spot: &Spot<'_>, problems: &mut Problems) -> Option<Umask> {
     // 0027 is not a number in TOML, and 27 means another mask.
     if spot.is_integer() {
         return spot.wanted(problems, "octal digits in quotes, such as \"0027\"");
@@ -151,7 +96,9 @@ fn compile_umask(spot: &Spot<'_>, problems: &mut Problems) -> Option<Umask> {
     spot.parsed("0027", problems)
 }
 
-fn compile_shell_program(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<PathBuf> {
+/// Compiles the program that runs the line of `shell`.
+pub(crate) fn compile_shell_program(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<PathBuf> {
+    let Reading { origin, problems, .. } = reading;
     let path = PathBuf::from(spot.text("/bin/bash", problems)?);
     if !path.is_absolute() {
         return spot.wanted(problems, "an absolute path such as \"/bin/bash\", which is given -c and the line");

@@ -7,62 +7,79 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::config::syntax::known_keys;
+use serde_json::Value;
+
+use crate::config::key::json_sheet::{Form, Sheet};
+use crate::config::key::key_kind::{Custom, FlagKind, IntegerKind, WordKind};
+use crate::config::key::origin::Reading;
+use crate::config::key::table_key::{TableKey, always, key, names, read_keys, write_keys};
 use crate::config::syntax::problem::Problems;
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
 use crate::domain::job::job_spec::{Action, Backoff, RetryRule};
 
 const RETRY_DELAY: DurationBounds = DurationBounds::to_days(0, 30, "0s to 30 days", "10s");
+/// The bounds of the number of retries.
+const LIMITS: RangeInclusive<u32> = 0..=1_000;
 /// The range of exit codes and statuses together.
 const CODES: RangeInclusive<u16> = 1..=599;
 
+/// The keys of `retry = { ... }`.
+pub(crate) const RETRY: &[TableKey<RetryRule>] = &[
+    always(key!("limit", limit, IntegerKind(LIMITS))),
+    key!("delay", delay, RETRY_DELAY),
+    key!("max_delay", max_delay, RETRY_DELAY),
+    key!(
+        "backoff",
+        backoff,
+        WordKind(&[("fixed", Backoff::Fixed), ("linear", Backoff::Linear), ("exponential", Backoff::Exponential)])
+    ),
+    key!("jitter", jitter, FlagKind),
+    key!("on", on, Custom(|spot, reading| compile_on(spot, reading.problems), write_codes)),
+    key!("never_on", never_on, Custom(|spot, reading| compile_codes(spot, reading.problems), write_codes)),
+];
+
 /// Compiles the `retry` of a table: a number, or a table.
-pub(crate) fn compile_retry(spot: &Spot<'_>, problems: &mut Problems) -> Option<RetryRule> {
-    let limits = 0..=1_000;
+pub(crate) fn compile_retry(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<RetryRule> {
+    let mut rule = RetryRule::default();
     if spot.is_integer() {
-        return Some(RetryRule { limit: spot.integer(&limits, problems)?, ..RetryRule::default() });
+        rule.limit = spot.integer(&LIMITS, reading.problems)?;
+        return Some(rule);
     }
-    let table = spot.table("how many times, or a table such as { limit = 3, delay = \"10s\" }", problems)?;
-    let slips = table.refuse_other_keys(&[known_keys::RETRY], &[], problems);
-    let defaults = RetryRule::default();
+    let table = spot.table("how many times, or a table such as { limit = 3, delay = \"10s\" }", reading.problems)?;
+    let slips = table.refuse_other_keys(&[&names(RETRY)], &[], reading.problems);
     if table.get("limit").is_none() && !slips.are_of(&["limit"]) {
-        problems.warning(&spot.path, spot.span(), "without limit, which is 0 then: nothing is tried again");
+        reading.problems.warning(&spot.path, spot.span(), "without limit, which is 0 then: nothing is tried again");
     }
-    let backoffs = [("fixed", Backoff::Fixed), ("linear", Backoff::Linear), ("exponential", Backoff::Exponential)];
-    // All keys are compiled before any result is used, so that every fault is reported.
-    let limit = table.get("limit").map_or(Some(defaults.limit), |spot| spot.integer(&limits, problems));
-    let delay = table.get("delay").map_or(Some(defaults.delay), |spot| spot.duration(&RETRY_DELAY, problems));
-    let longest = table.get("max_delay").map(|spot| spot.duration(&RETRY_DELAY, problems));
-    let backoff = table.get("backoff").map_or(Some(defaults.backoff), |spot| spot.choice(&backoffs, problems));
-    let jitter = table.get("jitter").map_or(Some(defaults.jitter), |spot| spot.flag(problems));
-    let on = table.get("on").map_or(Some(BTreeSet::new()), |spot| compile_on(&spot, problems));
-    let never_on = table.get("never_on").map_or(Some(BTreeSet::new()), |spot| compile_codes(&spot, problems));
-    if let (Some(on), Some(never_on), Some(spot)) = (&on, &never_on, table.get("never_on"))
-        && let Some(code) = on.intersection(never_on).next()
-    {
-        spot.fault(problems, format!("found {code} in on and in never_on, wanted it in one of them"));
+    let read = read_keys(RETRY, &table, reading, &mut rule);
+    if let (Some(code), Some(spot)) = (rule.on.intersection(&rule.never_on).next(), table.get("never_on")) {
+        spot.fault(reading.problems, format!("found {code} in on and in never_on, wanted it in one of them"));
     }
-    let max_delay = longest.unwrap_or_else(|| delay.map(default_max_delay));
-    if let (Some(delay), Some(max_delay), Some(spot)) = (delay, max_delay, table.get("max_delay"))
-        && max_delay < delay
-        && !(slips.are_of(&["delay"]) && table.get("delay").is_none())
-    {
-        spot.wanted::<()>(problems, "a max_delay not shorter than delay");
+    if let Some(spot) = table.get("max_delay") {
+        let is_delay_unknown = read.faulty.contains("delay") || slips.are_of(&["delay"]) && table.get("delay").is_none();
+        if read.good.contains("max_delay") && rule.max_delay < rule.delay && !is_delay_unknown {
+            spot.wanted::<()>(reading.problems, "a max_delay not shorter than delay");
+        }
+    } else {
+        rule.max_delay = default_max_delay(rule.delay);
     }
-    Some(RetryRule {
-        limit: limit?,
-        delay: delay?,
-        backoff: backoff?,
-        max_delay: max_delay?,
-        jitter: jitter?,
-        on: on?,
-        never_on: never_on?,
-    })
+    read.faulty.is_empty().then_some(rule)
+}
+
+/// Writes the `retry` of a definition.
+pub(crate) fn write_retry(rule: &RetryRule, form: Form) -> Value {
+    let plain = RetryRule { max_delay: default_max_delay(rule.delay), ..RetryRule::default() };
+    let mut out = Sheet::default();
+    write_keys(RETRY, rule, &plain, form, &mut out);
+    out.value()
+}
+
+fn write_codes(codes: &BTreeSet<u16>, _form: Form) -> Value {
+    if codes.is_empty() { Value::Null } else { codes.iter().copied().collect() }
 }
 
 /// Returns the maximum wait of a `retry` that names no maximum: an hour, or `delay` if `delay` is
 /// longer.
-pub(crate) fn default_max_delay(delay: Duration) -> Duration {
+fn default_max_delay(delay: Duration) -> Duration {
     RetryRule::default().max_delay.max(delay)
 }
 

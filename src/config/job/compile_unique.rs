@@ -3,12 +3,20 @@
 
 use std::time::Duration;
 
-use super::policies::Origin;
-use crate::config::syntax::known_keys;
+use serde_json::{Value, json};
+
+use crate::config::key::json_sheet::{Form, Sheet};
+use crate::config::key::origin::Origin;
 use crate::config::syntax::problem::Problems;
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
 use crate::domain::job::unique_rule::{Second, Unique};
 use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::time::duration::format_duration;
+
+/// The keys that only a job added by `schedctl add` may have.
+pub(crate) const ADDED: &[&str] = &["unique", "unique_for"];
+/// The keys of `unique = { ... }`.
+pub(crate) const UNIQUE: &[&str] = &["key", "for", "mode", "max_wait"];
 
 const WINDOW: DurationBounds = DurationBounds::millis(100, 365 * 86_400_000, "100ms to 365 days", "1h");
 
@@ -51,7 +59,7 @@ fn compile_table(table: &TableReader<'_>, problems: &mut Problems) -> Option<Uni
         Debounce,
         Throttle,
     }
-    let slips = table.refuse_other_keys(&[known_keys::UNIQUE], &[], problems);
+    let slips = table.refuse_other_keys(&[UNIQUE], &[], problems);
     let modes = [("refuse", Mode::Refuse), ("debounce", Mode::Debounce), ("throttle", Mode::Throttle)];
     let mode = match table.get("mode") {
         Some(spot) => spot.choice(&modes, problems),
@@ -111,5 +119,28 @@ pub(crate) fn refuse_unmoved(table: &TableReader<'_>, unique: Option<&Unique>, s
     {
         let message = "debounce moves the one time of a job, wanted in (--in) or a single at (--at) with it";
         spot.fault(problems, message);
+    }
+}
+
+/// Writes the unique key of a definition.
+pub(crate) fn write_unique(unique: &Unique, form: Form) -> Value {
+    let Unique { key, second } = unique;
+    let (window, max_wait) = (second.window().map(format_duration), second.max_wait().map(format_duration));
+    match form {
+        Form::Shown => json!({"key": key.as_str(), "mode": second.mode(), "for": window, "max_wait": max_wait}),
+        Form::Stored if *second == (Second::Refused { window: None }) => key.as_str().into(),
+        Form::Stored => {
+            let mut out = Sheet::of([("key", key.as_str().into())]);
+            if let Some(window) = window {
+                out.put("for", window);
+            }
+            if let Some(longest) = max_wait {
+                out.put("max_wait", longest);
+            }
+            if !matches!(second, Second::Refused { .. }) {
+                out.put("mode", second.mode());
+            }
+            out.value()
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! The compilers of one job's table: its action and its rules.
+//! The keys of a job: their declarations, the compilers of their values, and the compiler of a whole
+//! table.
 
 pub(crate) mod compile_action;
 pub(crate) mod compile_done_check;
@@ -8,9 +9,9 @@ pub(crate) mod compile_http;
 pub(crate) mod compile_job;
 pub(crate) mod compile_lane;
 pub(crate) mod compile_notices;
+pub(crate) mod compile_overlap;
 pub(crate) mod compile_process;
-pub(crate) mod compile_references;
 pub(crate) mod compile_retry;
 pub(crate) mod compile_unique;
-pub(crate) mod first_gate;
-pub(crate) mod policies;
+pub(crate) mod job_keys;
+pub(crate) mod job_rules;

@@ -1,19 +1,52 @@
 //! The compiler of `dst = { gap = ..., fold = ... }`: the behaviour of a job when the clocks
 //! change.
 
-use crate::config::syntax::known_keys;
+use serde_json::Value;
+
+use crate::config::key::json_sheet::{Form, Sheet};
+use crate::config::key::key_kind::{Custom, Maybe};
+use crate::config::key::origin::Reading;
+use crate::config::key::table_key::{TableKey, key, names, read_keys, write_keys};
 use crate::config::syntax::problem::Problems;
 use crate::config::syntax::reader::{Spot, TableReader};
 use crate::domain::schedule::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::schedule::schedule_form::Schedule;
 
-pub(crate) fn compile_clock_changes(spot: &Spot<'_>, problems: &mut Problems) -> Option<ClockChanges> {
-    let table = spot.table("a table such as { gap = \"skip\", fold = \"both\" }", problems)?;
-    table.refuse_other_keys(&[known_keys::DST], &[], problems);
-    let faults = problems.faults.len();
-    let gap = table.get("gap").and_then(|spot| spot.choice(&Gap::ALL.map(|gap| (gap.as_str(), gap)), problems));
-    let fold = table.get("fold").and_then(|spot| spot.choice(&Fold::ALL.map(|fold| (fold.as_str(), fold)), problems));
-    (problems.faults.len() == faults).then_some(ClockChanges { gap, fold })
+/// The keys of `dst = { ... }`.
+pub(crate) const DST: &[TableKey<ClockChanges>] = &[
+    key!(
+        "gap",
+        gap,
+        Maybe(Custom(
+            |spot, reading| spot.choice(&Gap::ALL.map(|gap| (gap.as_str(), gap)), reading.problems),
+            |gap, _| gap.as_str().into()
+        ))
+    ),
+    key!(
+        "fold",
+        fold,
+        Maybe(Custom(
+            |spot, reading| spot.choice(&Fold::ALL.map(|fold| (fold.as_str(), fold)), reading.problems),
+            |fold, _| fold.as_str().into()
+        ))
+    ),
+];
+
+/// Compiles the `dst` of a table.
+pub(crate) fn compile_clock_changes(spot: &Spot<'_>, reading: &mut Reading<'_>) -> Option<ClockChanges> {
+    let faults = reading.problems.faults.len();
+    let table = spot.table("a table such as { gap = \"skip\", fold = \"both\" }", reading.problems)?;
+    table.refuse_other_keys(&[&names(DST)], &[], reading.problems);
+    let mut rule = ClockChanges::default();
+    read_keys(DST, &table, reading, &mut rule);
+    (reading.problems.faults.len() == faults).then_some(rule)
+}
+
+/// Writes the `dst` of a definition.
+pub(crate) fn write_clock_changes(rule: ClockChanges, form: Form) -> Value {
+    let mut out = Sheet::default();
+    write_keys(DST, &rule, &ClockChanges::default(), form, &mut out);
+    out.value()
 }
 
 /// Notes a `dst` rule in the job's own table that the job's schedule never uses.

@@ -3,15 +3,21 @@
 
 use std::time::Duration;
 
-use crate::config::job::policies::Policies;
-use crate::config::syntax::instant_text::instant;
-use crate::config::syntax::known_keys;
+use super::clock_choice::ClockChoice;
+use crate::config::key::json_sheet::{Sheet, text_or_list};
 use crate::config::syntax::problem::{Problems, one_of, quoted};
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
 use crate::config::syntax::typos::Slips;
 use crate::domain::schedule::schedule_form::{CalendarError, CronError, CronExpr, Recurrence, RecurrenceError, Schedule};
+use crate::domain::time::duration::format_duration;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::zone::Zone;
+
+/// The keys that give a job its schedule.
+pub(crate) const SCHEDULE: &[&str] = &["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];
+/// The key of the start from which `rrule` counts.
+pub(crate) const DTSTART: &str = "dtstart";
+/// The keys of each table in `schedules`.
+const ONE_OF_SEVERAL: &[&str] = &["cron", "every", "at", "calendar", "rrule", "dtstart"];
 
 /// The bounds of a period: from 1 s to 10 years of 365 days.
 const EVERY: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "30s");
@@ -19,33 +25,6 @@ const EVERY: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years"
 const MOST_EXPRESSIONS: usize = 32;
 /// The maximum number of instants of a job.
 const MOST_INSTANTS: usize = 1_000;
-
-/// The zone in which local times of a table are read.
-pub(crate) struct ClockChoice {
-    zone: Option<Zone>,
-}
-
-impl ClockChoice {
-    /// Takes the zone that the rules name, else the zone of the host. If neither is known, a local
-    /// time is refused.
-    pub(crate) fn new(policies: &Policies, host: Option<&Zone>) -> Self {
-        let own = policies.tz.as_ref().and_then(|name| Zone::load(name).ok());
-        Self { zone: own.or_else(|| host.cloned()) }
-    }
-
-    /// Returns the zone of local times. Returns `None` if the zone is not known.
-    pub(crate) fn zone(&self) -> Option<&Zone> {
-        self.zone.as_ref()
-    }
-
-    /// Returns the instant that a text or an unquoted date names.
-    pub(crate) fn instant(&self, spot: &Spot<'_>, problems: &mut Problems) -> Option<UnixMillis> {
-        let Some(text) = spot.as_text_or_date() else {
-            return spot.wanted(problems, "a date and time such as \"2026-12-24T09:00:00+01:00\"");
-        };
-        instant(text, self.zone()).map_err(|message| spot.fault(problems, message)).ok()
-    }
-}
 
 /// Compiles the schedule of a job's table. `slips` are the table's unknown keys.
 ///
@@ -57,7 +36,7 @@ pub(crate) fn compile_schedule(
     slips: &Slips,
     problems: &mut Problems,
 ) -> Option<Schedule> {
-    let given: Vec<&str> = known_keys::SCHEDULE.iter().chain(&["in"]).copied().filter(|key| table.get(key).is_some()).collect();
+    let given: Vec<&str> = SCHEDULE.iter().chain(&["in"]).copied().filter(|key| table.get(key).is_some()).collect();
     if let [_, second, ..] = given.as_slice()
         && let Some(spot) = table.get(second)
     {
@@ -72,7 +51,7 @@ pub(crate) fn compile_schedule(
     {
         spot.fault(problems, "found dtstart without rrule, wanted both");
     }
-    let mut schedule = (!given.is_empty() || !slips.may_be(known_keys::SCHEDULE)).then_some(Schedule::Manual);
+    let mut schedule = (!given.is_empty() || !slips.may_be(SCHEDULE)).then_some(Schedule::Manual);
     match compile_form(table, clock, slips, problems) {
         Form::Silent => {}
         Form::Faulty => schedule = None,
@@ -229,9 +208,9 @@ fn compile_several(spot: &Spot<'_>, clock: &ClockChoice, problems: &mut Problems
             are_read = false;
             continue;
         };
-        let slips = table.refuse_other_keys(&[known_keys::ONE_OF_SEVERAL], &[], problems);
-        let given = known_keys::ONE_OF_SEVERAL.iter().filter(|key| **key != "dtstart" && table.get(key).is_some()).count();
-        if given > 1 || (given == 0 && !slips.may_be(known_keys::ONE_OF_SEVERAL)) {
+        let slips = table.refuse_other_keys(&[ONE_OF_SEVERAL], &[], problems);
+        let given = ONE_OF_SEVERAL.iter().filter(|key| **key != "dtstart" && table.get(key).is_some()).count();
+        if given > 1 || (given == 0 && !slips.may_be(ONE_OF_SEVERAL)) {
             item.fault(problems, format!("found {given} schedules in one table, wanted one: cron, every, at, calendar or rrule"));
         }
         match compile_form(&table, clock, &slips, problems) {
@@ -242,4 +221,31 @@ fn compile_several(spot: &Spot<'_>, clock: &ClockChoice, problems: &mut Problems
         }
     }
     are_read.then_some(Schedule::Several(schedules))
+}
+
+/// Writes the keys of a schedule.
+pub(crate) fn write_schedule(schedule: &Schedule, out: &mut Sheet) {
+    match schedule {
+        Schedule::Manual => {}
+        Schedule::At(at) => out.put("at", at.to_string()),
+        Schedule::Instants(list) => out.put("at", text_or_list(list.iter().map(ToString::to_string))),
+        Schedule::Every(period) => out.put("every", format_duration(*period)),
+        Schedule::Delay(delay) => out.put("delay", format_duration(*delay)),
+        Schedule::Cron(list) => out.put("cron", text_or_list(list.iter().map(ToString::to_string))),
+        Schedule::Calendar(list) => out.put("calendar", text_or_list(list.iter().map(ToString::to_string))),
+        Schedule::Rules(list) => {
+            out.put("rrule", text_or_list(list.iter().map(|rule| rule.as_str().to_owned())));
+            if let Some(rule) = list.first() {
+                out.put(DTSTART, rule.start().to_string());
+            }
+        }
+        Schedule::Several(list) => {
+            let table = |schedule: &Schedule| {
+                let mut out = Sheet::default();
+                write_schedule(schedule, &mut out);
+                out.value()
+            };
+            out.put("schedules", list.iter().map(table).collect::<Vec<_>>());
+        }
+    }
 }

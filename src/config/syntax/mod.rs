@@ -1,6 +1,7 @@
 //! The parser of a configuration text: the tree of the text, the checked reading of values, and
 //! problems.
 
+pub(crate) mod compile_references;
 pub(crate) mod config_error;
 pub(crate) mod instant_text;
 pub(crate) mod known_keys;

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::surfaces::specs;
+use super::canonical_jobs::specs;
 use super::{compile, good, host, job};
-use crate::config::canonical::canonical_job::to_surface;
+use crate::config::canonical::canonical_job::to_canonical;
 use crate::config::{TableForm, group_table, job_from_json, job_table, queue_table};
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::queue::group_rules::{GroupSettings, TurnRules};
@@ -28,7 +28,7 @@ proptest! {
         if !spec.schedule.goes_by_clocks() {
             spec.dst = ClockChanges::default();
         }
-        let kept = job_from_json(&to_surface(&spec), &host());
+        let kept = job_from_json(&to_canonical(&spec), &host());
         prop_assume!(kept.is_ok());
         let text = file_of(&spec);
         let read = compile(&text);

@@ -4,7 +4,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{compile, good, job, queue, warnings};
-use crate::config::canonical::canonical_job::{from_surface, to_surface};
+use crate::config::canonical::canonical_job::{from_canonical, to_canonical};
 use crate::config::{DaemonConfig, HistoryConfig, OutputConfig};
 use crate::domain::job::job_spec::{Action, AskedOn, CatchUp, CatchUpMode, Delivery, Overlap, RetryRule};
 use crate::domain::job::process_limits::Limits;
@@ -191,8 +191,8 @@ fn lists_of_codes_are_sets_and_may_come_from_the_defaults_of_every_kind_of_job()
     assert_eq!(retry("a"), RetryRule { limit: 2, on: [75, 503].into(), ..RetryRule::default() });
     assert_eq!((retry("b").on, retry("c")), ([500, 503].into(), retry("a")));
     assert_eq!(retry("d"), RetryRule { limit: 2, never_on: [1, 255].into(), ..RetryRule::default() });
-    let in_redis = to_surface(&job(&config, "c"));
-    assert_eq!(from_surface(&in_redis).unwrap(), job(&config, "c"), "codes out of [defaults] read back for any kind of job");
+    let in_redis = to_canonical(&job(&config, "c"));
+    assert_eq!(from_canonical(&in_redis).unwrap(), job(&config, "c"), "codes out of [defaults] read back for any kind of job");
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod all_at_once;
 mod bad_files;
 mod bad_jobs;
 mod bad_notices;
+mod canonical_jobs;
 mod disk;
 mod exports;
 mod good_files;
@@ -12,7 +13,6 @@ mod lines;
 mod schedules;
 mod secrets;
 mod serving;
-mod surfaces;
 
 use super::{Config, ConfigError, compile_text};
 use crate::domain::job::job_spec::JobSpec;

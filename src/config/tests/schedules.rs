@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::bad_jobs::job_fault;
 use super::{good, host, job};
-use crate::config::canonical::canonical_job::{from_surface, to_surface};
+use crate::config::canonical::canonical_job::{from_canonical, to_canonical};
 use crate::config::{compile_text, job_from_json};
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::schedule::timetable::Timetable;
@@ -11,7 +11,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 /// Returns the first times of the only job of a file.
 fn times(text: &str, count: usize) -> Vec<String> {
     let spec = job(&good(&format!("[jobs.a]\nshell = 'true'\n{text}")), "a");
-    assert_eq!(from_surface(&to_surface(&spec)).unwrap(), spec, "{text}");
+    assert_eq!(from_canonical(&to_canonical(&spec)).unwrap(), spec, "{text}");
     let zone = spec.tz.as_ref().map_or_else(host, |name| crate::domain::time::zone::Zone::load(name).unwrap());
     let schedule = spec.schedule.for_job(&"a".parse().unwrap(), spec.dst);
     let table = Timetable::shaped(schedule, &spec.shape, zone, UnixMillis::EPOCH);
@@ -153,7 +153,7 @@ fn a_calendar_of_the_file_travels_in_the_definitions_that_name_it() {
     };
     let spec = job(&file("2026-05-01"), "a");
     assert_eq!(spec.shape.exclude.texts(), ["sun", "2026-05-01", "2026-12-24..2026-12-26", "2026-12-31"]);
-    assert_ne!(to_surface(&spec), to_surface(&job(&file("2026-05-02"), "a")), "another calendar is another definition");
+    assert_ne!(to_canonical(&spec), to_canonical(&job(&file("2026-05-02"), "a")), "another calendar is another definition");
     for (text, wanted) in [
         ("[calendars.free]", "names no days"),
         ("[calendars.free]\ndates = ['soon']", "calendars.free.dates[0]: found \"soon\""),

@@ -2,7 +2,7 @@ use super::bad_jobs::job_fault;
 use super::{compile, fault, good, host, job, warnings};
 use crate::config::file::compile_file::{compile_file, compile_redis_alone};
 use crate::config::file::secret_exposure::{Exposure, Provenance};
-use crate::config::{from_surface, job_from_json, to_surface};
+use crate::config::{from_canonical, job_from_json, to_canonical};
 
 #[test]
 fn a_reference_may_stand_in_variables_and_in_every_text_of_a_request() {
@@ -13,9 +13,9 @@ fn a_reference_may_stand_in_variables_and_in_every_text_of_a_request() {
     );
     for name in ["a", "b", "c"] {
         let spec = job(&config, name);
-        let text = to_surface(&spec);
+        let text = to_canonical(&spec);
         assert!(text.contains("${credential:"), "{text}");
-        assert_eq!(from_surface(&text).unwrap(), spec);
+        assert_eq!(from_canonical(&text).unwrap(), spec);
     }
     assert!(good("[redis]\nurl = '${credential:redis-url}'").redis.url.is_some());
 }
@@ -45,7 +45,7 @@ fn any_other_reference_is_refused_at_its_place() {
     assert!(fault("[redis]\nurl = 'redis://:${X}@h/'").contains("redis.url: "));
     assert!(job_from_json(r#"{"shell": "true", "env": {"A": "${X}"}}"#, &host()).is_err());
     // Redis may contain such a definition from before there were references.
-    assert!(from_surface(r#"{"env":{"A":"${X}"},"shell":"true"}"#).is_ok());
+    assert!(from_canonical(r#"{"env":{"A":"${X}"},"shell":"true"}"#).is_ok());
     assert!(job_fault("http = { url = 'ftp://${credential:h}/' }").contains("the scheme \"ftp\""));
 }
 
@@ -221,7 +221,7 @@ fn a_secret_in_the_wrong_form_or_place_is_in_no_problem() {
     ] {
         let problems = job_from_json(line, &host()).unwrap_err();
         assert!(is_silent(&format!("{problems:?}")), "{line}: {problems:?}");
-        let kept = from_surface(line);
+        let kept = from_canonical(line);
         assert!(kept.is_ok() || is_silent(&format!("{kept:?}")), "{line}: {kept:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! The definition of a job: what it runs, when, and by which rules, as checked values.
 //!
-//! `config::compile` makes it from a table of `jobs.toml`, a JSON line or the flags of
-//! `schedctl add`. `config::surface` writes it back: the text kept in Redis has the same keys as
+//! `config` makes it from a table of `jobs.toml`, a JSON line or the flags of
+//! `schedctl add`. `config::to_canonical` writes it back: the text kept in Redis has the same keys as
 //! `[jobs.X]`. No value here can be out of its bounds.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -57,18 +57,6 @@ impl Limits {
     /// processes, which only the host may allow.
     pub const NICE: RangeInclusive<u8> = 0..=19;
 
-    /// Returns these limits. Each limit that is not set here is taken from `below`.
-    #[must_use]
-    pub fn over(self, below: Self) -> Self {
-        Self {
-            memory: self.memory.or(below.memory),
-            cpu: self.cpu.or(below.cpu),
-            pids: self.pids.or(below.pids),
-            files: self.files.or(below.files),
-            nice: self.nice.or(below.nice),
-        }
-    }
-
     /// Returns the kinds of limits that are set.
     pub fn asked(self) -> BTreeSet<LimitKind> {
         let is_set = |kind: &LimitKind| match kind {
@@ -155,7 +143,5 @@ mod tests {
         assert_eq!(listed(&unenforced), "memory");
         assert_eq!(kinds_in("memory, nice, colour"), BTreeSet::from([LimitKind::Memory, LimitKind::Nice]));
         assert!(Limits::default().asked().is_empty() && kinds_in("").is_empty());
-        let own = Limits { files: Some(32), ..Limits::default() };
-        assert_eq!(own.over(limits), Limits { files: Some(32), ..limits });
     }
 }

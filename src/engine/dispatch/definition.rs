@@ -2,7 +2,7 @@
 //! occurrences.
 
 use crate::config;
-use crate::config::SurfaceError;
+use crate::config::CanonicalError;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::schedule::lateness;
@@ -29,7 +29,7 @@ pub struct Definition {
 pub enum DefinitionError {
     /// The definition is corrupt, or a newer schedd wrote it.
     #[error(transparent)]
-    Surface(#[from] SurfaceError),
+    Canonical(#[from] CanonicalError),
     /// The zone of the job is not known on this host.
     #[error(transparent)]
     Zone(#[from] ZoneError),
@@ -38,7 +38,7 @@ pub enum DefinitionError {
 impl Definition {
     /// Returns the compiled definition of a job's record.
     pub fn of(record: JobRecord) -> Result<Self, DefinitionError> {
-        let spec = config::from_surface(&record.definition)?;
+        let spec = config::from_canonical(&record.definition)?;
         let timetable = timetable(&record.name, &spec, &record.tz, record.anchor)?;
         Ok(Self { record, spec, timetable })
     }
@@ -172,7 +172,7 @@ pub(crate) fn counted_by(job: &JobName, kept: &CountedBy) -> Result<(Timetable, 
 /// Returns the definition that `job` had when a skipped range was counted, and the occurrences of
 /// that definition.
 pub(crate) fn kept_schedule(job: &JobName, kept: &CountedBy) -> Result<(JobSpec, Timetable), DefinitionError> {
-    let spec = config::from_surface(&kept.definition)?;
+    let spec = config::from_canonical(&kept.definition)?;
     let timetable = timetable(job, &spec, &kept.tz, kept.anchor)?;
     Ok((spec, timetable))
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::config::SurfaceError;
+use crate::config::CanonicalError;
 use crate::domain::consistency;
 use crate::domain::consistency::{
     BadField, ConsistencyRule, FindingSubject, Inconsistency, KeyFacts, PlacedRun, PlannedRun, RecordFacts,
@@ -316,11 +316,11 @@ fn plan_of(record: &JobRecord, now: UnixMillis) -> (PlannedRun, Option<String>) 
         Ok(definition) => definition,
         Err(error) => {
             let advice = match &error {
-                DefinitionError::Surface(SurfaceError::Newer { .. }) => {
+                DefinitionError::Canonical(CanonicalError::Newer { .. }) => {
                     Some("update schedd here; it is left alone until then, and nodes that can read it run it")
                 }
                 DefinitionError::Zone(_) => Some("install the zone data (tzdata) on this host; nodes that have it run the job"),
-                DefinitionError::Surface(SurfaceError::Corrupt { .. }) => None,
+                DefinitionError::Canonical(CanonicalError::Corrupt { .. }) => None,
             };
             return (PlannedRun::Unreadable { why: error.to_string(), advice }, None);
         }

@@ -106,7 +106,7 @@ fn read_job(record: Result<Option<JobRecord>, StoreError>) -> Result<Option<Defi
 fn order_of(told: Option<&Definition>, kind: NoticeKind) -> NoticeOrder {
     let hidden = told.and_then(|told| notice_job(&told.spec, kind));
     let definition = hidden.map(|hidden| {
-        let text = config::to_surface(&hidden);
+        let text = config::to_canonical(&hidden);
         let hash = config::hash(&text);
         (text, hash)
     });

@@ -168,7 +168,7 @@ pub async fn compare(store: &Store, said: &LastChange<'_>) -> Result<Comparison,
                 // The job is not live: only the list of this source still names it.
                 (None, _) => ApplyState::Over,
             };
-            let own = said.jobs.get(name).map(|spec| config::hash(&config::to_surface(spec)));
+            let own = said.jobs.get(name).map(|spec| config::hash(&config::to_canonical(spec)));
             let is_listed = own.is_some() && listed.get(name) == own.as_ref();
             let standing = match standing {
                 ApplyState::Changed(keys) if is_listed && !said.source.is_applied() => {
@@ -191,7 +191,7 @@ fn others_of(job: &JobRecord, source: &SourceName) -> Vec<SourceName> {
 }
 
 fn standing_of(spec: &JobSpec, record: Option<&JobRecord>, now: UnixMillis) -> ApplyState {
-    let definition = config::to_surface(spec);
+    let definition = config::to_canonical(spec);
     match record {
         Some(job) if job.is_live() && job.kind == SourceKind::Api => ApplyState::Held,
         Some(job) if job.is_live() && (job.hash == config::hash(&definition) || means(job, &definition)) => ApplyState::Same,
@@ -206,13 +206,13 @@ fn standing_of(spec: &JobSpec, record: Option<&JobRecord>, now: UnixMillis) -> A
 /// `definition`. Older versions stored process rules of an HTTP request, which have no effect.
 fn means(job: &JobRecord, definition: &str) -> bool {
     job.definition != definition
-        && config::from_surface(&job.definition).is_ok_and(|spec| config::to_surface(&spec) == definition)
+        && config::from_canonical(&job.definition).is_ok_and(|spec| config::to_canonical(&spec) == definition)
 }
 
 /// Returns `Changed` if the stored definition can no longer be read, so that the definition is
 /// written anew. The stored hash may still match in this case.
 fn same_or_spoilt(job: &JobRecord) -> ApplyState {
-    match config::from_surface(&job.definition) {
+    match config::from_canonical(&job.definition) {
         Ok(_) => ApplyState::Same,
         Err(_) => ApplyState::Changed(Vec::new()),
     }

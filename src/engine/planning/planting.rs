@@ -253,6 +253,8 @@ impl<'a> Open<'a> {
         {
             return Ok(Step::Known(Applied::Newer(live.rev.clone())));
         }
+        // An unreadable definition counts as different in every respect.
+        let known = live.as_ref().and_then(|job| Definition::of(job.clone()).ok());
         let zone = match (&spec.tz, &live) {
             (Some(name), _) => Zone::load(name)?,
             (None, Some(job)) => Zone::load(&job.tz.parse()?)?,
@@ -269,30 +271,28 @@ impl<'a> Open<'a> {
             // passed.
             Schedule::At(at) if is_asked_for => Some(*at),
             Schedule::Instants(_) if is_asked_for && self.not_before == UnixMillis::EPOCH => {
-                newest_past(&timetable, live.as_ref(), now).or_else(|| timetable.planted_after(now))
+                newest_past(&timetable, live.as_ref().map(|job| (job, known.as_ref())), now)
+                    .or_else(|| timetable.planted_after(now))
             }
             _ => timetable.planted_after(now.max(self.not_before)),
         };
-        let change = match &live {
-            // A change of schedule in any case: other adds of the burst may have moved the job
-            // since it was read.
-            Some(_) if of_burst.is_some() => DefinitionChange::Schedule,
-            Some(job) if !is_same_schedule(job, spec, &zone) => DefinitionChange::Schedule,
-            Some(_) => DefinitionChange::Rest,
-            None => DefinitionChange::Schedule,
-        };
+        // An add of a burst is a change of schedule in any case: other adds may have moved the job
+        // since it was read.
+        let is_same = of_burst.is_none() && known.as_ref().is_some_and(|old| is_same_schedule(old, spec, &zone));
+        let change = if is_same { DefinitionChange::Rest } else { DefinitionChange::Schedule };
         if let (Schedule::At(at), None, DefinitionChange::Schedule) = (&spec.schedule, first, change) {
             return Ok(Step::Known(Applied::Past(*at)));
         }
         let planned = live.as_ref().and_then(|job| job.pending.clone().or_else(|| job.held.clone()));
+        let old_gates = known.as_ref().map_or_else(Vec::new, |old| gates_left(old, spec, change));
         let changed = live.as_ref().filter(|_| change == DefinitionChange::Schedule);
-        let old = changed.and_then(|job| Definition::of(job.clone()).ok());
+        let old = known.filter(|_| changed.is_some());
         let passed = old.as_ref().filter(|_| of_burst.is_none()).and_then(|old| old.passed(now));
         let schedules = changed.map(|_| {
             let old = old.as_ref().map_or_else(|| "unreadable".to_owned(), Definition::schedule_text);
             (old, spec.schedule.text_with_zone(&zone))
         });
-        let definition = config::to_surface(spec);
+        let definition = config::to_canonical(spec);
         let order = ApplyOrder {
             name: name.clone(),
             hash: config::hash(&definition),
@@ -321,7 +321,7 @@ impl<'a> Open<'a> {
             passed,
             schedules,
             unique: unique.map(|unique| UniqueOrder { unique: unique.clone(), holder: held.map(|held| held.holder.job.clone()) }),
-            old_gates: live.as_ref().map_or_else(Vec::new, |job| gates_left(job, spec, change)),
+            old_gates,
             gated: spec.gated_entry(name, &spec.lane()),
             old_key: live.and_then(|job| job.unique),
         };
@@ -330,12 +330,13 @@ impl<'a> Open<'a> {
 }
 
 /// Returns the newest past instant of the schedule, if that instant is owed. The instant is owed if
-/// `live`, the present job, did not have that instant yet or has a run planned for it.
-fn newest_past(timetable: &Timetable, live: Option<&JobRecord>, now: UnixMillis) -> Option<UnixMillis> {
+/// `live`, the present job, did not have that instant yet or has a run planned for it. Its
+/// definition is `None` if it is unreadable.
+fn newest_past(timetable: &Timetable, live: Option<(&JobRecord, Option<&Definition>)>, now: UnixMillis) -> Option<UnixMillis> {
     let newest = timetable.latest_in(UnixMillis::EPOCH, now)?;
-    let Some(job) = live else { return Some(newest) };
+    let Some((job, old)) = live else { return Some(newest) };
     let is_planted = [&job.pending, &job.held].into_iter().flatten().any(|run| run.due() == newest);
-    let had_it = || Definition::of(job.clone()).is_ok_and(|old| old.timetable.count_in(newest, newest) > 0);
+    let had_it = || old.is_some_and(|old| old.timetable.count_in(newest, newest) > 0);
     (is_planted || !had_it()).then_some(newest)
 }
 
@@ -352,11 +353,9 @@ fn due_within(spec: &JobSpec, since: UnixMillis) -> JobSpec {
 
 /// Returns the gates to check again after this edit. If the gates changed, these are all gates of
 /// the old definition. If just the schedule changed, this is only the job's group, in which another
-/// job may wait for this job's turn. If the old definition is unreadable, there are no gates to
-/// check.
-fn gates_left(job: &JobRecord, new: &JobSpec, change: DefinitionChange) -> Vec<Gate> {
-    let Ok(old) = Definition::of(job.clone()) else { return Vec::new() };
-    let gates = |spec: &JobSpec| gates_of(&job.name, spec, false);
+/// job may wait for this job's turn.
+fn gates_left(old: &Definition, new: &JobSpec, change: DefinitionChange) -> Vec<Gate> {
+    let gates = |spec: &JobSpec| gates_of(&old.record.name, spec, false);
     let is_same = gates(&old.spec) == gates(new) && old.spec.per_key == new.per_key;
     match (is_same, change) {
         (false, _) => gates(&old.spec),
@@ -367,13 +366,10 @@ fn gates_left(job: &JobRecord, new: &JobSpec, change: DefinitionChange) -> Vec<G
     }
 }
 
-/// Returns true if the new definition has the same times as the old definition. An unreadable old
-/// definition counts as different.
-fn is_same_schedule(old: &JobRecord, new: &JobSpec, zone: &Zone) -> bool {
-    Definition::of(old.clone()).is_ok_and(|old| {
-        let is_same_clock = old.timetable.zone().name() == zone.name() && old.spec.dst == new.dst;
-        is_same_clock && old.spec.schedule == new.schedule && old.spec.shape.counts_as(&new.shape)
-    })
+/// Returns true if the new definition has the same times as the old definition.
+fn is_same_schedule(old: &Definition, new: &JobSpec, zone: &Zone) -> bool {
+    let is_same_clock = old.timetable.zone().name() == zone.name() && old.spec.dst == new.dst;
+    is_same_clock && old.spec.schedule == new.schedule && old.spec.shape.counts_as(&new.shape)
 }
 
 /// Returns a random token that identifies one call to Redis.

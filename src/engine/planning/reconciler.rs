@@ -163,7 +163,7 @@ async fn reconcile(shared: &NodeContext, wanted: &WantedJobs, host_zone: &Zone) 
     let to_apply: Vec<Request> = wanted
         .jobs
         .iter()
-        .filter(|(name, spec)| listed.get(*name) != Some(&config::hash(&config::to_surface(spec))))
+        .filter(|(name, spec)| listed.get(*name) != Some(&config::hash(&config::to_canonical(spec))))
         .map(|(name, spec)| Request {
             name: name.clone(),
             spec: spec.clone(),

@@ -58,7 +58,7 @@ pub enum Existing {
 pub struct ApplyOrder {
     /// The job name.
     pub name: JobName,
-    /// The definition as canonical JSON, written by `config::surface`.
+    /// The definition as canonical JSON, written by `config::to_canonical`.
     pub definition: String,
     /// The hash of the text in `definition`.
     pub hash: String,

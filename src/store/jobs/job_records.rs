@@ -48,7 +48,7 @@ pub struct JobRecord {
     pub name: JobName,
     /// The job's revision.
     pub rev: Rev,
-    /// The definition as canonical JSON, written by `config::surface`.
+    /// The definition as canonical JSON, written by `config::to_canonical`.
     pub definition: String,
     /// The hash of the text in `definition`.
     pub hash: String,

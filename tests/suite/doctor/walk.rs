@@ -122,7 +122,7 @@ async fn tell(play: &Play) {
     let store = play.world.at(play.now);
     for notice in store.list_notices(0, 100).await.unwrap().0 {
         let told = store.read_job(notice.about.job()).await.unwrap().map(|record| Definition::of(record).unwrap());
-        let hidden = told.and_then(|told| notice_job(&told.spec, notice.kind)).map(|hidden| config::to_surface(&hidden));
+        let hidden = told.and_then(|told| notice_job(&told.spec, notice.kind)).map(|hidden| config::to_canonical(&hidden));
         let definition = hidden.map(|text| (text.clone(), config::hash(&text)));
         store.plant_notice(&notice, &NoticeOrder { definition, tz: "UTC".to_owned() }).await.unwrap();
     }

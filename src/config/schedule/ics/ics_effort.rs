@@ -1,7 +1,7 @@
 //! The bound on the work that the events of one iCalendar file may cause. The work is counted in
 //! steps, so that no file delays a reload.
 
-use super::IcsError;
+use super::ics_error::IcsError;
 
 /// The maximum number of steps for a file. A step is a search of a rule for its next day or time,
 /// a repetition found, or a date left out of an event.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::IcsError;
 use super::ics_effort::{Effort, spent};
+use super::ics_error::IcsError;
 use super::ics_line::{IcsLine, Moment, Stated, of_second, real_of};
 use crate::domain::schedule::day_sets::DayItem;
 use crate::domain::schedule::schedule_form::Recurrence;

@@ -2,7 +2,7 @@
 
 use jiff::civil::{Date, DateTime, Time};
 
-use super::IcsError;
+use super::ics_error::IcsError;
 use crate::domain::time::zone::Zone;
 
 /// A line of an iCalendar file, joined with its continuation lines.

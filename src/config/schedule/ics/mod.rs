@@ -6,6 +6,7 @@
 //! is bounded.
 
 mod ics_effort;
+mod ics_error;
 mod ics_event;
 mod ics_line;
 
@@ -14,17 +15,9 @@ use std::collections::HashMap;
 use crate::domain::schedule::day_sets::DayItem;
 use crate::domain::time::zone::Zone;
 use ics_effort::Effort;
+pub use ics_error::IcsError;
 use ics_event::Event;
 use ics_line::{Stated, lines_of, zone_named};
-
-/// The reason why a file is refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IcsError {
-    /// The line number of the fault, counted from 1.
-    pub line: usize,
-    /// The problem, described in one line.
-    pub problem: String,
-}
 
 /// The maximum number of recurrence rules in a file.
 const MOST_RULES: usize = 1_000;

@@ -368,8 +368,8 @@ async fn a_stretch_keeps_what_tells_its_occurrences_and_nothing_else_of_its_job(
         let fields: Vec<String> = world.raw("HGETALL", &format!("run:{run}"), &[]);
         assert!(!fields.iter().any(|field| field.contains("hush") || field.len() > 1_024), "{fields:?}");
         let kept = world.store.read_stretches(&[run]).await.unwrap().remove(0).unwrap();
-        let kept = schedd::config::from_surface(&kept.counted_by.expect("it is kept").definition).unwrap();
-        let whole = schedd::config::from_surface(&text).unwrap_or_else(|error| panic!("{timing}: {error}"));
+        let kept = schedd::config::from_canonical(&kept.counted_by.expect("it is kept").definition).unwrap();
+        let whole = schedd::config::from_canonical(&text).unwrap_or_else(|error| panic!("{timing}: {error}"));
         assert_eq!((&kept.schedule, &kept.shape, &kept.tz, kept.dst), (&whole.schedule, &whole.shape, &whole.tz, whole.dst));
     }
     // One whose days are too many to be kept with each stretch.

@@ -3,8 +3,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{good, host, job};
-use crate::config::canonical::canonical_job::{SurfaceError, from_surface, hash, to_surface};
+use crate::config::canonical::canonical_job::{CanonicalError, from_canonical, hash, to_canonical};
+use crate::config::job::job_keys::{OWN, RULES};
 use crate::config::job_from_json;
+use crate::config::key::table_key::names;
 use crate::domain::job::job_spec::{
     Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, RetryRule,
 };
@@ -21,16 +23,16 @@ use crate::domain::schedule::schedule_form::{Recurrence, Schedule};
 use crate::domain::schedule::schedule_modifiers::Shape;
 use crate::domain::time::unix_millis::UnixMillis;
 
-fn surface_of_line(text: &str) -> String {
-    to_surface(&job_from_json(text, &host()).unwrap().spec)
+fn canonical_of_line(text: &str) -> String {
+    to_canonical(&job_from_json(text, &host()).unwrap().spec)
 }
 
 #[test]
 fn a_plain_job_is_a_short_text() {
-    assert_eq!(surface_of_line(r#"{"shell": "true", "every": "30s"}"#), r#"{"every":"30s","shell":"true"}"#);
-    assert_eq!(surface_of_line(r#"{"command": ["a", "b"]}"#), r#"{"command":["a","b"]}"#);
+    assert_eq!(canonical_of_line(r#"{"shell": "true", "every": "30s"}"#), r#"{"every":"30s","shell":"true"}"#);
+    assert_eq!(canonical_of_line(r#"{"command": ["a", "b"]}"#), r#"{"command":["a","b"]}"#);
     assert_eq!(
-        surface_of_line(r#"{"http": "http://h/", "at": "2026-12-24T09:00:00+01:00"}"#),
+        canonical_of_line(r#"{"http": "http://h/", "at": "2026-12-24T09:00:00+01:00"}"#),
         r#"{"at":"2026-12-24T08:00:00.000Z","http":{"url":"http://h/"}}"#
     );
 }
@@ -42,17 +44,17 @@ fn the_order_of_keys_defaults_written_out_and_short_forms_do_not_matter() {
         "retry": {"jitter": true, "max_delay": "3600s", "backoff": "exponential", "delay": "10s", "limit": 2},
         "cron": ["0 9 * * *"], "shell": "true", "queue": "default", "timeout": "3600s", "kill_grace": "5s",
         "late_after": "60s", "delivery": "at-least-once", "env": {}, "priority": 0, "requires": []}"#;
-    assert_eq!(surface_of_line(short), surface_of_line(long));
+    assert_eq!(canonical_of_line(short), canonical_of_line(long));
     let file = good(
         "[queues.default]\n[defaults]\nretry = 2\n[jobs.a]\ncatch_up = 'all'\noverlap = 'queue'\ncron = '0 9 * * *'\nshell = 'true'",
     );
-    assert_eq!(surface_of_line(short), to_surface(&job(&file, "a")), "a file says the same as a line");
-    let http = |http: &str| surface_of_line(&format!(r#"{{"http": {http}}}"#));
+    assert_eq!(canonical_of_line(short), to_canonical(&job(&file, "a")), "a file says the same as a line");
+    let http = |http: &str| canonical_of_line(&format!(r#"{{"http": {http}}}"#));
     assert_eq!(
         http(r#"{"url": "http://h/", "expect": [204, 200, 204], "method": "GET", "redirects": 0}"#),
         http(r#"{"expect": [200, 204], "url": "http://h/"}"#)
     );
-    let rules = |rules: &str| surface_of_line(&format!(r#"{{"shell": "true", {rules}}}"#));
+    let rules = |rules: &str| canonical_of_line(&format!(r#"{{"shell": "true", {rules}}}"#));
     assert_eq!(
         rules(r#""retry": {"limit": 2, "on": [75, 3, 75], "never_on": []}"#),
         rules(r#""retry": {"limit": 2, "on": [3, 75]}"#)
@@ -78,7 +80,7 @@ fn settings_an_older_version_kept_with_a_request_are_read_and_not_rewritten() {
                 + r#","shell_program":"/bin/bash","umask":"0027","user":"backup"}"#,
         ),
     ] {
-        assert_eq!(to_surface(&from_surface(&kept).unwrap()), wanted);
+        assert_eq!(to_canonical(&from_canonical(&kept).unwrap()), wanted);
     }
 }
 
@@ -95,7 +97,7 @@ fn a_key_nobody_here_knows_was_written_by_a_newer_schedd() {
         (r#"{"shell":"true","retry":{"limit":1,"budget":3}}"#, "retry.budget"),
         (r#"{"wasm":"x","every":3}"#, "wasm"),
     ] {
-        assert_eq!(from_surface(text), Err(SurfaceError::Newer { key: key.to_owned() }));
+        assert_eq!(from_canonical(text), Err(CanonicalError::Newer { key: key.to_owned() }));
     }
 }
 
@@ -116,7 +118,7 @@ fn a_damaged_text_is_told_as_such() {
         r#"{"shell":"true","command":["true"]}"#,
         r#"{"shell":"true","delivery":"at-most-once","retry":{"limit":3}}"#,
     ] {
-        let Err(SurfaceError::Corrupt { reason }) = from_surface(text) else { panic!("{text}: {:?}", from_surface(text)) };
+        let Err(CanonicalError::Corrupt { reason }) = from_canonical(text) else { panic!("{text}: {:?}", from_canonical(text)) };
         assert!(!reason.is_empty() && reason.lines().count() == 1, "{text}: {reason}");
     }
 }
@@ -339,31 +341,50 @@ prop_compose! {
         let webhook_secrets = secrets.iter().take(notices.len()).map(|secret| secret.parse().unwrap()).collect();
         let delivery = if at_most_once && retry.limit == 0 { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
         let process = process.obeyed_by(Started::of(&action, done_check.as_ref(), notices.values()));
-        JobSpec {
+        let plain = JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new()));
+        let spec = JobSpec {
             schedule, shape, action, tz: tz.map(|name| name.parse().unwrap()), dst: ClockChanges { gap, fold },
             group: at_most_once.then(|| "night".parse().unwrap()),
             queue: queue.parse().unwrap(), priority: Priority::new(priority).unwrap(),
             requires: requires.iter().map(|label| label.parse().unwrap()).collect(),
             per_key: key.as_ref().map_or_else(PerKey::default, |_| per_key), key: key.map(|key| key.parse().unwrap()),
-            not_while: not_while.iter().map(|job| job.parse().unwrap()).collect(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, unique, notices, env, ping_url, must_start_within, must_finish_within, webhook_secrets,
+            not_while: not_while.iter().map(|job| job.parse().unwrap()).collect(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, notices, env, ping_url, must_start_within, must_finish_within, webhook_secrets,
             env_files: env_files.iter().map(|file| file.parse().unwrap()).collect(),
             log_output,
-            cwd: cwd.map(Into::into), process,
-        }
+            cwd: cwd.map(Into::into), process, ..plain
+        };
+        JobSpec { unique, ..spec }
     }
 }
 
 proptest! {
     #[test]
     fn a_job_reads_back_from_its_text_and_gives_the_same_text_again(spec in specs()) {
-        let text = to_surface(&spec);
-        let back = from_surface(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let text = to_canonical(&spec);
+        let back = from_canonical(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
         prop_assert_eq!(&back, &spec);
-        prop_assert_eq!(to_surface(&back), text);
+        prop_assert_eq!(to_canonical(&back), text);
     }
 
     #[test]
     fn no_text_out_of_redis_is_a_crash(text in "[ -~é{}\":,\\[\\]]{0,80}") {
-        let _ = from_surface(&text);
+        let _ = from_canonical(&text);
+    }
+}
+
+#[test]
+fn a_key_of_defaults_is_a_key_of_a_job_and_is_declared_once() {
+    let mut names = [names(RULES), names(OWN)].concat();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    // A value that no key can have is refused with the path of its key, by whichever reader.
+    for key in names {
+        let text = format!("[jobs.a]\nshell = 'true'\nevery = '1h'\n{key} = [[1]]\n");
+        let faults = super::faults(&text);
+        assert!(faults.iter().any(|fault| fault.contains(&format!("jobs.a.{key}"))), "{key}: {faults:?}");
+        let stored = format!(r#"{{"every":"1h","shell":"true","{key}":[[1]]}}"#);
+        assert!(matches!(from_canonical(&stored), Err(CanonicalError::Corrupt { .. })), "{key}");
     }
 }

@@ -31,7 +31,7 @@ pub fn first_gate_in(text: &str) -> Option<Gate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{from_surface, to_surface};
+    use crate::config::{from_canonical, to_canonical};
     use crate::domain::job::job_spec::first_gate;
 
     #[test]
@@ -42,8 +42,8 @@ mod tests {
             (r#"{"key":"k","not_while":["b","c"],"shell":"true"}"#, Some("job:b")),
             (r#"{"group":"g","key":"k","not_while":["b"],"shell":"true"}"#, Some("group:g")),
         ] {
-            let spec = from_surface(text).unwrap();
-            let read = first_gate_in(&to_surface(&spec));
+            let spec = from_canonical(text).unwrap();
+            let read = first_gate_in(&to_canonical(&spec));
             assert_eq!((read.as_ref().map(Gate::as_str), &read), (wanted, &first_gate(&spec)), "{text}");
         }
         assert_eq!(first_gate_in("no definition"), None);

@@ -1,0 +1,149 @@
+//! A flag of `add` that sets a key of the job.
+
+use clap::builder::EnumValueParser;
+use clap::{Arg, ArgAction, ArgMatches, ValueEnum, value_parser};
+use serde_json::{Value, json};
+
+/// A flag that sets a key of the job.
+#[derive(Debug)]
+pub(crate) struct KeyFlag {
+    /// The name of the flag without its dashes.
+    pub(crate) name: &'static str,
+    /// The key that the flag sets, with the table around it: `retry.delay`. Empty if the flag sets
+    /// no key.
+    pub(crate) key: &'static str,
+    /// The form of the value.
+    pub(crate) form: ValueForm,
+    /// The word for the value in `--help`.
+    pub(crate) value_name: &'static str,
+    /// The flag or the group of flags that must be given too.
+    pub(crate) requires: Option<&'static str>,
+    /// The heading in `--help`. Empty if the flag has none.
+    pub(crate) heading: &'static str,
+    /// The text of `--help`. Each of its parts begins with a space.
+    pub(crate) help: &'static str,
+}
+
+/// The form of a flag's value on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValueForm {
+    /// A text, which becomes the value of the key as it is.
+    Text,
+    /// A duration. It may begin with a minus, which is refused later.
+    Duration,
+    /// A text; the flag may be given several times.
+    Texts,
+    /// A path, which a minus may precede; the flag may be given several times.
+    Files,
+    /// Texts with commas between them; the flag may be given several times.
+    List,
+    /// Exit codes or statuses with commas between them.
+    Codes,
+    /// An integer.
+    Whole,
+    /// An integer of at least 0.
+    Count,
+    /// A number of processors.
+    Processors,
+    /// No value: the flag means true.
+    Switch,
+    /// A time as a person writes it.
+    Time,
+    /// A time as a person writes it; the flag may be given several times.
+    Times,
+    /// The first or the second of two instants.
+    Fold,
+    /// A text, or `@FILE` for the content of a file.
+    Content,
+    /// `NAME:VALUE`; the flag may be given several times.
+    Headers,
+    /// `NAME=VALUE`; the flag may be given several times.
+    Variables,
+    /// A line for the shell, or a URL.
+    Notice,
+    /// The unique key of the job, with the mode of the key.
+    UniqueKey(&'static str),
+    /// The words after `--`.
+    Command,
+}
+
+/// A choice between the two instants of a local time that the clock shows twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FoldFlag {
+    #[value(alias = "0")]
+    First,
+    #[value(alias = "1")]
+    Second,
+}
+
+/// The error for a text that is not a finite number of processors.
+#[derive(Debug, thiserror::Error)]
+#[error("wanted a number such as 0.5, more than 0, at most 1000")]
+pub(crate) struct ProcessorsError;
+
+/// Parses a number of processors. Infinity and NaN are refused, because the flags are checked as
+/// JSON, which cannot express them.
+fn processors(text: &str) -> Result<f64, ProcessorsError> {
+    text.parse().ok().filter(|number: &f64| number.is_finite()).ok_or(ProcessorsError)
+}
+
+impl KeyFlag {
+    /// Returns the argument for the parser of the command line.
+    pub(crate) fn arg(&self) -> Arg {
+        let mut arg = Arg::new(self.name).value_name(self.value_name).help(self.help.trim_start());
+        if !self.heading.is_empty() {
+            arg = arg.help_heading(self.heading);
+        }
+        if let Some(other) = self.requires {
+            arg = arg.requires(other);
+        }
+        if self.form == ValueForm::Command {
+            return arg.last(true).num_args(1..).action(ArgAction::Append);
+        }
+        let arg = arg.long(self.name).action(ArgAction::Set);
+        match self.form {
+            ValueForm::Text
+            | ValueForm::Time
+            | ValueForm::Content
+            | ValueForm::Notice
+            | ValueForm::UniqueKey(_)
+            | ValueForm::Command => arg,
+            ValueForm::Duration => arg.allow_hyphen_values(true),
+            ValueForm::Texts | ValueForm::Times | ValueForm::Headers | ValueForm::Variables => arg.action(ArgAction::Append),
+            ValueForm::Files => arg.action(ArgAction::Append).allow_hyphen_values(true),
+            ValueForm::List => arg.action(ArgAction::Append).value_delimiter(','),
+            ValueForm::Codes => arg.action(ArgAction::Append).value_delimiter(',').value_parser(value_parser!(u16)),
+            ValueForm::Whole => arg.value_parser(value_parser!(i64)).allow_negative_numbers(true),
+            ValueForm::Count => arg.value_parser(value_parser!(u32)),
+            ValueForm::Processors => arg.value_parser(processors).allow_negative_numbers(true),
+            ValueForm::Switch => arg.action(ArgAction::SetTrue),
+            ValueForm::Fold => arg.value_parser(EnumValueParser::<FoldFlag>::new()),
+        }
+    }
+
+    /// Returns the value of the flag as JSON. Returns `None` if the flag is not given.
+    pub(crate) fn value_in(&self, matches: &ArgMatches) -> Option<Value> {
+        let name = self.name;
+        match self.form {
+            ValueForm::Texts
+            | ValueForm::Files
+            | ValueForm::List
+            | ValueForm::Times
+            | ValueForm::Headers
+            | ValueForm::Variables
+            | ValueForm::Command => Some(matches.get_many::<String>(name)?.cloned().collect()),
+            ValueForm::Codes => Some(matches.get_many::<u16>(name)?.copied().collect()),
+            ValueForm::Whole => matches.get_one::<i64>(name).map(|number| json!(number)),
+            ValueForm::Count => matches.get_one::<u32>(name).map(|number| json!(number)),
+            ValueForm::Processors => matches.get_one::<f64>(name).map(|number| json!(number)),
+            ValueForm::Switch => matches.get_flag(name).then_some(Value::Bool(true)),
+            ValueForm::Fold => matches.get_one::<FoldFlag>(name).map(|fold| json!(*fold == FoldFlag::Second)),
+            ValueForm::Text
+            | ValueForm::Duration
+            | ValueForm::Time
+            | ValueForm::Content
+            | ValueForm::Notice
+            | ValueForm::UniqueKey(_) => matches.get_one::<String>(name).map(|text| json!(text)),
+        }
+    }
+}

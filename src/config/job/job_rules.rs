@@ -1,0 +1,149 @@
+//! The rules of a table laid over those of `[defaults]`, and the rules about two keys.
+//!
+//! `[defaults]` makes a definition, and the table of a job changes what it names in a copy. So a
+//! fault in `[defaults]` is reported once, and not once for each job.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::compile_action::refuse_oversize;
+use super::job_keys::RULES;
+use crate::config::key::origin::Reading;
+use crate::config::key::table_key::read_keys;
+use crate::config::syntax::problem::Problems;
+use crate::config::syntax::reader::TableReader;
+use crate::config::syntax::typos::Slips;
+use crate::domain::job::job_spec::{Action, Delivery, JobSpec};
+use crate::domain::job::notice::NoticeKind;
+use crate::domain::job::process_rules::{RunAs, Started};
+use crate::domain::schedule::schedule_form::Schedule;
+
+/// The rules that hold for a job, or those of `[defaults]`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Rules {
+    /// A definition with these rules. Its schedule and its action are placeholders.
+    pub(crate) spec: JobSpec,
+    /// The keys that the table itself names, without a fault.
+    pub(crate) own: BTreeSet<&'static str>,
+    /// The keys whose values have a fault, in the table or in `[defaults]`.
+    pub(crate) faulty: BTreeSet<&'static str>,
+    /// The unknown keys of the table and of `[defaults]`, which give no rule.
+    pub(crate) slips: Slips,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        let spec = JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new()));
+        Self { spec, own: BTreeSet::new(), faulty: BTreeSet::new(), slips: Slips::default() }
+    }
+}
+
+impl Rules {
+    /// Reads the rules of `table` over those of `below`. `slips` are the table's unknown keys.
+    pub(crate) fn read(table: &TableReader<'_>, slips: Slips, below: &Self, reading: &mut Reading<'_>) -> Self {
+        let mut spec = below.spec.clone();
+        let read = read_keys(RULES, table, reading, &mut spec);
+        let faulty = below.faulty.difference(&read.good).chain(&read.faulty).copied().collect();
+        Self { spec, own: read.good, faulty, slips: slips.over(&below.slips) }
+    }
+}
+
+/// Notes rules that contradict each other, if `table` names one of them.
+pub(crate) fn refuse_contradictions(table: &TableReader<'_>, rules: &Rules, problems: &mut Problems) {
+    let Rules { spec, own, .. } = rules;
+    refuse_loader_variables(table, spec.process.user.as_ref(), &spec.env, problems);
+    let limit = spec.retry.limit;
+    if spec.delivery == Delivery::AtMostOnce
+        && limit > 0
+        && let Some(spot) = table.get("delivery").or_else(|| table.get("retry"))
+    {
+        let from = |key: &str| if own.contains(key) { "" } else { " (from [defaults])" };
+        let (delivery, retry) = (from("delivery"), from("retry"));
+        let message = format!(
+            "delivery \"at-most-once\"{delivery} contradicts retry.limit {limit}{retry}: a retry is a second start; \
+             wanted retry = 0 or delivery = \"at-least-once\""
+        );
+        spot.fault(problems, message);
+    }
+    if own.contains("timeout")
+        && own.contains("kill_grace")
+        && spec.kill_grace > spec.timeout
+        && let Some(spot) = table.get("kill_grace")
+    {
+        let message = "longer than timeout: a job that does not end at TERM takes longer to stop than it may run";
+        problems.warning(&spot.path, spot.span(), message);
+    }
+}
+
+/// Notes a fault for each variable that the loader of programs obeys, if the job runs as another
+/// user.
+fn refuse_loader_variables(
+    table: &TableReader<'_>,
+    user: Option<&RunAs>,
+    env: &BTreeMap<String, String>,
+    problems: &mut Problems,
+) {
+    let found = env.keys().find(|name| name.starts_with("LD_"));
+    if let (Some(_), Some(name), Some(spot)) = (user, found, table.get("env").or_else(|| table.get("user"))) {
+        spot.fault(problems, format!("{name} together with user: what the loader of programs obeys is refused for another user"));
+    }
+}
+
+/// Notes rules of `table` itself that have no effect on its job. Rules in `[defaults]` are not
+/// judged, because other jobs use these rules.
+pub(crate) fn refuse_idle_rules(table: &TableReader<'_>, action: &Action, rules: &Rules, problems: &mut Problems) {
+    // An action with a fault may start anything, so no rule can be called unused.
+    let is_unknown = table.get("done_check").is_some_and(|_| rules.spec.done_check.is_none())
+        || NoticeKind::ASKED.iter().any(|kind| rules.faulty.contains(kind.as_str()))
+        || rules.slips.are_of(&["done_check"])
+        || NoticeKind::ASKED.iter().any(|kind| rules.slips.are_of(&[kind.as_str()]));
+    if is_unknown {
+        return;
+    }
+    for key in Started::of(action, rules.spec.done_check.as_ref(), rules.spec.notices.values()).idle_keys() {
+        if let Some(spot) = table.get(key) {
+            let message = format!(
+                "an HTTP request starts no process: take {key} out, or make the request by a program, as shell = \"curl ...\""
+            );
+            spot.fault(problems, message);
+        }
+    }
+}
+
+/// Notes limits of a concurrency key in a table without a key.
+pub(crate) fn refuse_per_key_alone(table: &TableReader<'_>, rules: &Rules, problems: &mut Problems) {
+    let has_key = rules.spec.key.is_some() || table.get("key").is_some() || rules.slips.are_of(&["key"]);
+    if rules.own.contains("per_key")
+        && !has_key
+        && let Some(spot) = table.get("per_key")
+    {
+        spot.fault(problems, "per_key without a key, wanted it together with key = \"customer-42\"");
+    }
+}
+
+/// Notes a deadline of a job that has no `on_late`.
+pub(crate) fn refuse_late_without_notice(table: &TableReader<'_>, rules: &Rules, problems: &mut Problems) {
+    let late = NoticeKind::Late.as_str();
+    // An `on_late` with a fault, or misspelt, is there all the same.
+    let is_told =
+        rules.spec.notices.contains_key(&NoticeKind::Late) || rules.faulty.contains(late) || rules.slips.are_of(&[late]);
+    let spot = table.get("must_start_within").or_else(|| table.get("must_finish_within"));
+    if let Some(spot) = spot.filter(|_| !is_told) {
+        spot.fault(problems, "nobody would be told, wanted it together with on_late = { shell = \"mail -s late me\" }");
+    }
+}
+
+/// Notes arguments and variables of the job, its `done_check` and its notices that the kernel would
+/// refuse.
+pub(crate) fn refuse_oversize_words(table: &TableReader<'_>, action: Option<&Action>, rules: &Rules, problems: &mut Problems) {
+    let (spec, none) = (&rules.spec, BTreeMap::new());
+    if let Some(action) = action {
+        refuse_oversize(table, action, &spec.env, problems);
+    }
+    let notices = spec.notices.iter().map(|(kind, action)| (kind.as_str(), action));
+    let check = spec.done_check.iter().map(|check| ("done_check", &check.question));
+    for (key, action) in notices.chain(check).filter(|(key, _)| !rules.faulty.contains(key)) {
+        if let Some(own) = table.get(key).and_then(|spot| spot.as_table()) {
+            refuse_oversize(&own, action, &none, problems);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! A table of canonical JSON while it is written.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// The form in which a value is written as JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The canonical form, which leaves default values out.
+    Stored,
+    /// The form of `show`, which has each rule that applies. Signing secrets are hidden.
+    Shown,
+}
+
+/// A table with sorted keys. The order does not depend on the map with which the JSON library is
+/// built.
+#[derive(Default)]
+pub(crate) struct Sheet(BTreeMap<&'static str, Value>);
+
+impl Sheet {
+    /// Creates a table with these entries.
+    pub(crate) fn of<const N: usize>(entries: [(&'static str, Value); N]) -> Self {
+        Self(BTreeMap::from(entries))
+    }
+
+    /// Sets `key` to `value`.
+    pub(crate) fn put(&mut self, key: &'static str, value: impl Into<Value>) {
+        self.0.insert(key, value.into());
+    }
+
+    /// Returns the table as JSON.
+    pub(crate) fn value(self) -> Value {
+        Value::Object(self.0.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    }
+}
+
+/// Returns a list of texts. A list of one text is that text alone.
+pub(crate) fn text_or_list(texts: impl Iterator<Item = String>) -> Value {
+    let mut texts: Vec<String> = texts.collect();
+    match (texts.pop(), texts.is_empty()) {
+        (Some(one), true) => one.into(),
+        (last, _) => texts.into_iter().chain(last).collect(),
+    }
+}

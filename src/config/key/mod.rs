@@ -1,0 +1,7 @@
+//! The parts of the declaration of a key: how its value is read and written.
+
+pub(crate) mod json_sheet;
+pub(crate) mod key_kind;
+pub(crate) mod origin;
+pub(crate) mod rate_keys;
+pub(crate) mod table_key;

@@ -1,0 +1,46 @@
+//! The source of a table, which decides what can be checked while the table is read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::config::schedule::clock_choice::ClockChoice;
+use crate::config::syntax::problem::Problems;
+use crate::domain::name::names::{GroupName, QueueName};
+use crate::domain::schedule::day_sets::DaySet;
+
+/// The source of a table. The source decides which names in the table can be checked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Origin<'a> {
+    /// The table comes from a file. The file must declare the queues and groups that the table
+    /// names, and the named directories should exist.
+    File {
+        /// The declared queues, and `default`. `None` if a fault keeps the queues from being
+        /// known.
+        queues: Option<&'a BTreeSet<QueueName>>,
+        /// The declared groups. `None` if a fault keeps the groups from being known.
+        groups: Option<&'a BTreeSet<GroupName>>,
+        /// The declared calendars. A calendar with a fault has no days. `None` if a fault keeps
+        /// the calendars from being known.
+        calendars: Option<&'a BTreeMap<String, Option<DaySet>>>,
+    },
+    /// The table comes from a line of JSON or from flags. The caller knows the queues and groups.
+    Line,
+    /// The table comes from a definition stored in Redis.
+    Stored,
+}
+
+/// The state in which the values of a table are read.
+pub(crate) struct Reading<'a> {
+    /// The source of the table.
+    pub(crate) origin: Origin<'a>,
+    /// The zone of local times in the table.
+    pub(crate) clock: ClockChoice,
+    /// The problems found so far.
+    pub(crate) problems: &'a mut Problems,
+}
+
+impl<'a> Reading<'a> {
+    /// Creates a reading in which no zone is known yet.
+    pub(crate) fn new(origin: Origin<'a>, problems: &'a mut Problems) -> Self {
+        Self { origin, clock: ClockChoice::default(), problems }
+    }
+}

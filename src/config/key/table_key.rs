@@ -1,0 +1,116 @@
+//! A key of a table, declared once: its name, and how its value is read and written.
+//!
+//! The keys of a job and of the tables inside it (`retry`, `limits`) are lists of such
+//! declarations. Reading, layering over `[defaults]`, canonical JSON and `show --json` go through
+//! these lists.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::json_sheet::{Form, Sheet};
+use super::origin::Reading;
+use crate::config::syntax::reader::{Spot, TableReader};
+
+/// The condition under which a key is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// The key is stored if its value differs from the default, and always shown.
+    Filled,
+    /// The key is stored and shown if its value differs from the default.
+    Given,
+    /// The key is always stored and shown.
+    Always,
+}
+
+/// A key of a table that defines a value of type `S`.
+pub(crate) struct TableKey<S: 'static> {
+    /// The name of the key.
+    pub(crate) name: &'static str,
+    /// The condition under which the key is written.
+    pub(crate) presence: Presence,
+    /// Reads the value at a spot into the target. Returns `None` if a fault was noted.
+    pub(crate) read: fn(&Spot<'_>, &mut Reading<'_>, &mut S) -> Option<()>,
+    /// Returns the value as JSON. Null means that there is no value.
+    pub(crate) write: fn(&S, Form) -> Value,
+}
+
+/// Declares a key by its name, the field that holds its value, and the
+/// [`KeyKind`](super::key_kind::KeyKind) of that field.
+macro_rules! key {
+    ($name:literal, $($field:ident).+, $kind:expr) => {
+        $crate::config::key::table_key::TableKey::new(
+            $name,
+            |spot, reading, target| {
+                target.$($field).+ = $crate::config::key::key_kind::KeyKind::read(&$kind, spot, reading)?;
+                Some(())
+            },
+            |from, form| $crate::config::key::key_kind::KeyKind::write(&$kind, &from.$($field).+, form),
+        )
+    };
+}
+pub(crate) use key;
+
+impl<S> TableKey<S> {
+    /// Declares a key that [`key!`] cannot declare, because its value is merged with the value of
+    /// `[defaults]` or can remove that value.
+    pub(crate) const fn new(
+        name: &'static str,
+        read: fn(&Spot<'_>, &mut Reading<'_>, &mut S) -> Option<()>,
+        write: fn(&S, Form) -> Value,
+    ) -> Self {
+        Self { name, presence: Presence::Filled, read, write }
+    }
+}
+
+/// Returns `key` with the presence [`Presence::Given`].
+#[expect(clippy::needless_pass_by_value, reason = "a declaration is given away, not shared")]
+pub(crate) const fn given<S>(key: TableKey<S>) -> TableKey<S> {
+    TableKey { presence: Presence::Given, ..key }
+}
+
+/// Returns `key` with the presence [`Presence::Always`].
+#[expect(clippy::needless_pass_by_value, reason = "a declaration is given away, not shared")]
+pub(crate) const fn always<S>(key: TableKey<S>) -> TableKey<S> {
+    TableKey { presence: Presence::Always, ..key }
+}
+
+/// Returns the names of `keys`.
+pub(crate) fn names<S>(keys: &[TableKey<S>]) -> Vec<&'static str> {
+    keys.iter().map(|key| key.name).collect()
+}
+
+/// The keys that a table has, by the outcome of reading them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct KeysRead {
+    /// The keys whose values were read.
+    pub(crate) good: BTreeSet<&'static str>,
+    /// The keys whose values have a fault, which was noted.
+    pub(crate) faulty: BTreeSet<&'static str>,
+}
+
+/// Reads those of `keys` that `table` has into `target`. A key with a fault leaves the target as it
+/// is.
+pub(crate) fn read_keys<S>(keys: &[TableKey<S>], table: &TableReader<'_>, reading: &mut Reading<'_>, target: &mut S) -> KeysRead {
+    let mut outcome = KeysRead::default();
+    for key in keys {
+        let Some(spot) = table.get(key.name) else { continue };
+        let is_read = (key.read)(&spot, reading, target).is_some();
+        if is_read { &mut outcome.good } else { &mut outcome.faulty }.insert(key.name);
+    }
+    outcome
+}
+
+/// Writes `keys` of `from` into `out`. `plain` has the default values.
+pub(crate) fn write_keys<S>(keys: &[TableKey<S>], from: &S, plain: &S, form: Form, out: &mut Sheet) {
+    for key in keys {
+        let value = (key.write)(from, form);
+        let is_written = match (key.presence, form) {
+            (Presence::Always, _) | (Presence::Filled, Form::Shown) => true,
+            (Presence::Filled, Form::Stored) | (Presence::Given, _) => value != (key.write)(plain, form),
+        };
+        if is_written {
+            out.put(key.name, value);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The zone in which local times of a table are read, and the reader of an instant.
+
+use crate::config::syntax::instant_text::instant;
+use crate::config::syntax::problem::Problems;
+use crate::config::syntax::reader::Spot;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::{Zone, ZoneName};
+
+/// The zone in which local times of a table are read.
+#[derive(Default)]
+pub(crate) struct ClockChoice {
+    zone: Option<Zone>,
+}
+
+impl ClockChoice {
+    /// Takes the zone `named` by the rules, else the zone of the host. If neither is known, a local
+    /// time is refused.
+    pub(crate) fn new(named: Option<&ZoneName>, host: Option<&Zone>) -> Self {
+        let own = named.and_then(|name| Zone::load(name).ok());
+        Self { zone: own.or_else(|| host.cloned()) }
+    }
+
+    /// Returns the zone of local times. Returns `None` if the zone is not known.
+    pub(crate) fn zone(&self) -> Option<&Zone> {
+        self.zone.as_ref()
+    }
+
+    /// Returns the instant that a text or an unquoted date names.
+    pub(crate) fn instant(&self, spot: &Spot<'_>, problems: &mut Problems) -> Option<UnixMillis> {
+        let Some(text) = spot.as_text_or_date() else {
+            return spot.wanted(problems, "a date and time such as \"2026-12-24T09:00:00+01:00\"");
+        };
+        instant(text, self.zone()).map_err(|message| spot.fault(problems, message)).ok()
+    }
+}
