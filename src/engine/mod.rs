@@ -23,12 +23,15 @@ mod node_context;
 mod notification;
 pub mod planning;
 pub mod recovery;
+mod settings;
 mod status;
+mod wakeups;
 
 pub use dispatch::definition::{Definition, DefinitionError};
-pub use maintenance::presence::{GONE_AFTER, HostFacts, Naming, PresenceError, announce};
-pub use node::{Engine, EngineSettings, NodeReport};
+pub use maintenance::presence::{GONE_AFTER, Naming, PresenceError, announce};
+pub use node::Engine;
 pub use notification::notice_payload::said_now;
 pub use planning::reconciler::Removal;
 pub use recovery::journal::Journal;
-pub use status::node_status::{Glance, NodeStatus};
+pub use settings::{EngineSettings, HostFacts, ServingChoice};
+pub use status::node_status::{NodeStatus, StatusView};

@@ -159,9 +159,9 @@ impl Claimer {
         let mut chosen = Vec::new();
         let mut at = walk.after.clone();
         loop {
-            self.shared.progress.ticker.back_within(Duration::ZERO);
+            self.health.progress.ticker.back_within(Duration::ZERO);
             let began = BootInstant::now();
-            let Some(entries) = self.shared.store.list_behind(lane, at.as_deref(), PAGE).await? else {
+            let Some(entries) = self.node.store.list_behind(lane, at.as_deref(), PAGE).await? else {
                 // The entry of the remembered position is gone, and the position with it.
                 return Ok((Walk::default(), chosen));
             };
@@ -186,7 +186,7 @@ impl Claimer {
         let runs: Vec<Option<JobName>> =
             entries.iter().map(|entry| well_formed(entry).ok().map(|(run, _)| run.job().clone())).collect();
         let jobs: Vec<JobName> = runs.iter().flatten().cloned().collect::<BTreeSet<_>>().into_iter().collect();
-        let texts = self.shared.store.read_definitions(&jobs).await?;
+        let texts = self.node.store.read_definitions(&jobs).await?;
         let gate = |(job, text): (&JobName, Option<String>)| {
             text.as_deref().and_then(first_gate_in).unwrap_or_else(|| Gate::of_job(job))
         };

@@ -34,7 +34,7 @@ impl Claimer {
         most: usize,
         now: UnixMillis,
     ) -> Result<Vec<RipeEntry>, StoreError> {
-        let store = &self.shared.store;
+        let store = &self.node.store;
         let gated = store.list_gated(lane, walk.after_gate.as_ref(), JOBS, FEW_JOBS).await?;
         walk.after_gate = gated.last;
         let jobs: Vec<JobName> = gated.gates.iter().flat_map(|(_, jobs)| jobs).cloned().collect();
@@ -69,7 +69,7 @@ impl Claimer {
     /// claimed, or waits at its gate.
     pub(super) async fn unlist_gated(&self, lane: &Lane, judged: &[(JobName, String)]) {
         // If this fails, the entry is removed when a search meets it, or when its job is forgotten.
-        if let Err(error) = self.shared.store.unlist_gated(judged).await {
+        if let Err(error) = self.node.store.unlist_gated(judged).await {
             debug!(%lane, %error, "Jobs that have run stay listed with their gates.");
         }
     }

@@ -57,8 +57,7 @@ impl Claimer {
     ) -> Result<Dealt, StoreError> {
         let since = definition.since_at(definition.judged_at(now));
         let taken = self.occupied.get(run).copied().unwrap_or(UnixMillis::EPOCH);
-        let stretch =
-            passed_ranges::up_to_recorded(&self.shared.store, definition, run, (last, count, next), (taken, since)).await;
+        let stretch = passed_ranges::up_to_recorded(&self.node.store, definition, run, (last, count, next), (taken, since)).await;
         let (last, count, next) = match stretch {
             Ok(stretch) => stretch,
             Err(error) => return self.cannot(run, error),
@@ -72,7 +71,7 @@ impl Claimer {
             count,
             successor: next.map(|due| definition.planned(due)),
         };
-        let reply = match self.shared.store.skip_run(&order).await {
+        let reply = match self.node.store.skip_run(&order).await {
             Ok(reply) => reply,
             Err(error) => return self.cannot(run, error),
         };
@@ -132,7 +131,7 @@ impl Claimer {
             runs: runs.collect(),
             successor: missed.successor.map(|due| definition.planned(due)),
         };
-        let reply = match self.shared.store.spread_runs(&order).await {
+        let reply = match self.node.store.spread_runs(&order).await {
             Ok(reply) => reply,
             Err(error) => return self.cannot(run, error),
         };

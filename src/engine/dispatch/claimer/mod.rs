@@ -21,7 +21,7 @@ use std::time::Duration;
 use tracing::{debug, error};
 
 use super::definition::Definition;
-use super::definitions::{Definitions, KEPT};
+use super::definitions::{Definitions, KEPT, ZoneReadings};
 use super::due_entry::{Ripe, well_formed};
 use super::slots::BATCH;
 use crate::domain::name::names::{JobName, QueueName, RunId};
@@ -29,8 +29,10 @@ use crate::domain::queue::dispatch::{LaneTurns, Pick, Shares, WaitingRun};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::engine::execution::runner;
+use crate::engine::dispatch::abandoned_claims::AbandonedClaims;
+use crate::engine::execution::runner::Runner;
 use crate::engine::node_context::{NodeContext, Phase};
+use crate::engine::status::node_health::NodeHealth;
 use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, ClaimReply, Claimant, RipeEntry, StoreError};
 
@@ -41,7 +43,10 @@ const ROUNDS: usize = 5;
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// The part of dispatch that decides about due runs and claims those that are to start.
 pub(crate) struct Claimer {
-    shared: Arc<NodeContext>,
+    node: Arc<NodeContext>,
+    runner: Arc<Runner>,
+    abandoned: Arc<AbandonedClaims>,
+    health: Arc<NodeHealth>,
     definitions: Definitions,
     /// The shares of the queues, used while this node has fewer slots than the queues want.
     pub(crate) shares: Shares,
@@ -98,15 +103,24 @@ struct Tally {
 }
 
 impl Claimer {
-    pub(crate) fn new(shared: Arc<NodeContext>) -> Self {
+    pub(crate) fn new(
+        runner: Arc<Runner>,
+        abandoned: Arc<AbandonedClaims>,
+        health: Arc<NodeHealth>,
+        readings: Arc<ZoneReadings>,
+    ) -> Self {
+        let node = runner.node.clone();
         let claimant = Claimant {
-            node: shared.settings.node.clone(),
-            incarnation: shared.settings.incarnation.clone(),
-            lease: shared.settings.lease,
+            node: node.settings.node.clone(),
+            incarnation: node.settings.incarnation.clone(),
+            lease: node.settings.lease,
         };
-        let definitions = Definitions::new(shared.clone());
+        let definitions = Definitions::new(node.clone(), readings);
         Self {
-            shared,
+            node,
+            runner,
+            abandoned,
+            health,
             definitions,
             shares: Shares::default(),
             turns: HashMap::new(),
@@ -130,7 +144,7 @@ impl Claimer {
 
     /// Logs that a key of a lane, or of the lane's queue, has the wrong type.
     pub(crate) fn report_spoilt_lane(&self, lane: &Lane, error: &StoreError) {
-        if self.shared.said.is_news(&format!("spoilt lane {lane}")) {
+        if self.node.outage_log.is_new(&format!("spoilt lane {lane}")) {
             error!(queue = %lane, "{error}; no run of this lane starts until it is repaired.");
         }
     }
@@ -172,7 +186,7 @@ impl Claimer {
         let mut free = slots;
         let mut patience = BATCH;
         // A run that did not start leaves its slot to the next in turn.
-        while free > 0 && !picks.is_empty() && self.shared.phase() == Phase::Running {
+        while free > 0 && !picks.is_empty() && self.node.phase() == Phase::Running {
             // In lanes with blocked runs, one call judges more runs than there are slots.
             let batch = if tallies.iter().any(|(lane, _)| self.blocked.contains(lane)) { BATCH.max(free) } else { free };
             let mut together: Vec<(usize, Vec<Ripe>)> = Vec::new();
@@ -230,7 +244,7 @@ impl Claimer {
     ) -> Result<usize, StoreError> {
         let mut started = 0;
         for _ in 0..ROUNDS {
-            if open.is_empty() || started >= slots || self.shared.phase() != Phase::Running {
+            if open.is_empty() || started >= slots || self.node.phase() != Phase::Running {
                 break;
             }
             let (planned, again) = self.decide(lane, open, now, tally).await?;
@@ -284,13 +298,13 @@ impl Claimer {
         match reply {
             ClaimReply::Claimed(claim) => {
                 self.occupied.remove(&ripe.run);
-                self.shared.watch.journal().claimed(claim.fence.as_u64());
+                self.runner.loss_watch.journal().claimed(claim.fence.as_u64());
                 if definition.record.is_once {
                     // One-shots are most of the definitions, and a one-shot is not read again after
                     // its claim.
                     self.definitions.forget(ripe.run.job());
                 }
-                runner::start(&self.shared, definition, claim, sent);
+                self.runner.start(definition, claim, sent);
                 Settled::Started
             }
             ClaimReply::Full => Settled::Full,

@@ -14,7 +14,7 @@ impl Claimer {
     /// to quarantine.
     pub(super) async fn end_orphan(&self, lane: &Lane, entry: &RipeEntry, tally: &mut Tally) -> Result<(), StoreError> {
         if let Ok((run, _)) = well_formed(entry)
-            && orphans::end_orphan(&self.shared.store, &run).await?
+            && orphans::end_orphan(&self.node.store, &run).await?
         {
             tally.done += 1;
             info!(run = %run, "Cancelled, because its job was removed and forgotten.");
@@ -26,7 +26,7 @@ impl Claimer {
     /// Moves an entry to quarantine, for the reason `why`. If Redis refuses the move, logs the
     /// error and leaves the entry in place.
     pub(super) async fn put_aside(&self, lane: &Lane, entry: &RipeEntry, why: &str, tally: &mut Tally) -> Result<(), StoreError> {
-        match self.shared.store.quarantine_run(lane, entry, why).await {
+        match self.node.store.quarantine_run(lane, entry, why).await {
             Ok(Quarantined::Kept) => {
                 tally.done += 1;
                 error!(queue = %lane, entry = ?entry.member, "An entry that cannot run was moved to quarantine: {why}.");
@@ -45,7 +45,7 @@ impl Claimer {
             }
             Err(error) if error.is_passing() => Err(error),
             Err(error) => {
-                self.shared.weather.failed(&error, "entries that are no runs stay where they are");
+                self.node.outage_log.failed(&error, "entries that are no runs stay where they are");
                 tally.left += 1;
                 Ok(())
             }
