@@ -16,7 +16,7 @@ use crate::engine::node_context::NodeContext;
 use crate::store::StoreError;
 
 /// The most definitions kept in the cache.
-pub(crate) const KEPT: usize = 10_000;
+const KEPT: usize = 10_000;
 
 /// The number of times the zone data was read again. Times computed before the last reading are
 /// outdated.

@@ -19,7 +19,7 @@ const LAST_TRIES: u32 = 3;
 impl Claimer {
     /// Claims the runs in `planned`, at most `slots` of them. The call is repeated with the same
     /// token while no answer comes, because Redis may have carried out the call.
-    pub(super) async fn claim(&self, lane: &Lane, slots: usize, planned: &[Planned]) -> Result<Vec<ClaimReply>, StoreError> {
+    pub(super) async fn send(&self, lane: &Lane, slots: usize, planned: &[Planned]) -> Result<Vec<ClaimReply>, StoreError> {
         let token = planting::token();
         let orders: Vec<ClaimOrder> = planned.iter().map(|planned| planned.order.clone()).collect();
         let answer = self.claim_by(&token, lane, slots, &orders).await;
