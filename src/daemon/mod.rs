@@ -185,7 +185,7 @@ async fn serve(
         serving: chosen,
         no_cgroups: rooms.lacks(),
     };
-    let engine = Engine::start(store.clone(), executors, journal, settings, host_zone.clone(), file.read.as_ref());
+    let engine = Engine::start(store.clone(), Arc::new(executors), journal, settings, host_zone.clone(), file.read.as_ref());
     manager.up(engine.status_view());
     attend(file, config, &engine, Arc::new(host_zone), signals, manager).await;
     manager.stopping(engine.longest_stop());

@@ -55,7 +55,7 @@ use crate::config::{Config, ServingConfig};
 use crate::domain::name::names::QueueName;
 use crate::domain::queue::lane_serving::Serving;
 use crate::domain::time::zone::Zone;
-use crate::executor::{Executors, StopReason};
+use crate::executor::{Execute, StopReason};
 use crate::store::Store;
 
 /// The longest time a stop waits for the ticker to finish a claim under way.
@@ -141,7 +141,7 @@ impl Parts {
         }
     }
 
-    fn ticker(&self, executors: Executors, abandoned: Arc<AbandonedClaims>) -> Ticker {
+    fn ticker(&self, executors: Arc<dyn Execute>, abandoned: Arc<AbandonedClaims>) -> Ticker {
         let runner = Runner {
             node: self.node.clone(),
             slots: self.slots.clone(),
@@ -160,7 +160,7 @@ impl Parts {
         }
     }
 
-    fn presence(&self, executors: Executors) -> Presence {
+    fn presence(&self, executors: Arc<dyn Execute>) -> Presence {
         Presence {
             node: self.node.clone(),
             slots: self.slots.clone(),
@@ -192,7 +192,7 @@ impl Parts {
     }
 
     /// Starts the loops that running jobs depend on.
-    fn spawn_upkeep(&self, loops: &Loops, executors: Executors) {
+    fn spawn_upkeep(&self, loops: &Loops, executors: Arc<dyn Execute>) {
         let (node, health) = (|| self.node.clone(), || self.health.clone());
         loops.spawn("nudges", node(), nudges::run);
         let keeper = LeaseKeeper { node: node(), leases: self.leases.clone(), health: health() };
@@ -209,7 +209,7 @@ impl Engine {
     /// in force before the first claim.
     pub fn start(
         store: Store,
-        executors: Executors,
+        executors: Arc<dyn Execute>,
         journal: Journal,
         settings: EngineSettings,
         host_zone: Zone,

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use tracing::{Instrument, Span, debug, info, warn};
 
+use super::after_end;
+use super::after_end::EndedAttempt;
 use super::done_check;
 use super::done_check::Course;
 use super::earlier_output;
@@ -18,34 +20,29 @@ use super::running_leases::{Lease, LeaseHandle, RunningLeases};
 use super::verdict;
 use super::verdict::AttemptVerdict;
 use crate::domain::job::job_spec::Delivery;
-use crate::domain::name::names::RunKind;
-use crate::domain::run::run_state::{AttemptOutcome, Ending, RunState};
+use crate::domain::run::run_state::{AttemptOutcome, Ending};
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::dispatch::slots::Slots;
-use crate::engine::maintenance::retained_bounds::{Retention, bounds_of};
+use crate::engine::maintenance::retained_bounds::Retention;
 use crate::engine::node_context::NodeContext;
-use crate::engine::notification::notice_cleanup;
 use crate::engine::notification::notice_payload;
-use crate::engine::planning::backfill_plan;
 use crate::engine::recovery::journal::{ClaimedRun, JournalLine};
 use crate::engine::recovery::loss::loss_watch::LossWatch;
 use crate::executor;
-use crate::executor::{Attempt, Control, Executors, NoticeFacts, OutputBuffer};
+use crate::executor::{Attempt, Control, Execute, NoticeFacts, OutputBuffer};
 use crate::keeper::BootInstant;
 use crate::store::{Claim, FinishReply, OutputFrames, OutputStream, StoreError, Verdict};
 
 /// The interval at which the output of a running attempt is written to Redis.
 const OUTPUT_EVERY: Duration = Duration::from_secs(1);
 /// The wait before the end of a run is sent to Redis again after Redis did not answer.
-const TELL_AGAIN: Duration = Duration::from_millis(200);
+const RECORD_AGAIN: Duration = Duration::from_millis(200);
 /// The wait before the end of a run is sent again after Redis refused it because of a key of the
 /// wrong type.
-const TELL_SPOILT_AGAIN: Duration = Duration::from_secs(2);
+const WRONG_TYPE_AGAIN: Duration = Duration::from_secs(2);
 /// The pause before a run that this node could not start is handed back. Without this pause, the
 /// run could quickly go round between nodes.
 const NOT_STARTED_PAUSE: Duration = Duration::from_secs(1);
-/// The number of runs over the bound of a job's history at which the history is trimmed at once.
-const HISTORY_SLACK: usize = 50;
 /// The divisor of the bound of a job's output. Output over the bound by more than this part is
 /// trimmed at once.
 const OUTPUT_SLACK: u64 = 8;
@@ -54,7 +51,7 @@ const OUTPUT_SLACK: u64 = 8;
 pub(crate) struct Runner {
     pub(crate) node: Arc<NodeContext>,
     pub(crate) slots: Slots,
-    pub(crate) executors: Executors,
+    pub(crate) executors: Arc<dyn Execute>,
     pub(crate) leases: Arc<RunningLeases>,
     pub(crate) loss_watch: Arc<LossWatch>,
     pub(crate) retention: Arc<Retention>,
@@ -118,9 +115,18 @@ impl ClaimedAttempt {
         }
         let end =
             AttemptEnd { took: started.elapsed(), at: claim.claimed_at.saturating_add(BootInstant::now().since(self.sent)) };
-        let reply = self.tell(&settled, &outcome, end, output.as_ref(), &mut handle).await;
-        note_end(runner, claim, &settled, &outcome, end, &reply);
-        report(&outcome, &settled, &reply, end.took);
+        let reply = self.record_end(&settled, &outcome, end, output.as_ref(), &mut handle).await;
+        let ended_run = EndedAttempt {
+            node: &runner.node,
+            journal: runner.loss_watch.journal(),
+            retention: &runner.retention,
+            claim,
+            settled: &settled,
+            outcome: &outcome,
+            end,
+            reply: &reply,
+        };
+        after_end::run_steps(&ended_run).await;
         if matches!(reply, FinishReply::Lost) {
             drop(handle);
             match settled.verdict {
@@ -136,20 +142,6 @@ impl ClaimedAttempt {
                 }
                 _ if definition.spec.delivery != Delivery::AtMostOnce => offer_back(&runner.node, claim, &claimed_in).await,
                 _ => {}
-            }
-            return;
-        }
-        if let FinishReply::Finished(kept) = reply {
-            note_history(runner, claim, kept);
-            if let Some((told, _)) = claim.run.job().told_of()
-                && let Err(error) = notice_cleanup::forget_if_removed(&runner.node.store, &told).await
-            {
-                runner.node.outage_log.failed(&error, "hidden jobs are left to the janitor");
-            }
-            if claim.run.kind() == RunKind::Backfill
-                && let Err(error) = backfill_plan::advance(&runner.node.store, claim.run.job()).await
-            {
-                runner.node.outage_log.failed(&error, "the backfill waits for the janitor");
             }
         }
     }
@@ -183,7 +175,7 @@ impl ClaimedAttempt {
         }
         let output = output_of(runner, definition);
         earlier_output::put_back(&runner.node, claim, &output).await;
-        let _told = notice_payload::ping_start(&runner.executors, &definition.spec, &claim.run);
+        let _ping = notice_payload::ping_start(&runner.executors, &definition.spec, &claim.run);
         let outcome = tokio::select! {
             outcome = runner.executors.execute(&attempt, control, &output) => outcome,
             never = keep_writing(runner, claim, &output) => match never {},
@@ -196,7 +188,7 @@ impl ClaimedAttempt {
     /// The lease is renewed meanwhile, because a late record is better than a second execution.
     /// Once the node stops for good (its tasks are dropped) the lease runs out and recovery
     /// decides.
-    async fn tell(
+    async fn record_end(
         &self,
         settled: &AttemptVerdict,
         outcome: &AttemptOutcome,
@@ -221,13 +213,13 @@ impl ClaimedAttempt {
                 Some(output) => write_output(runner, claim, output, &mut written).await,
                 None => Ok(()),
             };
-            let told = match kept {
+            let recorded = match kept {
                 // If Redis cannot be reached for the output, it cannot be reached for the end
                 // either.
                 Err(error @ StoreError::Unavailable { .. }) => Err(error),
                 _ => runner.node.store.finish_run(claim, &settled.verdict, &settled.reason, &facts, &past).await,
             };
-            let error = match told {
+            let error = match recorded {
                 Ok(reply) => return reply,
                 Err(error) => error,
             };
@@ -239,11 +231,11 @@ impl ClaimedAttempt {
                 {
                     runner.loss_watch.journal().note([JournalLine::Ended(ended(claim, settled, state, outcome, end))]);
                 }
-                tokio::time::sleep(TELL_AGAIN).await;
+                tokio::time::sleep(RECORD_AGAIN).await;
             } else {
                 // An operator must repair the key first; other runs must not wait for that.
                 handle.free_slot();
-                tokio::time::sleep(TELL_SPOILT_AGAIN).await;
+                tokio::time::sleep(WRONG_TYPE_AGAIN).await;
             }
         }
     }
@@ -256,41 +248,6 @@ fn start_mark(claim: &Claim) -> ClaimedRun {
         attempt: claim.attempt,
         fence: claim.fence.as_u64(),
         at: claim.claimed_at.as_i64(),
-    }
-}
-
-/// Notes in the journal the end, or the handing back, that Redis has recorded of the run.
-fn note_end(
-    runner: &Runner,
-    claim: &Claim,
-    settled: &AttemptVerdict,
-    outcome: &AttemptOutcome,
-    end: AttemptEnd,
-    reply: &FinishReply,
-) {
-    let run = claim.run.to_string();
-    let line = match reply {
-        // Not noted: the node that has the run records its end.
-        FinishReply::Lost => return,
-        FinishReply::Retrying(_) | FinishReply::Released | FinishReply::AskingLater(_) => JournalLine::Unclaimed(run),
-        FinishReply::Finished(_) => {
-            // A run that was to go back and yet ended was cancelled by an operator.
-            let state = match settled.verdict {
-                Verdict::Final(state) => state,
-                _ => RunState::Cancelled,
-            };
-            JournalLine::Ended(ended(claim, settled, state, outcome, end))
-        }
-    };
-    runner.loss_watch.journal().note([line]);
-}
-
-/// Asks the janitor to trim a job's history if `kept`, the number of kept runs, exceeds the bound
-/// by the slack.
-fn note_history(runner: &Runner, claim: &Claim, kept: u32) {
-    let (most, _) = bounds_of(claim.run.job(), runner.retention.bounds().history.keep_per_job);
-    if kept as usize > most + HISTORY_SLACK {
-        runner.retention.trim_soon(claim.run.job());
     }
 }
 
@@ -364,36 +321,4 @@ async fn write_output(runner: &Runner, claim: &Claim, output: &OutputBuffer, wri
         Err(error) => debug!("Output not kept: {error}."),
     }
     kept.map(drop)
-}
-
-fn report(outcome: &AttemptOutcome, settled: &AttemptVerdict, reply: &FinishReply, took: Duration) {
-    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    let why = describe(outcome);
-    match (reply, &settled.verdict) {
-        (FinishReply::Lost, _) => warn!(ms, "Result discarded: another node has the run by now, or Redis lost it."),
-        (_, Verdict::Final(RunState::Succeeded)) if outcome.error.is_some() => warn!(ms, "Run succeeded{why}."),
-        (_, Verdict::Final(RunState::Succeeded)) if settled.reason.is_empty() => info!(ms, "Run succeeded."),
-        (_, Verdict::Final(RunState::Succeeded)) => info!(ms, reason = settled.reason, "Run succeeded."),
-        (_, Verdict::Final(state)) if settled.reason.is_empty() => warn!(ms, "Run ended as {state}{why}."),
-        (_, Verdict::Final(state)) => warn!(ms, reason = settled.reason, "Run ended as {state}{why}."),
-        (_, Verdict::Retry(delay)) => {
-            let retry_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-            warn!(ms, retry_in_ms, "Attempt failed{why}; the run is tried again.");
-        }
-        (_, Verdict::AskLater(delay)) => {
-            let ask_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-            warn!(ms, ask_in_ms, reason = settled.reason, "Nothing started; whether the work is done is asked again.");
-        }
-        (_, Verdict::Release) => info!(ms, reason = settled.reason, "Run handed back."),
-    }
-}
-
-/// Returns the error, signal or exit code of an outcome, as text that continues a log sentence.
-fn describe(outcome: &AttemptOutcome) -> String {
-    match outcome {
-        AttemptOutcome { error: Some(error), .. } => format!(": {error}"),
-        AttemptOutcome { signal: Some(signal), .. } => format!(" by signal {signal}"),
-        AttemptOutcome { exit_code: Some(code), .. } => format!(" with exit code {code}"),
-        _ => String::new(),
-    }
 }

@@ -16,7 +16,7 @@ use crate::engine::execution::running_leases::RunningLeases;
 use crate::engine::node_context::NodeContext;
 use crate::engine::settings::{EngineSettings, HostFacts};
 use crate::engine::status::node_health::NodeHealth;
-use crate::executor::Executors;
+use crate::executor::{Execute, ExecutorAbilities};
 use crate::keeper::BootInstant;
 use crate::store::{BeatFacts, BeatReply, EventNote, NameClaim, NodeBeat, QueueRecord, Store, StoreError};
 
@@ -34,7 +34,7 @@ pub(crate) struct Presence {
     pub(crate) slots: Slots,
     pub(crate) limits: Arc<NodeLimits>,
     pub(crate) leases: Arc<RunningLeases>,
-    pub(crate) executors: Executors,
+    pub(crate) executors: Arc<dyn Execute>,
     pub(crate) health: Arc<NodeHealth>,
 }
 
@@ -181,6 +181,7 @@ fn numbered(name: &NodeName, number: u32) -> NodeName {
 /// Returns the facts that this node reports about itself now.
 fn facts(presence: &Presence, clock_offset_ms: Option<i64>) -> BeatFacts {
     let EngineSettings { host, started_at, .. } = &presence.node.settings;
+    let ExecutorAbilities { limits, most_files, has_cgroups, users, users_why, own_user } = presence.executors.abilities();
     BeatFacts {
         state: presence.node.phase().word(),
         started_at: *started_at,
@@ -193,13 +194,13 @@ fn facts(presence: &Presence, clock_offset_ms: Option<i64>) -> BeatFacts {
         clock_offset_ms,
         serving: presence.slots.serving(),
         held: presence.limits.held().map(|held| (held.why, held.since)),
-        limits: Some(presence.executors.limits()),
+        limits: Some(limits),
         limits_why: presence.node.settings.no_cgroups.clone().unwrap_or_default(),
-        most_files: presence.executors.most_files(),
-        has_cgroups: Some(presence.executors.has_cgroups()),
-        users: presence.executors.may_run_as().words().unwrap_or_default(),
-        users_why: presence.executors.may_run_as().nobody().unwrap_or_default(),
-        own_user: presence.executors.own_user().to_owned(),
+        most_files,
+        has_cgroups: Some(has_cgroups),
+        users,
+        users_why,
+        own_user,
     }
 }
 
