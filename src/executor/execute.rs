@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use futures_util::future::BoxFuture;
 
+use super::attempt::{Attempt, Control};
 use super::output::OutputBuffer;
-use super::{Attempt, Control};
 use crate::domain::job::job_spec::Action;
 use crate::domain::job::ping::Ping;
 use crate::domain::job::process_limits::LimitKind;
 use crate::domain::name::names::RunId;
 use crate::domain::run::run_state::AttemptOutcome;
 
-/// A way to execute attempts. A node uses [`Executors`](super::Executors). A test of a node may use
+/// A way to execute attempts. A node uses `Executors`. A test of a node may use
 /// a script of outcomes instead, and then no process starts.
 pub trait Execute: Send + Sync {
     /// Runs `attempt` to its end and returns its outcome. Never fails: every problem is an outcome.

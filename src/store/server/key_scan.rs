@@ -12,8 +12,9 @@ use crate::domain::consistency::KeyFacts;
 use crate::domain::name::names::RunId;
 use crate::domain::queue::lane::Lane;
 use crate::store::Store;
-use crate::store::consistency::quarantine::{Quarantined, member_bytes, shown_member};
+use crate::store::consistency::quarantine::Quarantined;
 use crate::store::runs::due_poll::RipeEntry;
+use crate::store::server::member_text::{member_bytes, shown_member};
 
 /// The number of keys in one call.
 const PAGE: usize = 1_000;

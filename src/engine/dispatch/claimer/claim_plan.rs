@@ -10,8 +10,8 @@
 use std::time::Duration;
 
 use super::{Claimer, Planned};
+use crate::domain::job::job_spec::gates_of;
 use crate::domain::name::names::{RunId, RunKind};
-use crate::domain::queue::gate::gates_of;
 use crate::domain::queue::lane::Lane;
 use crate::domain::schedule::lateness;
 use crate::domain::schedule::lateness::{Decision, Due};
