@@ -17,9 +17,11 @@
 pub mod dispatch;
 mod execution;
 pub mod explanation;
+mod loops;
 pub mod maintenance;
 mod node;
 mod node_context;
+mod node_parts;
 mod notification;
 pub mod planning;
 pub mod recovery;

@@ -12,15 +12,12 @@ mod credential_injection;
 mod environment;
 mod execute;
 mod http;
-mod http_error;
 mod lease_guard;
 mod notice_fallback;
 pub mod output;
 mod output_lines;
 mod process;
-mod retry_after;
 mod shortage;
-mod signing;
 
 use std::sync::Arc;
 
@@ -42,8 +39,8 @@ use shortage::Shortage;
 pub use account::MayRunAs;
 pub use attempt::{Attempt, Control, NoticeFacts, StopReason};
 pub use execute::{Execute, ExecutorAbilities};
+pub use http::wait_asked;
 pub use output::{Chunk, ExcerptStream, Output, OutputBuffer};
-pub use retry_after::wait_asked;
 
 /// The reason why there are no executors.
 #[derive(Debug, thiserror::Error)]

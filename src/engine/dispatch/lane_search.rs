@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::dispatcher::FoundBehind;
-use super::dispatcher::lane_walk::LaneWalk;
+use super::dispatcher::walk_progress::LaneWalk;
 use super::due_entry::well_formed;
 use crate::config::first_gate_in;
 use crate::domain::job::job_spec::gated_entry;

@@ -93,7 +93,7 @@ impl ClaimedAttempt {
         }
         let (course, output) = self.follow(control).await;
         let stop_cause = handle.stop_cause();
-        let Some(settled) = verdict::settle(&definition.spec, claim, &course, stop_cause.as_deref(), fastrand::f64()) else {
+        let Some(settled) = verdict::verdict_of(&definition.spec, claim, &course, stop_cause.as_deref(), fastrand::f64()) else {
             if let Some(output) = &output {
                 let _ = write_output(runner, claim, output, &mut none_written(claim)).await;
             }

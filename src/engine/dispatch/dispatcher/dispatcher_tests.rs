@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::domain::name::names::RunId;
 use crate::domain::queue::gate::Gate;
+use crate::domain::queue::queue_rules::Share;
 
 fn at(seconds: u64) -> BootInstant {
     BootInstant::from_nanos(1_000_000_000 * (1_000 + seconds))

@@ -6,7 +6,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::{ClaimBatch, ClaimReport, DispatchStep};
+use super::dispatch_step::{ClaimBatch, ClaimReport, DispatchStep};
 use crate::domain::name::names::QueueName;
 use crate::domain::queue::dispatch::{LaneTurns, Pick};
 use crate::domain::queue::lane::Lane;
