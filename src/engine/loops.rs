@@ -35,7 +35,7 @@ impl Loops<'_> {
 /// would look alive and do nothing.
 pub(super) async fn go_on<F: Future<Output = ()>>(name: &'static str, begin: impl Fn() -> F) {
     while AssertUnwindSafe(begin()).catch_unwind().await.is_err() {
-        error!(part = name, "A part of this node failed unexpectedly and is restarted; please report the preceding log lines.");
+        error!(part = name, "A loop of this node panicked and was restarted. Please report the preceding log lines.");
         tokio::time::sleep(BEGIN_AGAIN).await;
     }
 }

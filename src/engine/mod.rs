@@ -2,7 +2,7 @@
 //! scripts in Redis decide which node gets a run.
 //!
 //! - [`dispatch`] goes from the poll to the claim: the ticker polls the lanes that this node
-//!   serves. The claimer decides about each due run, and the gatekeeper opens gates.
+//!   serves. The dispatcher says what to claim, the claimer claims, and the gatekeeper opens gates.
 //! - [`execution`] goes from the claim to the end: the runner, the lease keeper, the verdict.
 //! - [`planning`] brings the jobs in Redis in line with files and operators: edits, backfills,
 //!   boots, zones.
@@ -13,6 +13,9 @@
 //! - [`status`] holds the state of the node: its events, outages and suspensions, and the steps of
 //!   Redis' clock.
 //! - [`explanation`] gathers the facts for `explain`.
+//!
+//! `node.rs` starts and stops a node, and `node_parts.rs` hands each loop the parts that it uses.
+//! `node_context.rs` has the five handles that every loop uses.
 
 pub mod dispatch;
 mod execution;

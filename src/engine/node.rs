@@ -144,7 +144,7 @@ impl Engine {
         .await;
         let settings = &self.parts.node.settings;
         if let Err(error) = self.parts.node.store.leave_node(&settings.node, &settings.incarnation).await {
-            warn!("{error}; this node stays on the list until it is seen to be gone.");
+            warn!("{error}; this node stays listed until other nodes notice that it is gone.");
         }
         self.parts.loss_watch.journal().close().await;
     }
@@ -162,7 +162,7 @@ impl Engine {
             if Instant::now() >= log_at {
                 let mut names: Vec<String> = self.parts.leases.all().keys().take(10).map(|(run, _)| run.to_string()).collect();
                 names.sort();
-                info!(running, left_s = left.as_secs(), runs = names.join(","), "Waiting for runs to end.");
+                info!(running, left_s = left.as_secs(), runs = names.join(","), "This node waits until its runs end.");
                 log_at += LOG_DRAIN_EVERY;
             }
             tokio::select! {
@@ -176,7 +176,7 @@ impl Engine {
     async fn abort(&self) {
         self.parts.node.enter(Phase::Aborting);
         let running = self.held();
-        warn!(running, "Stopping the runs that are left.");
+        warn!(running, "This node stops the runs that have not ended.");
         let mut longest_grace = Duration::ZERO;
         for held in self.parts.leases.all().values() {
             longest_grace = longest_grace.max(held.kill_grace);
@@ -195,7 +195,7 @@ impl Engine {
         }
         let left = self.held();
         if left > 0 {
-            warn!(left, "Runs whose end could not be recorded are left to recovery.");
+            warn!(left, "The ends of some runs could not be recorded. Another node will recover these runs.");
         }
     }
 

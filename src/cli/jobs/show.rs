@@ -294,7 +294,7 @@ async fn opens(store: &Store, record: &RunRecord, now: UnixMillis) -> Result<Opt
     let (shut, local) = (shut(store, &group, &standing, now).await?, Zone::of_host());
     let turn = standing.turn.filter(|_| shut.turn_timeout.is_some()).map(|(turn, _)| shut.turn_words(turn.as_str(), &local));
     let words: Vec<String> = shut.gap_words(&local).into_iter().chain(turn).collect();
-    Ok(Some(words.join("; ")).filter(|words| !words.is_empty()))
+    Ok(Some(words.join(" ")).filter(|words| !words.is_empty()))
 }
 
 fn run_text(view: &RunView, opens: Option<&str>, waits: Option<&str>, when: Relative, console: &mut Console) {

@@ -44,7 +44,7 @@ impl Gatekeeper {
                 Ok(_) => looked_at += 1,
                 Err(error) if error.is_passing() => return Err(error),
                 Err(error) => {
-                    node.outage_log.failed(&error, &format!("runs that wait for {} do not start", gate.words()));
+                    node.outage_log.failed(&error, &format!("runs that wait at the gate {} do not start", gate.words()));
                     self.refused.insert(gate.clone(), BootInstant::now());
                 }
             }

@@ -123,7 +123,7 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     let poll = match ticker.node.store.list_ripe(&lanes).await {
         Ok(poll) => poll,
         Err(error) => {
-            ticker.node.outage_log.failed(&error, "nothing is started");
+            ticker.node.outage_log.failed(&error, "this node starts no runs");
             ticker.health.notes.redis_silent(sent);
             return tick;
         }
@@ -131,7 +131,7 @@ async fn round(ticker: &Ticker, parts: &mut DispatchParts) -> Duration {
     ticker.node.outage_log.answered();
     ticker.health.notes.redis_answered(poll.now);
     if let Some(by) = ticker.health.redis_clock.read(poll.now, sent, BootInstant::now()) {
-        warn!(by_ms = by, "Redis' clock was set {}.", step_text(by));
+        warn!(by_ms = by, "The clock of Redis was set {}.", step_text(by));
         ticker.health.notes.clock_stepped(by);
     }
     ticker.health.notes.data(state_of_data(&poll));

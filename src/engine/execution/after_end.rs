@@ -104,7 +104,7 @@ fn forget_notices<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
             && let Some((told, _)) = run.claim.run.job().told_of()
             && let Err(error) = notice_cleanup::forget_if_removed(&run.node.store, &told).await
         {
-            run.node.outage_log.failed(&error, "hidden jobs are left to the janitor");
+            run.node.outage_log.failed(&error, "the janitor removes the job of the notice later");
         }
     })
 }
@@ -116,7 +116,7 @@ fn advance_backfill<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
             && run.claim.run.kind() == RunKind::Backfill
             && let Err(error) = backfill_plan::advance(&run.node.store, run.claim.run.job()).await
         {
-            run.node.outage_log.failed(&error, "the backfill waits for the janitor");
+            run.node.outage_log.failed(&error, "the janitor continues the backfill later");
         }
     })
 }
@@ -125,7 +125,7 @@ fn report(outcome: &AttemptOutcome, settled: &AttemptVerdict, reply: &FinishRepl
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let why = describe(outcome);
     match (reply, &settled.verdict) {
-        (FinishReply::Lost, _) => warn!(ms, "Result discarded: another node has the run by now, or Redis lost it."),
+        (FinishReply::Lost, _) => warn!(ms, "Result discarded: another node has claimed the run, or Redis lost the run."),
         (_, Verdict::Final(RunState::Succeeded)) if outcome.error.is_some() => warn!(ms, "Run succeeded{why}."),
         (_, Verdict::Final(RunState::Succeeded)) if settled.reason.is_empty() => info!(ms, "Run succeeded."),
         (_, Verdict::Final(RunState::Succeeded)) => info!(ms, reason = settled.reason, "Run succeeded."),
@@ -133,11 +133,16 @@ fn report(outcome: &AttemptOutcome, settled: &AttemptVerdict, reply: &FinishRepl
         (_, Verdict::Final(state)) => warn!(ms, reason = settled.reason, "Run ended as {state}{why}."),
         (_, Verdict::Retry(delay)) => {
             let retry_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-            warn!(ms, retry_in_ms, "Attempt failed{why}; the run is tried again.");
+            warn!(ms, retry_in_ms, "Attempt failed{why}. The run will be retried.");
         }
         (_, Verdict::AskLater(delay)) => {
             let ask_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-            warn!(ms, ask_in_ms, reason = settled.reason, "Nothing started; whether the work is done is asked again.");
+            warn!(
+                ms,
+                ask_in_ms,
+                reason = settled.reason,
+                "The run did not start, because its done_check was unclear. The done_check will be asked again."
+            );
         }
         (_, Verdict::Release) => info!(ms, reason = settled.reason, "Run handed back."),
     }

@@ -78,7 +78,7 @@ async fn renew_all(keeper: &LeaseKeeper) -> Result<(), StoreError> {
                 LeaseWord::Lost if entry.deadline.is_closed() => {}
                 LeaseWord::Lost => {
                     let (run, fence) = lease;
-                    warn!(run = %run, fence = %fence, "The lease is lost; the job is stopped.");
+                    warn!(run = %run, fence = %fence, "The run lost its lease. This node stops the run.");
                     entry.deadline.send_replace(BootInstant::from_nanos(0));
                 }
             }

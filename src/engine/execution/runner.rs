@@ -97,7 +97,7 @@ impl ClaimedAttempt {
             if let Some(output) = &output {
                 let _ = write_output(runner, claim, output, &mut none_written(claim)).await;
             }
-            warn!("The lease could not be kept; the job was stopped and the run is left to recovery.");
+            warn!("The run lost its lease and was stopped. Another node will recover the run.");
             if course.into_outcome().ending == Ending::LeaseLost {
                 runner.leases.give_up(self.lease.clone());
                 drop(handle);
@@ -170,7 +170,7 @@ impl ClaimedAttempt {
                 // The stop came at the very moment of the answer. Nothing was started, so even an
                 // at-most-once run is not lost.
                 (None, Some(reason)) => return (Course::CutShort(AttemptOutcome::bare(reason.ending())), None),
-                (None, None) => debug!("Its done_check says: not done yet."),
+                (None, None) => debug!("The done_check reports that the work is not done yet."),
             }
         }
         let output = output_of(runner, definition);
@@ -223,7 +223,7 @@ impl ClaimedAttempt {
                 Ok(reply) => return reply,
                 Err(error) => error,
             };
-            runner.node.outage_log.failed(&error, &format!("ends of runs of {} are not recorded", claim.run.job()));
+            runner.node.outage_log.failed(&error, &format!("the ends of runs of job {} are not recorded", claim.run.job()));
             if error.is_passing() {
                 // Redis may come back in its state from before the run began.
                 if let Verdict::Final(state) = settled.verdict
@@ -318,7 +318,7 @@ async fn write_output(runner: &Runner, claim: &Claim, output: &OutputBuffer, wri
                 runner.retention.trim_soon(claim.run.job());
             }
         }
-        Err(error) => debug!("Output not kept: {error}."),
+        Err(error) => debug!("The output of the run was not stored: {error}."),
     }
     kept.map(drop)
 }

@@ -62,7 +62,7 @@ pub(crate) async fn run(janitor: Arc<Janitor>) {
         }
         match round(&janitor, &mut seen).await {
             Ok(0) => {}
-            Ok(forgotten) => debug!(forgotten, "Tidied up."),
+            Ok(forgotten) => debug!(forgotten, "Old records were removed."),
             Err(error) => janitor.node.outage_log.failed(&error, "old records are not removed"),
         }
     }
@@ -80,7 +80,7 @@ async fn recall(janitor: &Janitor) {
     let (now, instant, nodes) = match noted.await {
         Ok(noted) => noted,
         Err(error) => {
-            debug!("Node events about Redis' clock cannot be read: {error}.");
+            debug!("Node events about the clock of Redis cannot be read: {error}.");
             return;
         }
     };
@@ -143,7 +143,7 @@ async fn round(janitor: &Janitor, seen: &mut UnixMillis) -> Result<usize, StoreE
             if error.is_passing() && !matches!(error, StoreError::OutOfMemory { .. }) {
                 return Err(error);
             }
-            janitor.node.outage_log.failed(&error, &format!("the backfill of {job} waits"));
+            janitor.node.outage_log.failed(&error, &format!("the backfill of job {job} does not continue"));
         }
     }
     total += forget_gone_nodes(store, aged).await?;
@@ -187,7 +187,7 @@ async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, Stor
                 !job.is_live() || job.kind != SourceKind::File || job.listed_by.keys().any(|other| other != node.as_str())
             });
             if is_needless && let Err(error) = job_operations::unlist_job(store, name, node.as_str()).await {
-                debug!(node = %node, job = %name, "A node that is gone still lists a job: {error}.");
+                debug!(node = %node, job = %name, "The job is still listed by a node that is gone: {error}.");
             }
         }
     }
@@ -212,7 +212,7 @@ async fn trim_job(janitor: &Janitor, job: &JobName, now: UnixMillis, bounds: &Re
             Ok(forgotten) => total += forgotten,
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => {
-                janitor.node.outage_log.failed(&error, &format!("old runs of {job} are not removed"));
+                janitor.node.outage_log.failed(&error, &format!("old runs of job {job} are not removed"));
                 break;
             }
         }

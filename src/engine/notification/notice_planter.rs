@@ -123,12 +123,12 @@ fn note(node: &NodeContext, notice: &NoticeRecord, reply: NoticeReply) {
 
 fn too_many(node: &NodeContext, job: &JobName, kind: NoticeKind) {
     if node.outage_log.is_new(&format!("suppressed {job} {kind}")) {
-        warn!(job = %job, "Too many {kind} notices wait; further ones are only counted.");
+        warn!(job = %job, "Too many {kind} notices of this job wait. schedd only counts further notices.");
     }
 }
 
 fn leave(node: &NodeContext, job: &JobName, why: &str) {
     if node.outage_log.is_new(&format!("notice of {job}")) {
-        warn!(job = %job, "{why}; this node sends no notices about its runs.");
+        warn!(job = %job, "{why}; this node sends no notices about runs of the job.");
     }
 }

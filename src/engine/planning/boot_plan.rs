@@ -41,7 +41,7 @@ pub(crate) async fn run(planner: Arc<BootPlanner>) {
         planner.node.wakeups.boot_planner.notified().await;
     }
     while let Err(error) = plant(&planner).await {
-        planner.node.outage_log.failed(&error, "jobs with @reboot are not planted");
+        planner.node.outage_log.failed(&error, "jobs with @reboot are not planned");
         tokio::time::sleep(TRY_AGAIN).await;
     }
 }
@@ -69,7 +69,7 @@ async fn plant(planner: &BootPlanner) -> Result<(), StoreError> {
             let token = planting::token();
             let Ok(run) = RunId::boot(definition.record.name.clone(), now, token.get(..8).unwrap_or_default()) else { continue };
             if store.plant_reboot(&run, &lane, &planner.node.settings.host.boot_id).await? == RebootReply::Planted {
-                info!(run = %run, "Planted for @reboot.");
+                info!(run = %run, "A run for @reboot was planned.");
             }
         }
         if names.len() < BATCH {

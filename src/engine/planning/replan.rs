@@ -48,7 +48,7 @@ pub(crate) async fn run(replanner: Arc<Replanner>) {
         let pause = match look(&replanner.node.store).await {
             Ok(()) => again.next().copied(),
             Err(error) => {
-                replanner.node.outage_log.failed(&error, "plans made while Redis' clock was ahead are not corrected");
+                replanner.node.outage_log.failed(&error, "plans made while the clock of Redis was ahead are not corrected");
                 Some(TRY_AGAIN)
             }
         };
@@ -146,7 +146,7 @@ pub(crate) async fn mend(store: &Store, findings: Vec<Inconsistency>) -> Result<
             info!(
                 rule = finding.rule.as_str(),
                 done = done.join(", "),
-                "Planned anew by Redis' clock: {}: {}.",
+                "The next run was planned again with the clock of Redis: {}: {}.",
                 finding.subject,
                 finding.found
             );

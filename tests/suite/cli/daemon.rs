@@ -26,7 +26,7 @@ impl Host {
         let redis = TestRedis::start();
         let daemon = Schedd::on(&redis).node("web-1").jobs(jobs).start();
         let ctl = Schedctl::on(&redis).env("TZ", "UTC");
-        daemon.wait_for_log("Jobs are as the file says");
+        daemon.wait_for_log("All jobs of the jobs file are applied");
         Self { daemon, ctl, _redis: redis }
     }
 
@@ -262,9 +262,9 @@ fn nodes_whose_files_differ_in_a_job_say_so_until_they_agree() {
     let same = "[jobs.same]\nshell = \"same\"\n";
     let jobs = |line: &str| format!("{same}[jobs.both]\nshell = \"{line}\"\n");
     let first = Schedd::on(&redis).node("na").jobs(&jobs("one")).start();
-    first.wait_for_log("Jobs are as the file says");
+    first.wait_for_log("All jobs of the jobs file are applied");
     let second = Schedd::on(&redis).node("nb").jobs(&jobs("two")).start();
-    second.wait_for_log("Jobs are as the file says");
+    second.wait_for_log("All jobs of the jobs file are applied");
     let ctl = Schedctl::on(&redis);
     let differs = |node: &str| {
         let nodes = ctl.run(&["nodes", "--json"]).good().json();
@@ -334,7 +334,7 @@ fn an_empty_variable_is_one_that_is_not_set() {
     let redis = TestRedis::start();
     let names = ["JOBS", "NAMESPACE", "NODE", "QUEUES", "LABELS", "LOG_FORMAT", "LOG"];
     let daemon = names.iter().fold(Schedd::on(&redis), |daemon, name| daemon.env(&format!("SCHEDD_{name}"), ""));
-    daemon.jobs("").start().wait_for_log("Jobs are as the file says");
+    daemon.jobs("").start().wait_for_log("All jobs of the jobs file are applied");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn bad_input_changes_nothing_and_says_what_is_wanted() {
     node.wait_for_log("Started.");
     until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["limit"] == 5));
     for (words, code, wanted) in [
-        (&["queue", "set", "mail", "rate=0/1m"][..], 2, "rate: rate \"0/1m\" has no number from 1 to 1000000 before its /"),
+        (&["queue", "set", "mail", "rate=0/1m"][..], 2, "rate: rate \"0/1m\" has no number from 1 to 1000000 before the /"),
         (&["queue", "set", "mail", "limt=3"], 2, "limt: unknown key, did you mean \"limit\"?"),
         (&["queue", "set", "mail", "limit"], 2, "limit: wanted KEY=VALUE such as limit=5"),
         (&["queue", "set", "mail", "limit=0"], 2, "limit: found 0, wanted a whole number from 1 to 1000000"),
@@ -104,7 +104,7 @@ fn a_paused_queue_starts_nothing_until_it_is_resumed_and_explain_says_so() {
     let why = until("explain says so", LONG, || {
         Some(ctl.run(&["explain", "held"]).stdout).filter(|text| text.contains("Queue mail was paused by "))
     });
-    assert!(why.contains("n1 found queue mail paused by ") && eye.history("held").is_empty(), "{why}");
+    assert!(why.contains("Node n1 found queue mail paused by ") && eye.history("held").is_empty(), "{why}");
     assert_eq!(queue(&ctl, "mail")["state"], "paused");
     let resumed = ctl.run(&["queue", "resume", "mail", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&resumed.stdout).unwrap(), json!([{"name": "mail", "result": "resumed"}]));
@@ -209,7 +209,7 @@ fn a_queue_no_node_serves_is_unserved_and_untaken_runs_name_missing_labels() {
     add("c", "default", "true");
     until("nobody takes it", LONG, || (queue(&ctl, "mail")["state"] == "unserved").then_some(()));
     let default = queue(&ctl, "default");
-    let why = "requires gpu: no running node that serves its queue has it";
+    let why = "no running node that serves this queue has the required label gpu";
     assert_eq!(default["state"], "open", "a node serves it: {default}");
     assert_eq!(default["untaken"], json!([{"runs": 2, "requires": ["gpu"], "why": why}]));
     assert_eq!(queue(&ctl, "mail")["untaken"][0]["why"], "no running node serves queue mail");

@@ -18,7 +18,7 @@ fn the_answers_come_in_the_order_of_the_questions() {
 #[test]
 fn an_instant_is_shown_with_its_day_and_zone() {
     let found = judge(&about(started(0)));
-    assert!(found.iter().any(|found| found.text == "It succeeded on Sat 2026-11-21 12:00:05 UTC."), "{found:#?}");
+    assert!(found.iter().any(|found| found.text == "The run succeeded on Sat 2026-11-21 12:00:05 UTC."), "{found:#?}");
 }
 
 #[test]

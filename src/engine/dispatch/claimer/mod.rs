@@ -83,7 +83,7 @@ impl Claimer {
     /// Logs that a key of a lane, or of the lane's queue, has the wrong type.
     pub(crate) fn report_wrong_type(&self, lane: &Lane, error: &StoreError) {
         if self.node.outage_log.is_new(&format!("spoilt lane {lane}")) {
-            error!(queue = %lane, "{error}; no run of this lane starts until it is repaired.");
+            error!(queue = %lane, "{error}. No run of this lane starts until the key is repaired.");
         }
     }
 
@@ -169,15 +169,15 @@ impl Claimer {
                 report.again.push(ripe);
             }
             ClaimReply::Orphan => leftovers.orphans.push(ripe.entry),
-            ClaimReply::Foreign => leftovers.aside.push((ripe.entry, "its job does not plan it")),
-            ClaimReply::Spoilt => leftovers.aside.push((ripe.entry, "its record has a state that no run has")),
+            ClaimReply::Foreign => leftovers.aside.push((ripe.entry, "the job does not plan this run")),
+            ClaimReply::Spoilt => leftovers.aside.push((ripe.entry, "the record of the run has an unknown state")),
             ClaimReply::WrongType(error) => {
                 self.definitions.report_unusable(ripe.run.job(), &error.to_string());
                 hints.refuse(ripe.run, BootInstant::now());
                 report.left += 1;
             }
             ClaimReply::Blocked(how) => {
-                debug!(run = %ripe.run, ?how, "Not started.");
+                debug!(run = %ripe.run, ?how, "The run was not started.");
                 report.blocked += 1;
                 report.done += 1;
             }

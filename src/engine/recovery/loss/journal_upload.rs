@@ -24,7 +24,7 @@ pub(super) async fn give_back(
     whole_at: UnixMillis,
 ) -> Result<Given, StoreError> {
     let failed = |run: &RunId, error: &StoreError| {
-        node.outage_log.failed(error, &format!("a run of {} is not given back", run.job()));
+        node.outage_log.failed(error, &format!("a run of job {} is not restored", run.job()));
     };
     let told_from = whole_at.saturating_sub(TOLD_WITHIN);
     for order in &mut orders {
@@ -38,7 +38,7 @@ pub(super) async fn give_back(
 pub(crate) async fn give_back_end(node: &NodeContext, loss_watch: &LossWatch, end: &EndedRun) -> Result<bool, StoreError> {
     let Some(order) = ended_order(end, &loss_watch.epoch(), node.settings.node.as_str()) else { return Ok(false) };
     let failed = |run: &RunId, error: &StoreError| {
-        node.outage_log.failed(error, &format!("a run of {} is not given back", run.job()));
+        node.outage_log.failed(error, &format!("a run of job {} is not restored", run.job()));
     };
     Ok(restored_ends::give_back(&node.store, &[order], failed).await?.restored > 0)
 }
@@ -101,7 +101,7 @@ fn claimed_order(run: &ClaimedRun, epoch: &str, node: &str, now: UnixMillis) -> 
         lane,
         known: KnownRun::Claimed,
         state: RunState::Lost,
-        reason: format!("Redis lost the record of its start; that it started is known by the journal of {node}"),
+        reason: format!("Redis lost the record of the start; the journal of {node} shows that the run started"),
         finished_at: now,
         fence: Fence::new(run.fence)?,
         planned: None,

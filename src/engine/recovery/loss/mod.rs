@@ -63,7 +63,9 @@ pub(crate) async fn run(recovery: Arc<LossRecovery>) {
         match deal(&recovery, &found).await {
             Ok(()) => recovery.node.wakeups.ticker.notify_one(),
             // The next poll finds it again.
-            Err(error) => recovery.node.outage_log.failed(&error, "whether data was lost is not known, so nothing is started"),
+            Err(error) => {
+                recovery.node.outage_log.failed(&error, "this node does not know whether data was lost, so it starts no runs")
+            }
         }
     }
 }
@@ -88,7 +90,7 @@ async fn deal(recovery: &LossRecovery, found: &FoundData) -> Result<(), StoreErr
         DataState::Same if marks.is_spoilt => {
             let Some(epoch) = watch.mark_to_write_back(marks, found.known.highest) else { return Ok(()) };
             if store.begin_epoch(&marks.epoch, &epoch, None, 0, Duration::ZERO).await? == EpochReply::Begun {
-                warn!("The epoch key had a bad value; this node wrote the known epoch back.");
+                warn!("The epoch key had an invalid value. This node wrote the known epoch back.");
             }
             Ok(())
         }
@@ -113,7 +115,7 @@ async fn deal(recovery: &LossRecovery, found: &FoundData) -> Result<(), StoreErr
             warn!(
                 redis = watch.address(),
                 was_at = known.address,
-                "This Redis has other data than this node knew, so it counts as another server. The journal of the old data is set aside and not restored here."
+                "This Redis has data that this node does not know, so this node treats it as another server. The journal of the earlier data was set aside and is not restored here."
             );
             watch.journal().set_aside();
             Ok(())
@@ -158,7 +160,7 @@ async fn mend(
         error!(
             namespace = recovery.node.store.namespace(),
             last_whole_at = whole_at.map(|at| at.to_string()).unwrap_or_default(),
-            "Redis lost data: {}. Nothing starts until this node's journal is given back; jobs of jobs.toml are planted again; runs that were going on are stopped and tried again, at-most-once ones end lost.",
+            "Redis lost data: {}. No run starts until this node has restored its journal. Jobs of jobs.toml are planned again. Open runs are stopped and retried, but open at-most-once runs end as lost.",
             kind.words()
         );
     }
@@ -192,9 +194,9 @@ async fn mend(
 
 fn tell(given: &Given, gone: &[super::journal::ApiJob]) {
     let Given { restored, known, lost, failed } = *given;
-    info!(restored, lost, known, "The journal of this node is given back.");
+    info!(restored, lost, known, "This node has restored the runs of its journal.");
     if failed > 0 {
-        warn!(failed, "Some runs of the journal could not be given back; they may run again.");
+        warn!(failed, "Some runs of the journal could not be restored. These runs may execute again.");
     }
     if gone.is_empty() {
         return;
@@ -202,8 +204,8 @@ fn tell(given: &Given, gone: &[super::journal::ApiJob]) {
     let named: Vec<String> = gone.iter().take(NAMED_IN_LOG).map(|job| format!("{} ({})", job.name, job.schedule)).collect();
     error!(
         jobs = gone.len(),
-        "Jobs added by schedctl are gone from Redis; add them again if they are wanted: {}{}",
+        "Redis lost jobs that were added by schedctl. Add the jobs again if you need them: {}{}",
         named.join(", "),
-        if gone.len() > NAMED_IN_LOG { ", ... (schedctl data-loss names more)" } else { "" }
+        if gone.len() > NAMED_IN_LOG { ", ... (schedctl data-loss lists more)" } else { "" }
     );
 }

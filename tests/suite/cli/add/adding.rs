@@ -202,7 +202,7 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
             &["does not exist", "01:59:59+01:00", "03:00:00+02:00"],
         ),
         (&["--at", "02/03/2027", "--", "x"], &["\"2027-03-02\" or \"2027-02-03\""]),
-        (&["--at", "2h30m", "--", "x"], &["write \"in 2h30m\""]),
+        (&["--at", "2h30m", "--", "x"], &["wanted a time such as \"in 2h30m\""]),
         (&["--at", "9999-01-01", "--", "x"], &["1970 to 2099"]),
         (&["--at", "@1000000000000000000", "--", "x"], &["1970 to 2099"]),
         (
@@ -217,7 +217,7 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
         (&["--cron", "60 * * * *", "--", "x"], &["minute 60", "0-59"]),
         (&["--cron", "*/0 * * * *", "--", "x"], &["step 0"]),
         (&["--cron", "5-1 * * * *", "--", "x"], &["5-1"]),
-        (&["--cron", "0 0 30 2 *", "--", "x"], &["never comes"]),
+        (&["--cron", "0 0 30 2 *", "--", "x"], &["has no day before 2100"]),
         (&["--cron", "@rebot", "--", "x"], &["\"@rebot\" at character 1 is not a known word", "@reboot"]),
         (&["--queue", "@web", "--", "x"], &["--queue", "a name without @"]),
         (&["--cron", "0 0 * * MON#6", "--", "x"], &["MON#6"]),

@@ -215,7 +215,7 @@ fn a_node_and_an_applied_file_live_beside_each_other() {
     assert!(overruled.stderr.contains(wanted) && overruled.stdout.is_empty(), "{overruled:?}");
     let document = bench.ctl.run(&["diff", "new.toml", "--node", "web1", "--json"]).good();
     assert_eq!(changes(&document)[0], ("a".to_owned(), "overruled".to_owned()));
-    let times_read = || node.log().matches("Jobs are as the file says.").count();
+    let times_read = || node.log().matches("All jobs of the jobs file are applied.").count();
     let before = times_read();
     node.hup();
     until("the node has read its file again", LONG, || Some(()).filter(|()| times_read() > before));

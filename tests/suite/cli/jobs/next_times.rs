@@ -40,7 +40,7 @@ fn text_tells_local_time_utc_and_how_far_it_is() {
 #[test]
 fn what_never_comes_or_cannot_be_read_is_refused() {
     let alone = alone();
-    alone.run(&["next", "0 0 30 2 *"]).refused(2, &["never comes"]);
+    alone.run(&["next", "0 0 30 2 *"]).refused(2, &["has no day before 2100"]);
     alone.run(&["next", "* * * *"]).refused(2, &["4 fields"]);
     alone.run(&["next", "-1 * * * *"]).refused(2, &["cron \"-1 * * * *\": minute", "wanted 0-59"]);
     alone.run(&["describe", "-1 * * * *"]).refused(2, &["cron \"-1 * * * *\": minute"]);

@@ -42,9 +42,9 @@ fn a_window_is_made_up_for_once_and_the_schedule_is_left_alone() {
     let given_up = bench.ctl.run(&["cancel", "a", "--backfill"]).good();
     assert!(given_up.stdout.contains("4 backfill runs of a cancelled"), "{given_up:?}");
     let told = bench.ctl.run(&["explain", "a", "--at", "2025-01-01T02:00:00Z"]).good().stdout;
-    assert!(told.contains("Its backfill was cancelled by "), "{told}");
+    assert!(told.contains("The backfill of this occurrence was cancelled by "), "{told}");
     let made_up = bench.ctl.run(&["explain", "a", "--at", "2025-01-01T00:00:00Z"]).good().stdout;
-    assert!(!made_up.contains("Its backfill was cancelled"), "{made_up}");
+    assert!(!made_up.contains("The backfill of this occurrence was cancelled"), "{made_up}");
     let nothing = bench.ctl.run(&["cancel", "a", "--backfill"]).good();
     assert!(nothing.stdout.contains("a has no backfill runs to cancel"), "{nothing:?}");
     assert_eq!(shown()["next_due"], next);

@@ -182,7 +182,7 @@ fn following_outlives_a_redis_that_is_away_for_a_moment() {
     let follower = Follower::of(&ctl, &["a"]);
     follower.stdout.wait_for("one\n");
     redis.kill9();
-    follower.stderr.wait_for("; waiting for it");
+    follower.stderr.wait_for("; schedd waits for Redis");
     redis.restart();
     let node = Played::on(&redis);
     node.write(&claim, b"one\ntwo\n", b"", 0);

@@ -152,6 +152,6 @@ fn a_server_that_evicts_is_used_and_warned_of_where_the_file_allows_it() {
     refused.wait_for_log("allow_eviction = true");
     assert_eq!(refused.wait_exit().code(), Some(69));
     let node = Schedd::on(&redis).jobs("[redis]\nallow_eviction = true\n").start();
-    node.wait_for_log("drops keys when its memory is short");
+    node.wait_for_log("deletes keys when memory is short");
     node.wait_for_log("Started.");
 }

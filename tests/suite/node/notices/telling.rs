@@ -271,7 +271,7 @@ fn what_made_a_job_fail_does_not_keep_people_from_being_told_of_it() {
         let ended = desk.eye.wait_for_history(&format!("{name}/on_failure"), 1).remove(0);
         assert_eq!((ended.state, ended.attempt), (RunState::Succeeded, 1));
     }
-    node.wait_for_log("The notice ran without part of its job.");
+    node.wait_for_log("The notice ran without some settings of its job.");
     desk.assert_sound();
 }
 
