@@ -73,7 +73,7 @@ pub(crate) async fn run(reaper: Arc<Reaper>) {
             match take_back(&reaper, &mark.incarnation).await {
                 Ok(()) => taken_back = Some(mark),
                 Err(error) => {
-                    reaper.node.outage_log.failed(&error, "runs of the earlier schedd with this node name are not recovered")
+                    reaper.node.outage_log.failed(&error, "runs of the earlier schedd with this node name are not recovered");
                 }
             }
         }
@@ -130,7 +130,7 @@ async fn pass(reaper: &Reaper, watched: &mut HashMap<(RunId, Fence), Watched>) -
                 match reaper.node.store.quarantine_lease(&entry, "the entry is not a lease").await {
                     Ok(Quarantined::Gone) => {}
                     Ok(Quarantined::Kept) => {
-                        error!(entry = ?entry.member, "An invalid entry of the leases was moved to quarantine.")
+                        error!(entry = ?entry.member, "An invalid entry of the leases was moved to quarantine.");
                     }
                     Ok(Quarantined::Dropped) => {
                         let (entry, score) = (&entry.member, &entry.score);

@@ -64,7 +64,7 @@ pub(crate) async fn run(recovery: Arc<LossRecovery>) {
             Ok(()) => recovery.node.wakeups.ticker.notify_one(),
             // The next poll finds it again.
             Err(error) => {
-                recovery.node.outage_log.failed(&error, "this node does not know whether data was lost, so it starts no runs")
+                recovery.node.outage_log.failed(&error, "this node does not know whether data was lost, so it starts no runs");
             }
         }
     }
