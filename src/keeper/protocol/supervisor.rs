@@ -131,7 +131,7 @@ async fn keep_one_running(
                 present = Some(keeper);
             }
             Err(error) => {
-                tracing::error!(program = ?settings.program, %error, "The keeper cannot be started. schedd tries again.")
+                tracing::error!(program = ?settings.program, %error, "The keeper cannot be started. schedd tries again.");
             }
         }
     }

@@ -131,7 +131,7 @@ fn a_server_that_cannot_be_used_is_refused_with_its_reason_and_without_the_passw
     let wrong = format!("{}?pass=hunter2", bench.redis.url());
     let finished = bench.ctl.run(&["list", "--redis", &wrong]);
     finished.refused(69, &["the user name or password is wrong"]);
-    assert!(finished.stderr.contains("warning: --redis holds a password"), "{finished:?}");
+    assert!(finished.stderr.contains("warning: --redis has a password"), "{finished:?}");
     assert!(!finished.stderr.contains("hunter2"), "{finished:?}");
     let right = format!("{}?pass=s3cret", bench.redis.url());
     let finished = bench.ctl.run(&["list", "--redis", &right]).good();

@@ -117,7 +117,7 @@ fn doctor_shows_entries_until_a_person_discards_them_then_names_who_did() {
         asked.code == 2 && asked.stdout.contains("2 entries of quarantine of namespace schedd will be discarded"),
         "{asked:?}"
     );
-    assert!(asked.stdout.contains("nothing was discarded"), "{asked:?}");
+    assert!(asked.stdout.contains("nothing is discarded"), "{asked:?}");
     assert_eq!(ctl.run(&["stats", "--json"]).good().json()["quarantined"], 2);
     let asked = ctl.answer_on_terminal(&["doctor", "--discard", "all"], "schedd\n");
     assert!(asked.code == 0 && asked.stdout.contains("2 entries of quarantine discarded"), "{asked:?}");

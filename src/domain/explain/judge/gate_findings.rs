@@ -32,9 +32,10 @@ pub(super) fn waits_at(facts: &Facts, run: &RunFacts) -> Finding {
     let gap = at.shut.gap_words(&facts.zone);
     let turn = at.turn.as_ref().map(|job| at.shut.turn_words(job, &facts.zone));
     let unserved = at.unserved.as_ref().map(|(lane, why)| format!("No node takes runs of its lane {lane}: {why}."));
-    let more: String = [next, rate, gap, turn, unserved].into_iter().flatten().map(|text| format!(" {text}")).collect();
     let passed_over = passed_over(at.passed_over.iter().map(ToString::to_string).collect());
-    let text = format!("The run waits for a place at {}{behind}.{more}{passed_over}", at.gate);
+    let mut sentences = vec![format!("The run waits for a place at {}{behind}.", at.gate)];
+    sentences.extend([next, rate, gap, turn, unserved].into_iter().flatten());
+    let text = format!("{}{passed_over}", sentences.join(" "));
     Part::Became.finding("waits_at", text)
 }
 

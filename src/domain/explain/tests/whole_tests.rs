@@ -12,7 +12,7 @@ use crate::domain::name::names::RunId;
 fn the_answers_come_in_the_order_of_the_questions() {
     let mut parts: Vec<&str> = judge(&late_by(slots_taken(), Some(20))).iter().map(|found| found.part.as_str()).collect();
     parts.dedup();
-    assert_eq!(parts, ["planned", "became", "nodes", "timing", "rule", "next"]);
+    assert_eq!(parts, ["planned", "outcome", "nodes", "timing", "rule", "next"]);
 }
 
 #[test]

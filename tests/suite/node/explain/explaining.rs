@@ -64,7 +64,7 @@ fn a_run_on_time_is_told_as_such_with_the_file_it_comes_from() {
     assert_eq!((&document["run"]["run_id"], &document["subject"]), (&json!(run.run.to_string()), &json!("run")));
     assert_eq!(document["deeds"][0]["by"], "file of n1");
     let told = Schedctl::on(&redis).run(&["explain", "j", "--last"]).good().stdout;
-    assert!(told.starts_with("job       j at ") && told.contains("\non time?  "), "{told}");
+    assert!(told.starts_with("job       j at ") && told.contains("\ntiming    "), "{told}");
     assert_says(&redis, &["j"], &["Run j@", "overlap = skip is the default."]);
 }
 

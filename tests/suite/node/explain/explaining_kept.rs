@@ -150,7 +150,7 @@ fn a_range_skipped_by_a_long_pause_is_found_among_many_runs_with_its_backfill() 
     let third = first.saturating_add(2 * hour).to_string();
     let (told, document) = explained(&redis, &["j", "--at", &third]);
     assert!(told.contains("The run was skipped because its job was paused"), "{told}");
-    assert_eq!((&document["subject"], &document["made_up_by"]), (&json!("stretch"), &json!(null)));
+    assert_eq!((&document["subject"], &document["backfilled_by"]), (&json!("skipped_range"), &json!(null)));
     ctl.run(&["backfill", "j", "--from", &first.to_string(), "--to", &first.saturating_add(3 * hour).to_string()]).good();
     for at in [first.to_string(), third] {
         let id = format!("j@{}~backfill", at.parse::<chrono::DateTime<chrono::Utc>>().unwrap().timestamp_millis());
@@ -159,7 +159,7 @@ fn a_range_skipped_by_a_long_pause_is_found_among_many_runs_with_its_backfill() 
             Some(explained(&redis, &["j", "--at", &at])).filter(|(told, _)| told.contains(&made_up))
         });
         assert!(told.contains("The run was skipped because its job was paused"), "{told}");
-        assert_eq!(document["made_up_by"], json!({"run_id": id, "state": "succeeded"}));
+        assert_eq!(document["backfilled_by"], json!({"run_id": id, "state": "succeeded"}));
     }
 }
 

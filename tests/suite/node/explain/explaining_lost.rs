@@ -120,7 +120,7 @@ fn an_occurrence_skipped_after_an_old_snapshot_came_back_names_the_loss() {
     let (_, document) = explained(&scene.redis, &["j", "--at", &scene.after.to_string()]);
     let loss = &document["losses"][0];
     assert_eq!((&loss["noticed_by"], &loss["told_by"][0]), (&"n2".into(), &"n2".into()), "{loss}");
-    assert!(loss["kept_to"].as_str().unwrap() < loss["last_whole_at"].as_str().unwrap(), "{loss}");
+    assert!(loss["data_until"].as_str().unwrap() < loss["last_complete_at"].as_str().unwrap(), "{loss}");
     drop(scene.nodes);
 }
 

@@ -132,7 +132,7 @@ fn a_free_run_starts_behind_11_000_nobody_serves_and_is_told_of_their_lane() {
     let before = format!("Runs of lane {lane} wait before this run. No node serves that lane, so this run passes them.");
     let text = until("it is told what it passes", LONG, || told("free", &before));
     assert!(text.contains(" waits for a place at key k, behind run holder@"), "{text}");
-    let unserved = format!("No node takes runs of its lane {lane}: requires gpu: no running node");
+    let unserved = format!("No node takes runs of its lane {lane}: no running node");
     assert!(told("crowd@1700000000007~x", &unserved).is_some(), "{}", explained(&redis, &["crowd@1700000000007~x"]).0);
     let doctor = ctl.run(&["doctor"]).stdout;
     assert!(doctor.contains("gate key k") && doctor.contains(&format!("lane {lane} (no running node")), "{doctor}");
@@ -172,13 +172,13 @@ fn whoever_was_let_in_and_cannot_begin_is_told_so_and_what_became_of_its_place()
     let text = until("it is let in", LONG, || told("shut", " got a place at group one on "));
     assert!(text.contains(". No node has claimed the run yet."), "{text}");
     assert!(text.contains("Queue other is paused by "), "what it waits for: {text}");
-    until("its record is shown so", LONG, || shown("shut", "let in at group one, not begun"));
+    until("its record is shown so", LONG, || shown("shut", "has a place at group one, not started"));
     eye.add(&json!({"name": "next", "in": "0s", "group": "one", "shell": effects.shell("sleep 600")}));
     until("the next comes in its place", LONG, || effects.of("next").into_iter().next());
     let text = until("it gave its place up", LONG, || told("shut", "lost the place"));
     let next = run_of("next");
     assert!(text.contains(&format!("lost the place. Run {next} has the place now.")), "{text}");
-    until("its record is shown so", LONG, || shown("shut", "gave up its place at group one"));
+    until("its record is shown so", LONG, || shown("shut", "lost its place at group one"));
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn groups_names_the_run_that_gave_its_place_up_and_keeps_those_of_its_lane_out()
     let group = until("the first gave its place up", LONG, || Some(group_one()).filter(|group| group["gave_up"] != json!([])));
     assert_eq!((&group["gave_up"], &group["first_waiting"]), (&json!([run_of("first")]), &json!([run_of("second")])));
     let rows = ctl.run(&["groups"]).good().stdout;
-    assert!(rows.contains(&format!("{} (gave up its place) {}", run_of("first"), run_of("second"))), "{rows}");
+    assert!(rows.contains(&format!("{} (lost its place) {}", run_of("first"), run_of("second"))), "{rows}");
     ctl.run(&["queue", "resume", "other"]).good();
     until("the first begins", LONG, || effects.of("first").into_iter().next());
     let group = group_one();

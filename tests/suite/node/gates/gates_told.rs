@@ -64,5 +64,5 @@ fn explain_names_the_run_let_in_that_did_not_begin_and_not_a_run_that_is_over() 
     ctl.run(&["cancel", "hold"]).good();
     let why = "which got a place but did not start: queue other is paused by ";
     told("e2", &format!(" waits for a place at group one, behind run {first} of its queue, {why}"));
-    told("e2", "; the next is tried on ");
+    told("e2", ". The next run gets a place on ");
 }

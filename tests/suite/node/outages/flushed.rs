@@ -179,7 +179,7 @@ fn an_old_snapshot_put_back_repeats_nothing_that_ended() {
     assert_eq!((losses.as_array().unwrap().len(), losses[0]["what"].as_str()), (1, Some("older_state")), "{losses}");
     assert!(losses[0]["restored"].as_u64().unwrap() >= 11, "{losses}");
     let shown = Schedctl::on(&redis).run(&["data-loss"]).good().stdout;
-    assert!(shown.contains("older state"), "{shown}");
+    assert!(shown.contains("older data"), "{shown}");
 }
 
 #[test]
