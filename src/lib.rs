@@ -25,8 +25,8 @@
 //!    the job names a unique key, the same script judges who owns the key. The claim or skip of a
 //!    run plants the next run, in the same script.
 //! 2. Polled: each node's ticker asks `list_ripe.lua` what is ready by Redis' clock in the lanes
-//!    the node serves. Then it sleeps until the next ready time. [`domain::queue::dispatch`] says which
-//!    ready run comes first.
+//!    the node serves. Then it sleeps until the next ready time. `engine::dispatch::dispatcher` says
+//!    which ready runs are claimed, and in which order.
 //! 3. Judged: [`domain::schedule::lateness`] says whether the run starts or a missed range is skipped
 //!    (`skip_run.lua`).
 //! 4. Claimed: `claim_runs.lua` moves the run to the leases with an owner, a time limit and a
@@ -34,7 +34,7 @@
 //!    as skipped, in the same step. A run for which its queue has no room (limit, rate, pause)
 //!    stays in its lane. A poll shows nothing of such a queue; the end of a run wakes the nodes for
 //!    the freed place.
-//! 5. Executed: the engine's runner hands the run to [`executor::Executors`]. If the job has a
+//! 5. Executed: the engine's runner hands the run to [`executor::Execute`]. If the job has a
 //!    `done_check`, that is asked first (`engine::execution::done_check`). The lease keeper renews the lease.
 //!    Every deadline is counted from before the renewal was sent, so the job is stopped before any
 //!    node may take the run over.
@@ -46,6 +46,24 @@
 //!    back to step 2 as the same run, by `retry_run.lua`.
 //! 9. Trimmed: when retention ends, `forget_runs.lua` removes the run's record and writes how the
 //!    run ended into its job's ledger.
+//!
+//! # The path of a due run
+//!
+//! A due run passes these files in this order. It goes back only if a claim answers that its job
+//! changed: the dispatcher then gives the run to step 4 again.
+//!
+//! 1. `engine/dispatch/ticker.rs` polls, at the latest when the next run is ready.
+//! 2. `store/runs/due_poll.rs` sends the poll.
+//! 3. `engine/dispatch/dispatcher/` is told what the poll saw, and answers what to claim. It is pure.
+//! 4. `engine/dispatch/claimer/claim_plan.rs` decides about each run, and makes the claim order.
+//! 5. `engine/dispatch/claimer/claim_call.rs` repeats the claim until Redis answers.
+//! 6. `store/runs/claims.rs` sends the claim.
+//! 7. `engine/execution/runner.rs` starts the run in a task of its own.
+//! 8. `executor/execute.rs` is the interface of execution.
+//! 9. `keeper/protocol/keeper_link.rs` passes a process to the keeper.
+//! 10. `engine/execution/verdict.rs` turns the outcome into a verdict.
+//! 11. `store/runs/run_ends.rs` records the verdict.
+//! 12. `engine/execution/after_end.rs` takes the steps after the end.
 //!
 //! # The gates of a run
 //!

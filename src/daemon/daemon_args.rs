@@ -17,7 +17,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use super::logging::{LogFormat, LogLevel};
 use super::setup_failure::SetupFailure;
 use crate::domain::name::names::{Label, NodeName, QueueName};
-use crate::engine::{Naming, NodeReport};
+use crate::engine::{Naming, ServingChoice};
 use crate::store::DEFAULT_NAMESPACE;
 
 /// Runs delayed and cron jobs, on any number of hosts that share one Redis.
@@ -89,10 +89,10 @@ fn parsed(words: impl IntoIterator<Item = OsString>) -> Result<DaemonArgs, clap:
 impl DaemonArgs {
     /// Returns the queues and labels that flags or the environment name for this node, if they name
     /// any.
-    pub(super) fn told(&self) -> NodeReport {
+    pub(super) fn serving(&self) -> ServingChoice {
         let queues: BTreeSet<QueueName> = self.queues.iter().cloned().collect();
         let labels: BTreeSet<Label> = self.labels.iter().cloned().collect();
-        NodeReport {
+        ServingChoice {
             queues: Some(queues).filter(|queues| !queues.is_empty()),
             labels: Some(labels).filter(|labels| !labels.is_empty()),
         }

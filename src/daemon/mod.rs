@@ -142,8 +142,8 @@ async fn serve(
     let incarnation = rooms.incarnation.clone();
     let host = host_facts::facts();
     let (wanted, naming) = args.node_name(&host.host);
-    let told = args.told();
-    let serving = told.over(&config.serving.serving);
+    let chosen = args.serving();
+    let serving = chosen.over(&config.serving.serving);
     let announced = tokio::select! {
         announced = setup::announce(store, &wanted, naming, &incarnation, &host, &serving, manager) => announced?,
         () = signals.stop() => return Ok(()),
@@ -185,11 +185,11 @@ async fn serve(
         lease: config.daemon.lease,
         shutdown_grace: config.daemon.shutdown_grace,
         output,
-        told,
+        serving: chosen,
         no_cgroups: rooms.lacks(),
     };
-    let engine = Engine::start(store.clone(), executors, journal, settings, host_zone.clone(), file.read.as_ref());
-    manager.up(engine.glance());
+    let engine = Engine::start(store.clone(), Arc::new(executors), journal, settings, host_zone.clone(), file.read.as_ref());
+    manager.up(engine.status_view());
     attend(file, config, &engine, Arc::new(host_zone), signals, manager).await;
     manager.stopping(engine.longest_stop());
     engine.stop(signals.stop()).await;

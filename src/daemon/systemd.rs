@@ -15,7 +15,7 @@ use tracing::{error, info, warn};
 
 use super::notify_socket::NotifySocket;
 use super::status::words;
-use crate::engine::Glance;
+use crate::engine::StatusView;
 
 /// The maximum time that a start waits for Redis. Then the start counts as done, because whoever
 /// starts the unit must not wait for ever.
@@ -47,7 +47,7 @@ enum UnitNews {
     /// The start waits for the thing that the text names.
     Waiting(String),
     /// The engine runs.
-    Up(Glance),
+    Up(StatusView),
     /// The jobs file is being read because a signal asked for a reload.
     Reloading,
     /// The jobs file was read, with or without success.
@@ -76,8 +76,8 @@ impl ServiceManager {
     }
 
     /// Notifies the service manager that the engine runs.
-    pub(super) fn up(&self, glance: Glance) {
-        self.tell(UnitNews::Up(glance));
+    pub(super) fn up(&self, view: StatusView) {
+        self.tell(UnitNews::Up(view));
     }
 
     /// Notifies the service manager that the jobs file is read again because of a signal.
@@ -136,7 +136,7 @@ struct Notifier {
     began: Instant,
     stage: Stage,
     waits_for: String,
-    engine: Option<Glance>,
+    engine: Option<StatusView>,
     fed_at: Option<Instant>,
     /// True if a loop hangs and the log has reported this.
     is_stuck: bool,
@@ -190,8 +190,8 @@ impl Notifier {
     fn hear(&mut self, news: UnitNews) {
         match news {
             UnitNews::Waiting(words) => self.waits_for = words,
-            UnitNews::Up(glance) => {
-                self.engine = Some(glance);
+            UnitNews::Up(view) => {
+                self.engine = Some(view);
                 self.status_at = None;
                 self.be_ready();
             }
@@ -260,7 +260,7 @@ impl Notifier {
             return;
         }
         let status = match &self.engine {
-            Some(engine) => words(&engine.standing(), &jiff::Zoned::now()),
+            Some(engine) => words(&engine.status(), &jiff::Zoned::now()),
             None => format!("{}.", self.waits_for),
         };
         if status != self.status {

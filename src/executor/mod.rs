@@ -10,19 +10,18 @@ mod account;
 mod attempt;
 mod credential_injection;
 mod environment;
+mod execute;
 mod http;
-mod http_error;
 mod lease_guard;
 mod notice_fallback;
 pub mod output;
 mod output_lines;
 mod process;
-mod retry_after;
 mod shortage;
-mod signing;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
 
 use crate::domain::job::job_spec::Action;
 use crate::domain::job::ping::{Ping, ping_address};
@@ -39,8 +38,9 @@ use shortage::Shortage;
 
 pub use account::MayRunAs;
 pub use attempt::{Attempt, Control, NoticeFacts, StopReason};
+pub use execute::{Execute, ExecutorAbilities};
+pub use http::wait_asked;
 pub use output::{Chunk, ExcerptStream, Output, OutputBuffer};
-pub use retry_after::wait_asked;
 
 /// The reason why there are no executors.
 #[derive(Debug, thiserror::Error)]
@@ -82,65 +82,16 @@ impl Executors {
         })
     }
 
-    /// Sends one ping about `run` to `base`. The request takes at most a few seconds. The error
-    /// says why no answer came.
-    pub async fn ping(&self, base: &str, run: &RunId, ping: Ping) -> Result<(), String> {
-        let base = credential_injection::url(base, &self.credentials).await?;
-        http::ping(&self.client, &ping_address(&base, run, ping)).await
-    }
-
-    /// Returns true if an attempt that begins now would start at once.
-    pub fn are_ready(&self) -> bool {
-        self.keeper.is_ready()
-    }
-
     /// Returns the resource that this node lacked at its last start of a run. `None` if that start
     /// succeeded.
     pub fn short_of(&self) -> Option<String> {
         self.processes.why().or_else(|| self.requests.why())
     }
 
-    /// Notes that a run with this action was claimed. After a shortage, one such run tests whether
-    /// this node can start runs. Until the result of this test is known, no more runs are claimed.
-    pub fn note_claimed(&self, action: &Action) {
-        match action {
-            Action::Http(_) => self.requests.begin(),
-            Action::Command(_) | Action::Shell(_) => self.processes.begin(),
-        }
-    }
-
     /// Returns how many runs may be claimed, judged by the starts that succeeded or failed
     /// recently.
     pub fn room(&self) -> usize {
         self.processes.room().min(self.requests.room())
-    }
-
-    /// Returns the limits of jobs that this host can enforce.
-    pub fn limits(&self) -> BTreeSet<LimitKind> {
-        let by_itself = LimitKind::ALL.into_iter().filter(|kind| kind.controller().is_none());
-        by_itself.chain(self.keeper.limits().iter().copied()).collect()
-    }
-
-    /// Returns how many files a process may have open on this host at most, whatever limit the job
-    /// sets. `None`: any number.
-    pub fn most_files(&self) -> Option<u64> {
-        process::most_files()
-    }
-
-    /// Returns true if each run has a cgroup of its own, by which all processes of the run are
-    /// found.
-    pub fn has_cgroups(&self) -> bool {
-        self.keeper.has_cgroups()
-    }
-
-    /// Returns the user of this process. A job that names no user runs as this user.
-    pub fn own_user(&self) -> &str {
-        &self.account.user
-    }
-
-    /// Returns the users that jobs may run as on this node.
-    pub fn may_run_as(&self) -> &MayRunAs {
-        &self.may_run_as
     }
 
     /// Runs `attempt` to its end and returns its outcome. Never fails: every problem is an outcome.
@@ -187,6 +138,53 @@ impl Executors {
             if !making_do.start_without(wanting, &outcome) {
                 return making_do.told(outcome);
             }
+        }
+    }
+}
+
+impl Execute for Executors {
+    fn execute<'a>(&'a self, attempt: &'a Attempt, control: Control, output: &'a OutputBuffer) -> BoxFuture<'a, AttemptOutcome> {
+        Box::pin(self.execute(attempt, control, output))
+    }
+
+    /// Sends one ping. The request takes at most a few seconds.
+    fn ping<'a>(&'a self, base: &'a str, run: &'a RunId, ping: Ping) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let base = credential_injection::url(base, &self.credentials).await?;
+            http::ping(&self.client, &ping_address(&base, run, ping)).await
+        })
+    }
+
+    fn are_ready(&self) -> bool {
+        self.keeper.is_ready()
+    }
+
+    fn short_of(&self) -> Option<String> {
+        self.short_of()
+    }
+
+    /// Notes that a run with this action was claimed. After a shortage, one such run tests whether
+    /// this node can start runs. Until the result of this test is known, no more runs are claimed.
+    fn note_claimed(&self, action: &Action) {
+        match action {
+            Action::Http(_) => self.requests.begin(),
+            Action::Command(_) | Action::Shell(_) => self.processes.begin(),
+        }
+    }
+
+    fn room(&self) -> usize {
+        self.room()
+    }
+
+    fn abilities(&self) -> ExecutorAbilities {
+        let by_itself = LimitKind::ALL.into_iter().filter(|kind| kind.controller().is_none());
+        ExecutorAbilities {
+            limits: by_itself.chain(self.keeper.limits().iter().copied()).collect(),
+            most_files: process::most_files(),
+            has_cgroups: self.keeper.has_cgroups(),
+            users: self.may_run_as.words().unwrap_or_default(),
+            users_why: self.may_run_as.nobody().unwrap_or_default(),
+            own_user: self.account.user.clone(),
         }
     }
 }

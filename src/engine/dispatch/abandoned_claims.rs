@@ -17,11 +17,11 @@ const MOST: usize = 10_000;
 
 /// The claims whose answers this node no longer waits for.
 #[derive(Default)]
-pub(crate) struct Abandoned {
+pub(crate) struct AbandonedClaims {
     tokens: Mutex<HashMap<RunId, Vec<String>>>,
 }
 
-impl Abandoned {
+impl AbandonedClaims {
     fn tokens(&self) -> MutexGuard<'_, HashMap<RunId, Vec<String>>> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracing::error;
 
@@ -16,19 +16,36 @@ use crate::engine::node_context::NodeContext;
 use crate::store::StoreError;
 
 /// The most definitions kept in the cache.
-pub(crate) const KEPT: usize = 10_000;
+const KEPT: usize = 10_000;
+
+/// The number of times the zone data was read again. Times computed before the last reading are
+/// outdated.
+#[derive(Default)]
+pub(crate) struct ZoneReadings(AtomicU64);
+
+impl ZoneReadings {
+    /// Notes that the zone data was read again.
+    pub(crate) fn note(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
+
+    fn count(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
 
 /// The cached definitions of jobs with due runs.
 pub(crate) struct Definitions {
-    shared: Arc<NodeContext>,
+    node: Arc<NodeContext>,
+    readings: Arc<ZoneReadings>,
     kept: HashMap<JobName, Arc<Definition>>,
     /// The number of times the zone data had been read when the cached definitions were compiled.
     zones: u64,
 }
 
 impl Definitions {
-    pub(crate) fn new(shared: Arc<NodeContext>) -> Self {
-        Self { shared, kept: HashMap::new(), zones: 0 }
+    pub(crate) fn new(node: Arc<NodeContext>, readings: Arc<ZoneReadings>) -> Self {
+        Self { node, readings, kept: HashMap::new(), zones: 0 }
     }
 
     pub(crate) fn get(&self, name: &JobName) -> Option<Arc<Definition>> {
@@ -46,7 +63,7 @@ impl Definitions {
         &mut self,
         names: impl Iterator<Item = &'a JobName>,
     ) -> Result<BTreeSet<JobName>, StoreError> {
-        let zones = self.shared.zones_read.load(Ordering::Acquire);
+        let zones = self.readings.count();
         if self.kept.len() > KEPT || std::mem::replace(&mut self.zones, zones) != zones {
             self.kept.clear();
         }
@@ -55,7 +72,7 @@ impl Definitions {
             return Ok(missing);
         }
         let names: Vec<JobName> = missing.into_iter().collect();
-        let records = self.shared.store.read_jobs(&names).await?;
+        let records = self.node.store.read_jobs(&names).await?;
         let mut unusable = BTreeSet::new();
         for (name, record) in names.into_iter().zip(records) {
             let why = match record {
@@ -79,7 +96,7 @@ impl Definitions {
     /// Logs, once a minute, why this node cannot start the runs of a job. Another node may be able
     /// to start these runs.
     pub(crate) fn report_unusable(&self, name: &JobName, why: &str) {
-        if self.shared.said.is_news(&format!("job {name}")) {
+        if self.node.outage_log.is_new(&format!("job {name}")) {
             error!(job = %name, "{why}; this node does not start runs of the job.");
         }
     }

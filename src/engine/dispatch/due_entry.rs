@@ -8,6 +8,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::RipeEntry;
 
 /// A due run that is still to be handled.
+#[derive(Debug)]
 pub(crate) struct Ripe {
     /// The id of the run.
     pub(crate) run: RunId,

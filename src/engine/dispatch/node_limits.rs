@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::config::FlowLimits;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::engine::maintenance::presence::HostFacts;
+use crate::engine::settings::HostFacts;
 use crate::keeper::BootInstant;
 use crate::store::FULL;
 

@@ -13,26 +13,26 @@ use crate::engine::node_context::NodeContext;
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Listens for nudges for ever, and wakes the loop that each nudge concerns.
-pub(crate) async fn run(shared: Arc<NodeContext>) {
+pub(crate) async fn run(node: Arc<NodeContext>) {
     loop {
-        match shared.store.nudges().await {
+        match node.store.nudges().await {
             Ok(nudges) => {
                 let mut nudges = std::pin::pin!(nudges);
                 while let Some(nudge) = nudges.next().await {
                     match nudge.as_str() {
-                        "told" => shared.tell_now.notify_one(),
-                        "stop" => shared.renew_now.notify_one(),
+                        "told" => node.wakeups.notice_planter.notify_one(),
+                        "stop" => node.wakeups.lease_keeper.notify_one(),
                         // No file declares a section in force any more. Perhaps the file of this
                         // node does.
-                        "files" => shared.reconcile_now.notify_one(),
+                        "files" => node.wakeups.reconciler.notify_one(),
                         // The presence loop reads the lanes at each beat.
-                        "lanes" => shared.beat_now.notify_one(),
+                        "lanes" => node.wakeups.presence.notify_one(),
                         // The presence loop reads the queue settings at each beat.
                         "pools" => {
-                            shared.beat_now.notify_one();
-                            shared.poll_now.notify_one();
+                            node.wakeups.presence.notify_one();
+                            node.wakeups.ticker.notify_one();
                         }
-                        _ => shared.poll_now.notify_one(),
+                        _ => node.wakeups.ticker.notify_one(),
                     }
                 }
             }

@@ -18,12 +18,12 @@ use crate::store::{Claim, OutputMark};
 const WITHIN: Duration = Duration::from_secs(1);
 
 /// Copies the stored output of earlier starts of this attempt into the empty `output`.
-pub(crate) async fn put_back(shared: &NodeContext, claim: &Claim, output: &OutputBuffer) {
+pub(crate) async fn put_back(node: &NodeContext, claim: &Claim, output: &OutputBuffer) {
     // After an unclear question, the stored output is that of the question.
     if !claim.claimed_before || claim.unclear > 0 {
         return;
     }
-    let reading = shared.store.read_output_since(&claim.run, claim.attempt, OutputMark::default());
+    let reading = node.store.read_output_since(&claim.run, claim.attempt, OutputMark::default());
     let earlier = match tokio::time::timeout(WITHIN, reading).await {
         Ok(Ok(Some(earlier))) => earlier,
         Ok(Ok(None)) => return,

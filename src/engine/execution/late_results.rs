@@ -14,7 +14,8 @@ use crate::domain::run::run_state::{AttemptOutcome, RunState};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::node_context::{NodeContext, Phase};
 use crate::engine::recovery::journal::{EndedRun, JournalLine};
-use crate::engine::recovery::loss;
+use crate::engine::recovery::loss::journal_upload;
+use crate::engine::recovery::loss::loss_watch::LossWatch;
 use crate::store::{Claim, ReturnReply, Verdict};
 
 /// The most times a run or end that Redis lost is offered again. The run's job may have to be
@@ -60,33 +61,33 @@ pub(crate) fn ended(
 /// Restores the end of a run that Redis refused, if Redis refused the end because Redis had lost
 /// the run. Such a loss shows as an epoch that differs from `claimed_in`, the epoch of the claim.
 /// If the data is known and has the same epoch, the run belongs to another node.
-pub(crate) async fn offer_end(shared: &NodeContext, claim: &Claim, end: &EndedRun, claimed_in: &str) {
+pub(crate) async fn offer_end(node: &NodeContext, loss_watch: &LossWatch, claim: &Claim, end: &EndedRun, claimed_in: &str) {
     let (mut looks, mut is_noted) = (0, false);
     for _ in 0..OFFERS {
-        if shared.phase() == Phase::Aborting || looks == LOOKS {
+        if node.phase() == Phase::Aborting || looks == LOOKS {
             return;
         }
-        let is_lost = shared.watch.epoch() != claimed_in;
-        let known = shared.watch.known_now();
+        let is_lost = loss_watch.epoch() != claimed_in;
+        let known = loss_watch.known_now();
         if !is_lost
-            && let Ok(poll) = shared.store.list_ripe(&[]).await
-            && shared.watch.knows(&poll, known)
+            && let Ok(poll) = node.store.list_ripe(&[]).await
+            && loss_watch.knows(&poll, known)
         {
             looks += 1;
         } else if !std::mem::replace(&mut is_noted, true) {
             // Noted before this node restores from its journal. Otherwise the started run would be
             // restored as lost.
-            shared.watch.journal().note([JournalLine::Ended(end.clone())]);
+            loss_watch.journal().note([JournalLine::Ended(end.clone())]);
         }
         if is_lost {
-            match loss::give_back_end(shared, end).await {
+            match journal_upload::give_back_end(node, loss_watch, end).await {
                 Ok(true) => warn!("Redis had lost this run after its start. This node wrote the end of the run back."),
                 Ok(false) => {}
                 Err(error) if error.is_passing() => {
                     tokio::time::sleep(OFFER_AGAIN).await;
                     continue;
                 }
-                Err(error) => shared.weather.failed(&error, &format!("a run of job {} is not restored", claim.run.job())),
+                Err(error) => node.outage_log.failed(&error, &format!("a run of job {} is not restored", claim.run.job())),
             }
             return;
         }
@@ -96,9 +97,9 @@ pub(crate) async fn offer_end(shared: &NodeContext, claim: &Claim, end: &EndedRu
 
 /// Gives a run back to Redis that was stopped because its lease was gone. If Redis had lost the
 /// whole run, the run is planned again.
-pub(crate) async fn offer_back(shared: &NodeContext, claim: &Claim, claimed_in: &str) {
+pub(crate) async fn offer_back(node: &NodeContext, claim: &Claim, claimed_in: &str) {
     for _ in 0..OFFERS {
-        match shared.store.return_run(claim, claimed_in, "Redis lost the run while it executed").await {
+        match node.store.return_run(claim, claimed_in, "Redis lost the run while it executed").await {
             Ok(ReturnReply::Returned) => {
                 warn!("Redis had lost this run. The run is due again.");
                 return;
@@ -108,11 +109,11 @@ pub(crate) async fn offer_back(shared: &NodeContext, claim: &Claim, claimed_in: 
             Ok(ReturnReply::Same | ReturnReply::Unknown) => {}
             Err(error) if error.is_passing() => {}
             Err(error) => {
-                shared.weather.failed(&error, &format!("a run of job {} is not planned again", claim.run.job()));
+                node.outage_log.failed(&error, &format!("a run of job {} is not planned again", claim.run.job()));
                 return;
             }
         }
-        if shared.phase() == Phase::Aborting {
+        if node.phase() == Phase::Aborting {
             return;
         }
         tokio::time::sleep(OFFER_AGAIN).await;

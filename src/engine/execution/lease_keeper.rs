@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use super::running_leases::Lease;
+use super::running_leases::{Lease, RunningLeases};
 use crate::engine::node_context::NodeContext;
+use crate::engine::status::node_health::NodeHealth;
 use crate::executor::StopReason;
 use crate::keeper::BootInstant;
 use crate::store::{LeaseWord, StoreError};
@@ -18,28 +19,35 @@ use crate::store::{LeaseWord, StoreError};
 /// The most leases renewed in one call to Redis.
 const BATCH: usize = 500;
 
+/// The loop that renews the leases of this node.
+pub(crate) struct LeaseKeeper {
+    pub(crate) node: Arc<NodeContext>,
+    pub(crate) leases: Arc<RunningLeases>,
+    pub(crate) health: Arc<NodeHealth>,
+}
+
 /// Renews all leases of this node for ever, after each third of the lease time, and sooner after a
 /// failure.
-pub(crate) async fn run(shared: Arc<NodeContext>) {
-    let lease = shared.settings.lease;
+pub(crate) async fn run(keeper: Arc<LeaseKeeper>) {
+    let lease = keeper.node.settings.lease;
     let mut pause = lease / 3;
     loop {
-        shared.progress.lease_keeper.back_within(pause);
+        keeper.health.progress.lease_keeper.back_within(pause);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = shared.renew_now.notified() => {}
+            () = keeper.node.wakeups.lease_keeper.notified() => {}
         }
-        pause = match renew_all(&shared).await {
+        pause = match renew_all(&keeper).await {
             Ok(()) => lease / 3,
             Err(error) => {
-                shared.weather.failed(&error, "leases are not renewed");
+                keeper.node.outage_log.failed(&error, "leases are not renewed");
                 lease / 50
             }
         };
     }
 }
 
-async fn renew_all(shared: &NodeContext) -> Result<(), StoreError> {
+async fn renew_all(keeper: &LeaseKeeper) -> Result<(), StoreError> {
     #[cfg(feature = "mutants")]
     if crate::store::server::mutants::is(crate::store::server::mutants::Mutant::RenewNever) {
         return Ok(());
@@ -48,12 +56,12 @@ async fn renew_all(shared: &NodeContext) -> Result<(), StoreError> {
     // that was stopped here.
     let now = BootInstant::now();
     let leases: Vec<Lease> =
-        shared.holdings.all().iter().filter(|(_, held)| !held.has_passed(now)).map(|(lease, _)| lease.clone()).collect();
+        keeper.leases.all().iter().filter(|(_, held)| !held.has_passed(now)).map(|(lease, _)| lease.clone()).collect();
     for batch in leases.chunks(BATCH) {
         let sent = BootInstant::now();
-        let words = shared.store.renew_leases(shared.settings.lease, batch).await?;
-        let deadline = shared.deadline(sent);
-        let mut held = shared.holdings.all();
+        let words = keeper.node.store.renew_leases(keeper.node.settings.lease, batch).await?;
+        let deadline = keeper.node.settings.lease_deadline(sent);
+        let mut held = keeper.leases.all();
         for (lease, word) in batch.iter().zip(words) {
             // The run may have ended since the list was made.
             let Some(entry) = held.get_mut(lease) else { continue };

@@ -1,5 +1,6 @@
 //! Execution, from the claim to the end of a run: the attempt, the run's lease and the verdict.
 
+mod after_end;
 pub(crate) mod done_check;
 pub(crate) mod earlier_output;
 pub(crate) mod late_results;

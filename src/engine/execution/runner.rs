@@ -10,57 +10,70 @@ use std::time::Duration;
 
 use tracing::{Instrument, Span, debug, info, warn};
 
+use super::after_end;
+use super::after_end::EndedAttempt;
 use super::done_check;
 use super::done_check::Course;
 use super::earlier_output;
 use super::late_results::{AttemptEnd, ended, offer_back, offer_end};
-use super::running_leases::{Lease, LeaseHandle};
+use super::running_leases::{Lease, LeaseHandle, RunningLeases};
 use super::verdict;
 use super::verdict::AttemptVerdict;
 use crate::domain::job::job_spec::Delivery;
-use crate::domain::name::names::RunKind;
-use crate::domain::run::run_state::{AttemptOutcome, Ending, RunState};
+use crate::domain::run::run_state::{AttemptOutcome, Ending};
 use crate::engine::dispatch::definition::Definition;
-use crate::engine::maintenance::janitor::bounds_of;
+use crate::engine::dispatch::slots::Slots;
+use crate::engine::maintenance::retained_bounds::Retention;
 use crate::engine::node_context::NodeContext;
-use crate::engine::notification::notice_cleanup;
 use crate::engine::notification::notice_payload;
-use crate::engine::planning::backfill_plan;
 use crate::engine::recovery::journal::{ClaimedRun, JournalLine};
+use crate::engine::recovery::loss::loss_watch::LossWatch;
 use crate::executor;
-use crate::executor::{Attempt, Control, NoticeFacts, OutputBuffer};
+use crate::executor::{Attempt, Control, Execute, NoticeFacts, OutputBuffer};
 use crate::keeper::BootInstant;
 use crate::store::{Claim, FinishReply, OutputFrames, OutputStream, StoreError, Verdict};
 
 /// The interval at which the output of a running attempt is written to Redis.
 const OUTPUT_EVERY: Duration = Duration::from_secs(1);
 /// The wait before the end of a run is sent to Redis again after Redis did not answer.
-const TELL_AGAIN: Duration = Duration::from_millis(200);
+const RECORD_AGAIN: Duration = Duration::from_millis(200);
 /// The wait before the end of a run is sent again after Redis refused it because of a key of the
 /// wrong type.
-const TELL_SPOILT_AGAIN: Duration = Duration::from_secs(2);
+const WRONG_TYPE_AGAIN: Duration = Duration::from_secs(2);
 /// The pause before a run that this node could not start is handed back. Without this pause, the
 /// run could quickly go round between nodes.
 const NOT_STARTED_PAUSE: Duration = Duration::from_secs(1);
-/// The number of runs over the bound of a job's history at which the history is trimmed at once.
-const HISTORY_SLACK: usize = 50;
 /// The divisor of the bound of a job's output. Output over the bound by more than this part is
 /// trimmed at once.
 const OUTPUT_SLACK: u64 = 8;
 
-/// Starts the run of `claim` in a task of its own.
-pub(crate) fn start(shared: &Arc<NodeContext>, definition: Arc<Definition>, claim: Claim, sent: BootInstant) {
-    let lease = (claim.run.clone(), claim.fence);
-    let slot = shared.slots.take(claim.lane.queue());
-    shared.executors.note_claimed(&definition.spec.action);
-    let (tenure, control) = shared.holdings.hold(lease.clone(), shared.deadline(sent), definition.spec.kill_grace, slot);
-    let span = tracing::info_span!("run", job = %claim.run.job(), run = %claim.run, attempt = claim.attempt, fence = claim.fence.as_u64());
-    let runner = Runner { shared: shared.clone(), definition, claim, lease, sent };
-    tokio::spawn(runner.run(control, tenure).instrument(span));
+/// The part of a node that executes its claimed runs.
+pub(crate) struct Runner {
+    pub(crate) node: Arc<NodeContext>,
+    pub(crate) slots: Slots,
+    pub(crate) executors: Arc<dyn Execute>,
+    pub(crate) leases: Arc<RunningLeases>,
+    pub(crate) loss_watch: Arc<LossWatch>,
+    pub(crate) retention: Arc<Retention>,
 }
 
-struct Runner {
-    shared: Arc<NodeContext>,
+impl Runner {
+    /// Starts the run of `claim`, which was sent to Redis at `sent`, in a task of its own.
+    pub(crate) fn start(self: &Arc<Self>, definition: Arc<Definition>, claim: Claim, sent: BootInstant) {
+        let lease = (claim.run.clone(), claim.fence);
+        let slot = self.slots.take(claim.lane.queue());
+        self.executors.note_claimed(&definition.spec.action);
+        let deadline = self.node.settings.lease_deadline(sent);
+        let (handle, control) = self.leases.hold(lease.clone(), deadline, definition.spec.kill_grace, slot);
+        let span = tracing::info_span!("run", job = %claim.run.job(), run = %claim.run, attempt = claim.attempt, fence = claim.fence.as_u64());
+        let claimed = ClaimedAttempt { runner: self.clone(), definition, claim, lease, sent };
+        tokio::spawn(claimed.run(control, handle).instrument(span));
+    }
+}
+
+/// A claimed run in execution.
+struct ClaimedAttempt {
+    runner: Arc<Runner>,
     definition: Arc<Definition>,
     claim: Claim,
     lease: Lease,
@@ -68,65 +81,67 @@ struct Runner {
     sent: BootInstant,
 }
 
-impl Runner {
-    async fn run(self, control: Control, mut tenure: LeaseHandle) {
-        let Self { shared, definition, claim, .. } = &self;
+impl ClaimedAttempt {
+    async fn run(self, control: Control, mut handle: LeaseHandle) {
+        let Self { runner, definition, claim, .. } = &self;
         let late = claim.claimed_at.since(claim.run.due());
         info!(late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX), "Run started.");
         let started = std::time::Instant::now();
-        let claimed_in = shared.watch.epoch();
+        let claimed_in = runner.loss_watch.epoch();
         if definition.spec.delivery == Delivery::AtMostOnce {
-            shared.watch.journal().mark_start(start_mark(claim)).await;
+            runner.loss_watch.journal().mark_start(start_mark(claim)).await;
         }
         let (course, output) = self.follow(control).await;
-        let stop_cause = tenure.stop_cause();
-        let Some(settled) = verdict::settle(&definition.spec, claim, &course, stop_cause.as_deref(), fastrand::f64()) else {
+        let stop_cause = handle.stop_cause();
+        let Some(settled) = verdict::verdict_of(&definition.spec, claim, &course, stop_cause.as_deref(), fastrand::f64()) else {
             if let Some(output) = &output {
-                let _ = write_output(shared, claim, output, &mut none_written(claim)).await;
+                let _ = write_output(runner, claim, output, &mut none_written(claim)).await;
             }
             warn!("The run lost its lease and was stopped. Another node will recover the run.");
             if course.into_outcome().ending == Ending::LeaseLost {
-                shared.holdings.give_up(self.lease.clone());
-                drop(tenure);
+                runner.leases.give_up(self.lease.clone());
+                drop(handle);
                 if definition.spec.delivery != Delivery::AtMostOnce {
-                    offer_back(shared, claim, &claimed_in).await;
+                    offer_back(&runner.node, claim, &claimed_in).await;
                 }
             }
             return;
         };
         let outcome = course.into_outcome();
         // A node that is short of its own means claims nothing for a while, so another node may have the run at once.
-        let is_refused = outcome.ending == Ending::NotStarted && shared.executors.short_of().is_none();
+        let is_refused = outcome.ending == Ending::NotStarted && runner.executors.short_of().is_none();
         if is_refused && settled.verdict == Verdict::Release {
             tokio::time::sleep(NOT_STARTED_PAUSE).await;
         }
         let end =
             AttemptEnd { took: started.elapsed(), at: claim.claimed_at.saturating_add(BootInstant::now().since(self.sent)) };
-        let reply = self.tell(&settled, &outcome, end, output.as_ref(), &mut tenure).await;
-        note_end(shared, claim, &settled, &outcome, end, &reply);
-        report(&outcome, &settled, &reply, end.took);
+        let reply = self.record_end(&settled, &outcome, end, output.as_ref(), &mut handle).await;
+        let ended_run = EndedAttempt {
+            node: &runner.node,
+            journal: runner.loss_watch.journal(),
+            retention: &runner.retention,
+            claim,
+            settled: &settled,
+            outcome: &outcome,
+            end,
+            reply: &reply,
+        };
+        after_end::run_steps(&ended_run).await;
         if matches!(reply, FinishReply::Lost) {
-            drop(tenure);
+            drop(handle);
             match settled.verdict {
                 Verdict::Final(state) => {
-                    offer_end(shared, claim, &ended(claim, &settled, state, &outcome, end), &claimed_in).await;
+                    offer_end(
+                        &runner.node,
+                        &runner.loss_watch,
+                        claim,
+                        &ended(claim, &settled, state, &outcome, end),
+                        &claimed_in,
+                    )
+                    .await;
                 }
-                _ if definition.spec.delivery != Delivery::AtMostOnce => offer_back(shared, claim, &claimed_in).await,
+                _ if definition.spec.delivery != Delivery::AtMostOnce => offer_back(&runner.node, claim, &claimed_in).await,
                 _ => {}
-            }
-            return;
-        }
-        if let FinishReply::Finished(kept) = reply {
-            note_history(shared, claim, kept);
-            if let Some((told, _)) = claim.run.job().told_of()
-                && let Err(error) = notice_cleanup::forget_if_removed(&shared.store, &told).await
-            {
-                shared.weather.failed(&error, "the janitor removes the job of the notice later");
-            }
-            if claim.run.kind() == RunKind::Backfill
-                && let Err(error) = backfill_plan::advance(&shared.store, claim.run.job()).await
-            {
-                shared.weather.failed(&error, "the janitor continues the backfill later");
             }
         }
     }
@@ -134,18 +149,18 @@ impl Runner {
     /// Runs the job's done check first, if the job has one for this attempt. Makes the attempt
     /// unless the work is done. Returns the result of the claim, and the output if any.
     async fn follow(&self, control: Control) -> (Course, Option<OutputBuffer>) {
-        let Self { shared, definition, claim, lease, .. } = self;
-        let mut attempt = attempt_of(shared, definition, claim);
+        let Self { runner, definition, claim, lease, .. } = self;
+        let mut attempt = attempt_of(runner, definition, claim);
         if claim.run.job().is_hidden()
-            && let Err(error) = notice_payload::tell_of(&shared.store, &mut attempt).await
+            && let Err(error) = notice_payload::tell_of(&runner.node.store, &mut attempt).await
         {
-            shared.weather.failed(&error, "notices are not sent");
+            runner.node.outage_log.failed(&error, "notices are not sent");
             return (Course::CutShort(AttemptOutcome::bare(Ending::NotStarted)), None);
         }
-        shared.holdings.earlier_ended(lease).await;
+        runner.leases.earlier_ended(lease).await;
         if let Some(check) = done_check::asked_before(&definition.spec, claim) {
-            let (question, printed) = (done_check::question(check, &attempt), output_of(shared, definition));
-            let answer = shared.executors.execute(&question, control.clone(), &printed).await;
+            let (question, printed) = (done_check::question(check, &attempt), output_of(runner, definition));
+            let answer = runner.executors.execute(&question, control.clone(), &printed).await;
             printed.finish();
             let stop = *control.stop.borrow();
             match (done_check::judge(check, answer), stop) {
@@ -158,12 +173,12 @@ impl Runner {
                 (None, None) => debug!("The done_check reports that the work is not done yet."),
             }
         }
-        let output = output_of(shared, definition);
-        earlier_output::put_back(shared, claim, &output).await;
-        let _told = notice_payload::ping_start(&shared.executors, &definition.spec, &claim.run);
+        let output = output_of(runner, definition);
+        earlier_output::put_back(&runner.node, claim, &output).await;
+        let _ping = notice_payload::ping_start(&runner.executors, &definition.spec, &claim.run);
         let outcome = tokio::select! {
-            outcome = shared.executors.execute(&attempt, control, &output) => outcome,
-            never = keep_writing(shared, claim, &output) => match never {},
+            outcome = runner.executors.execute(&attempt, control, &output) => outcome,
+            never = keep_writing(runner, claim, &output) => match never {},
         };
         output.finish();
         (Course::Attempted(outcome), Some(output))
@@ -173,54 +188,54 @@ impl Runner {
     /// The lease is renewed meanwhile, because a late record is better than a second execution.
     /// Once the node stops for good (its tasks are dropped) the lease runs out and recovery
     /// decides.
-    async fn tell(
+    async fn record_end(
         &self,
         settled: &AttemptVerdict,
         outcome: &AttemptOutcome,
         end: AttemptEnd,
         output: Option<&OutputBuffer>,
-        tenure: &mut LeaseHandle,
+        handle: &mut LeaseHandle,
     ) -> FinishReply {
-        let Self { shared, claim, .. } = self;
+        let Self { runner, claim, .. } = self;
         let facts = verdict::facts(outcome, settled, end.took);
         let past = match settled.verdict {
             // An attempt with output has begun, so it was cut short.
             Verdict::Release if outcome.ending == Ending::ShutDown && output.is_some() => {
-                verdict::past(claim, shared.settings.node.as_str(), outcome, end.took)
+                verdict::past(claim, runner.node.settings.node.as_str(), outcome, end.took)
             }
-            Verdict::Retry(_) => verdict::past(claim, shared.settings.node.as_str(), outcome, end.took),
+            Verdict::Retry(_) => verdict::past(claim, runner.node.settings.node.as_str(), outcome, end.took),
             _ => String::new(),
         };
         let mut written = none_written(claim);
         let mut is_noted = false;
         loop {
             let kept = match output {
-                Some(output) => write_output(shared, claim, output, &mut written).await,
+                Some(output) => write_output(runner, claim, output, &mut written).await,
                 None => Ok(()),
             };
-            let told = match kept {
+            let recorded = match kept {
                 // If Redis cannot be reached for the output, it cannot be reached for the end
                 // either.
                 Err(error @ StoreError::Unavailable { .. }) => Err(error),
-                _ => shared.store.finish_run(claim, &settled.verdict, &settled.reason, &facts, &past).await,
+                _ => runner.node.store.finish_run(claim, &settled.verdict, &settled.reason, &facts, &past).await,
             };
-            let error = match told {
+            let error = match recorded {
                 Ok(reply) => return reply,
                 Err(error) => error,
             };
-            shared.weather.failed(&error, &format!("the ends of runs of job {} are not recorded", claim.run.job()));
+            runner.node.outage_log.failed(&error, &format!("the ends of runs of job {} are not recorded", claim.run.job()));
             if error.is_passing() {
                 // Redis may come back in its state from before the run began.
                 if let Verdict::Final(state) = settled.verdict
                     && !std::mem::replace(&mut is_noted, true)
                 {
-                    shared.watch.journal().note([JournalLine::Ended(ended(claim, settled, state, outcome, end))]);
+                    runner.loss_watch.journal().note([JournalLine::Ended(ended(claim, settled, state, outcome, end))]);
                 }
-                tokio::time::sleep(TELL_AGAIN).await;
+                tokio::time::sleep(RECORD_AGAIN).await;
             } else {
                 // An operator must repair the key first; other runs must not wait for that.
-                tenure.free_slot();
-                tokio::time::sleep(TELL_SPOILT_AGAIN).await;
+                handle.free_slot();
+                tokio::time::sleep(WRONG_TYPE_AGAIN).await;
             }
         }
     }
@@ -236,48 +251,13 @@ fn start_mark(claim: &Claim) -> ClaimedRun {
     }
 }
 
-/// Notes in the journal the end, or the handing back, that Redis has recorded of the run.
-fn note_end(
-    shared: &NodeContext,
-    claim: &Claim,
-    settled: &AttemptVerdict,
-    outcome: &AttemptOutcome,
-    end: AttemptEnd,
-    reply: &FinishReply,
-) {
-    let run = claim.run.to_string();
-    let line = match reply {
-        // Not noted: the node that has the run records its end.
-        FinishReply::Lost => return,
-        FinishReply::Retrying(_) | FinishReply::Released | FinishReply::AskingLater(_) => JournalLine::Unclaimed(run),
-        FinishReply::Finished(_) => {
-            // A run that was to go back and yet ended was cancelled by an operator.
-            let state = match settled.verdict {
-                Verdict::Final(state) => state,
-                _ => RunState::Cancelled,
-            };
-            JournalLine::Ended(ended(claim, settled, state, outcome, end))
-        }
-    };
-    shared.watch.journal().note([line]);
-}
-
-/// Asks the janitor to trim a job's history if `kept`, the number of kept runs, exceeds the bound
-/// by the slack.
-fn note_history(shared: &NodeContext, claim: &Claim, kept: u32) {
-    let (most, _) = bounds_of(claim.run.job(), shared.keeping().history.keep_per_job);
-    if kept as usize > most + HISTORY_SLACK {
-        shared.have_tidied(claim.run.job());
-    }
-}
-
-fn attempt_of(shared: &NodeContext, definition: &Definition, claim: &Claim) -> Attempt {
+fn attempt_of(runner: &Runner, definition: &Definition, claim: &Claim) -> Attempt {
     let spec = &definition.spec;
     Attempt {
         run: claim.run.clone(),
         number: claim.attempt,
         fence: claim.fence,
-        node: shared.settings.node.clone(),
+        node: runner.node.settings.node.clone(),
         action: spec.action.clone(),
         env: spec.env.clone(),
         env_files: spec.env_files.clone(),
@@ -288,22 +268,22 @@ fn attempt_of(shared: &NodeContext, definition: &Definition, claim: &Claim) -> A
         process: spec.process.clone(),
         timeout: spec.timeout,
         kill_grace: spec.kill_grace,
-        lease: shared.settings.lease,
+        lease: runner.node.settings.lease,
     }
 }
 
 /// Returns an empty buffer for the output of an attempt.
-fn output_of(shared: &NodeContext, definition: &Definition) -> OutputBuffer {
-    let bounds = shared.settings.output;
+fn output_of(runner: &Runner, definition: &Definition) -> OutputBuffer {
+    let bounds = runner.node.settings.output;
     if definition.spec.log_output { OutputBuffer::logged(bounds, Span::current()) } else { OutputBuffer::new(bounds) }
 }
 
 /// Writes the output to Redis at intervals while the output grows.
-async fn keep_writing(shared: &NodeContext, claim: &Claim, output: &OutputBuffer) -> Infallible {
+async fn keep_writing(runner: &Runner, claim: &Claim, output: &OutputBuffer) -> Infallible {
     let mut written = none_written(claim);
     loop {
         tokio::time::sleep(OUTPUT_EVERY).await;
-        let _ = write_output(shared, claim, output, &mut written).await;
+        let _ = write_output(runner, claim, output, &mut written).await;
     }
 }
 
@@ -316,7 +296,7 @@ fn none_written(claim: &Claim) -> u64 {
 
 /// Writes the output to Redis if the output is newer than revision `written`. If Redis refuses the
 /// write, the output is lost, but the run goes on.
-async fn write_output(shared: &NodeContext, claim: &Claim, output: &OutputBuffer, written: &mut u64) -> Result<(), StoreError> {
+async fn write_output(runner: &Runner, claim: &Claim, output: &OutputBuffer, written: &mut u64) -> Result<(), StoreError> {
     let revision = output.revision();
     if revision == *written {
         return Ok(());
@@ -329,53 +309,16 @@ async fn write_output(shared: &NodeContext, claim: &Claim, output: &OutputBuffer
     };
     snapshot.head.iter().for_each(|chunk| frames.push_head(stream(chunk.stream), &chunk.bytes));
     snapshot.tail.iter().for_each(|chunk| frames.push_tail(stream(chunk.stream), &chunk.bytes));
-    let kept = shared.store.write_output(claim, &frames).await;
+    let kept = runner.node.store.write_output(claim, &frames).await;
     match &kept {
         Ok(bytes) => {
             *written = revision;
-            let most = shared.keeping().output.keep_bytes_per_job;
+            let most = runner.retention.bounds().output.keep_bytes_per_job;
             if bytes.is_some_and(|bytes| bytes > most + most / OUTPUT_SLACK) {
-                shared.have_tidied(claim.run.job());
+                runner.retention.trim_soon(claim.run.job());
             }
         }
         Err(error) => debug!("The output of the run was not stored: {error}."),
     }
     kept.map(drop)
-}
-
-fn report(outcome: &AttemptOutcome, settled: &AttemptVerdict, reply: &FinishReply, took: Duration) {
-    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    let why = describe(outcome);
-    match (reply, &settled.verdict) {
-        (FinishReply::Lost, _) => warn!(ms, "Result discarded: another node has claimed the run, or Redis lost the run."),
-        (_, Verdict::Final(RunState::Succeeded)) if outcome.error.is_some() => warn!(ms, "Run succeeded{why}."),
-        (_, Verdict::Final(RunState::Succeeded)) if settled.reason.is_empty() => info!(ms, "Run succeeded."),
-        (_, Verdict::Final(RunState::Succeeded)) => info!(ms, reason = settled.reason, "Run succeeded."),
-        (_, Verdict::Final(state)) if settled.reason.is_empty() => warn!(ms, "Run ended as {state}{why}."),
-        (_, Verdict::Final(state)) => warn!(ms, reason = settled.reason, "Run ended as {state}{why}."),
-        (_, Verdict::Retry(delay)) => {
-            let retry_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-            warn!(ms, retry_in_ms, "Attempt failed{why}. The run will be retried.");
-        }
-        (_, Verdict::AskLater(delay)) => {
-            let ask_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-            warn!(
-                ms,
-                ask_in_ms,
-                reason = settled.reason,
-                "The run did not start, because its done_check was unclear. The done_check will be asked again."
-            );
-        }
-        (_, Verdict::Release) => info!(ms, reason = settled.reason, "Run handed back."),
-    }
-}
-
-/// Returns the error, signal or exit code of an outcome, as text that continues a log sentence.
-fn describe(outcome: &AttemptOutcome) -> String {
-    match outcome {
-        AttemptOutcome { error: Some(error), .. } => format!(": {error}"),
-        AttemptOutcome { signal: Some(signal), .. } => format!(" by signal {signal}"),
-        AttemptOutcome { exit_code: Some(code), .. } => format!(" with exit code {code}"),
-        _ => String::new(),
-    }
 }

@@ -7,6 +7,7 @@
 //! is another entry.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub(crate) struct RunningLeases {
     given_up: Mutex<HashSet<Lease>>,
     /// The signal that this node no longer has the lease of a run.
     freed: Notify,
+    /// The number of leases in Redis, of all nodes, at the last poll.
+    of_all_nodes: AtomicU64,
 }
 
 /// The state of a run whose lease this node has.
@@ -48,7 +51,7 @@ pub(crate) struct LeaseState {
 /// The right to execute one run under its lease. Dropping the handle ends the renewals of the
 /// lease.
 pub(crate) struct LeaseHandle {
-    holdings: Arc<RunningLeases>,
+    leases: Arc<RunningLeases>,
     lease: Lease,
     slot: Option<Permit>,
 }
@@ -73,7 +76,17 @@ impl RunningLeases {
         let (stop_sender, stop) = watch::channel(None);
         let held = LeaseState { deadline: deadline_sender, stop: stop_sender, stop_cause: None, kill_grace };
         self.all().insert(lease.clone(), held);
-        (LeaseHandle { holdings: self.clone(), lease, slot: Some(slot) }, Control { deadline, stop })
+        (LeaseHandle { leases: self.clone(), lease, slot: Some(slot) }, Control { deadline, stop })
+    }
+
+    /// Returns the number of leases in Redis, of all nodes, at the last poll.
+    pub(crate) fn of_all_nodes(&self) -> u64 {
+        self.of_all_nodes.load(Ordering::Relaxed)
+    }
+
+    /// Notes the number of leases in Redis, of all nodes, that a poll found.
+    pub(crate) fn note_of_all_nodes(&self, leases: u64) {
+        self.of_all_nodes.store(leases, Ordering::Relaxed);
     }
 
     fn given_up(&self) -> MutexGuard<'_, HashSet<Lease>> {
@@ -125,14 +138,14 @@ impl LeaseHandle {
 
     /// Returns the reason why the run was asked to stop, in the form that history shows.
     pub(crate) fn stop_cause(&self) -> Option<String> {
-        self.holdings.all().get(&self.lease).and_then(|held| held.stop_cause.clone())
+        self.leases.all().get(&self.lease).and_then(|held| held.stop_cause.clone())
     }
 }
 
 impl Drop for LeaseHandle {
     fn drop(&mut self) {
-        self.holdings.all().remove(&self.lease);
-        self.holdings.freed.notify_waiters();
+        self.leases.all().remove(&self.lease);
+        self.leases.freed.notify_waiters();
         if std::thread::panicking() {
             error!(run = %self.lease.0, "The task of this run panicked. A node will recover the run.");
         }
@@ -157,32 +170,32 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_in_the_task_of_a_run_leaves_neither_its_slot_taken_nor_its_lease_held() {
-        let (holdings, queue) = (Arc::new(RunningLeases::default()), QueueName::default_queue());
+        let (leases, queue) = (Arc::new(RunningLeases::default()), QueueName::default_queue());
         let slots = Slots::new(Arc::default());
         slots.set_own(BTreeMap::from([(queue.clone(), 1)]));
-        let (tenure, _control) = holdings.hold(lease(1), BootInstant::now(), Duration::ZERO, slots.take(&queue));
-        assert_eq!((holdings.all().len(), free(&slots, &queue)), (1, 0));
+        let (handle, _control) = leases.hold(lease(1), BootInstant::now(), Duration::ZERO, slots.take(&queue));
+        assert_eq!((leases.all().len(), free(&slots, &queue)), (1, 0));
         let task = tokio::spawn(async move {
-            let _tenure = tenure;
+            let _handle = handle;
             tokio::task::yield_now().await;
             panic!("a fault in this program (this test's own)");
         });
         assert!(task.await.unwrap_err().is_panic());
-        assert_eq!((holdings.all().len(), free(&slots, &queue)), (0, 1));
+        assert_eq!((leases.all().len(), free(&slots, &queue)), (0, 1));
     }
 
     #[tokio::test]
     async fn a_run_taken_again_under_a_later_fence_waits_for_the_earlier_and_outlives_it() {
-        let (holdings, slots) = (Arc::new(RunningLeases::default()), Slots::new(Arc::default()));
+        let (leases, slots) = (Arc::new(RunningLeases::default()), Slots::new(Arc::default()));
         let hold = |fence| {
             let slot = slots.take(&QueueName::default_queue());
-            holdings.hold(lease(fence), BootInstant::now(), Duration::ZERO, slot)
+            leases.hold(lease(fence), BootInstant::now(), Duration::ZERO, slot)
         };
         let (earlier, _later) = (hold(1), hold(2));
-        let waits = tokio::time::timeout(Duration::from_millis(50), holdings.earlier_ended(&lease(2))).await;
+        let waits = tokio::time::timeout(Duration::from_millis(50), leases.earlier_ended(&lease(2))).await;
         assert!(waits.is_err(), "it did not wait");
         drop(earlier);
-        holdings.earlier_ended(&lease(2)).await;
-        assert!(holdings.all().contains_key(&lease(2)));
+        leases.earlier_ended(&lease(2)).await;
+        assert!(leases.all().contains_key(&lease(2)));
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct AttemptVerdict {
 
 /// Returns the verdict for the result of a claim. Returns `None` if nothing may be written, because
 /// the lease was lost and the node that takes over the lease decides.
-pub(crate) fn settle(
+pub(crate) fn verdict_of(
     spec: &JobSpec,
     claim: &Claim,
     course: &Course,
@@ -32,24 +32,24 @@ pub(crate) fn settle(
 ) -> Option<AttemptVerdict> {
     let (verdict, reason, unclear) = match course {
         Course::Attempted(outcome) => {
-            let (verdict, reason) = settle_attempt(spec, claim, outcome, stop_cause, draw)?;
+            let (verdict, reason) = verdict_of_attempt(spec, claim, outcome, stop_cause, draw)?;
             (verdict, reason, 0)
         }
         Course::Done => (Verdict::Final(RunState::Succeeded), "done_check: already done".to_owned(), 0),
-        Course::Unclear(why) => settle_unclear(spec, claim, why, draw),
+        Course::Unclear(why) => verdict_of_unclear(spec, claim, why, draw),
         // Nothing was started, so even an at-most-once run can be handed back.
         Course::CutShort(AttemptOutcome { ending: Ending::ShutDown, .. }) => {
             (Verdict::Release, "shutdown".to_owned(), claim.unclear)
         }
         Course::CutShort(outcome) => {
-            let (verdict, reason) = settle_attempt(spec, claim, outcome, stop_cause, draw)?;
+            let (verdict, reason) = verdict_of_attempt(spec, claim, outcome, stop_cause, draw)?;
             (verdict, reason, claim.unclear)
         }
     };
     Some(AttemptVerdict { verdict, reason, unclear })
 }
 
-fn settle_attempt(
+fn verdict_of_attempt(
     spec: &JobSpec,
     claim: &Claim,
     outcome: &AttemptOutcome,
@@ -82,7 +82,7 @@ fn retried_or(state: RunState, spec: &JobSpec, claim: &Claim, outcome: &AttemptO
 
 /// Returns the verdict after an unclear answer of the `done_check`: asks again some times, and then
 /// ends the run as lost. The count then begins anew, for an operator who retries the run.
-fn settle_unclear(spec: &JobSpec, claim: &Claim, why: &str, draw: f64) -> (Verdict, String, u32) {
+fn verdict_of_unclear(spec: &JobSpec, claim: &Claim, why: &str, draw: f64) -> (Verdict, String, u32) {
     let unclear = claim.unclear.saturating_add(1);
     match retry::next_question(&spec.retry, unclear, draw) {
         Some(delay) => (Verdict::AskLater(delay), format!("done_check unclear: {why}"), unclear),
@@ -158,7 +158,7 @@ mod tests {
 
     fn verdict(spec: &JobSpec, failures: u32, ending: Ending) -> Option<Verdict> {
         let course = Course::Attempted(AttemptOutcome::bare(ending));
-        settle(spec, &claim(failures), &course, None, 0.0).map(|settled| settled.verdict)
+        verdict_of(spec, &claim(failures), &course, None, 0.0).map(|settled| settled.verdict)
     }
 
     fn spec() -> JobSpec {
@@ -190,14 +190,14 @@ mod tests {
         let mut spec = spec();
         spec.retry = RetryRule { limit: 3, never_on: [3].into(), ..RetryRule::default() };
         let course = Course::Attempted(AttemptOutcome { exit_code: Some(3), ..AttemptOutcome::bare(Ending::Failed) });
-        let settled = settle(&spec, &claim(0), &course, None, 0.0).unwrap();
+        let settled = verdict_of(&spec, &claim(0), &course, None, 0.0).unwrap();
         assert_eq!(settled.verdict, Verdict::Final(RunState::Failed));
         assert_eq!(settled.reason, "not retried, because never_on lists exit code 3");
     }
 
     #[test]
     fn work_already_done_is_success_and_none_of_it_has_a_code() {
-        let settled = settle(&spec(), &claim(1), &Course::Done, None, 0.0).unwrap();
+        let settled = verdict_of(&spec(), &claim(1), &Course::Done, None, 0.0).unwrap();
         assert_eq!(settled.verdict, Verdict::Final(RunState::Succeeded));
         assert_eq!(settled.reason, "done_check: already done");
         let facts = facts(&Course::Done.into_outcome(), &settled, Duration::ZERO);
@@ -209,7 +209,7 @@ mod tests {
         let mut spec = spec();
         spec.retry = RetryRule { jitter: false, ..RetryRule::default() };
         let course = Course::Unclear("exit code 2".to_owned());
-        let after = |unclear| settle(&spec, &Claim { unclear, ..claim(0) }, &course, None, 0.0).unwrap();
+        let after = |unclear| verdict_of(&spec, &Claim { unclear, ..claim(0) }, &course, None, 0.0).unwrap();
         let first = after(0);
         assert_eq!((first.verdict, first.unclear), (Verdict::AskLater(Duration::from_secs(10)), 1));
         assert_eq!(first.reason, "done_check unclear: exit code 2");
@@ -224,13 +224,13 @@ mod tests {
         let mut spec = spec();
         spec.delivery = Delivery::AtMostOnce;
         let course = |ending| Course::CutShort(AttemptOutcome::bare(ending));
-        let after = |ending| settle(&spec, &Claim { unclear: 2, ..claim(0) }, &course(ending), Some("why"), 0.0);
+        let after = |ending| verdict_of(&spec, &Claim { unclear: 2, ..claim(0) }, &course(ending), Some("why"), 0.0);
         let settled = |verdict, reason: &str| Some(AttemptVerdict { verdict, reason: reason.to_owned(), unclear: 2 });
         assert_eq!(after(Ending::ShutDown), settled(Verdict::Release, "shutdown"));
         assert_eq!(after(Ending::NotStarted), settled(Verdict::Release, "not started"));
         assert_eq!(after(Ending::Stopped), settled(Verdict::Final(RunState::Cancelled), "why"));
         assert_eq!(after(Ending::LeaseLost), None);
-        let attempted = settle(
+        let attempted = verdict_of(
             &spec,
             &Claim { unclear: 2, ..claim(0) },
             &Course::Attempted(AttemptOutcome::bare(Ending::NotStarted)),

@@ -22,6 +22,7 @@ use crate::domain::name::names::{Fence, JobName, QueueName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::engine::node_context::NodeContext;
 use crate::engine::planning::replan;
+use crate::engine::status::node_health::NodeHealth;
 use crate::store::{AuditNote, IndexName, Store, StoreError};
 
 /// The interval between slices. The first node that asks after this interval checks the next slice.
@@ -39,19 +40,25 @@ const KEPT: usize = 100;
 /// number only `doctor` checks the counters.
 const COUNTED: u64 = 100_000;
 
+/// The loop that checks the consistency of the data slice by slice.
+pub(crate) struct BackgroundCheck {
+    pub(crate) node: Arc<NodeContext>,
+    pub(crate) health: Arc<NodeHealth>,
+}
+
 /// Asks at intervals for a slice to check, for ever.
-pub(crate) async fn run(shared: Arc<NodeContext>) {
+pub(crate) async fn run(check: Arc<BackgroundCheck>) {
     loop {
         tokio::time::sleep(ASK.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
-        if let Err(error) = turn(&shared).await {
-            shared.weather.failed(&error, "the books are not checked");
+        if let Err(error) = turn(&check).await {
+            check.node.outage_log.failed(&error, "the books are not checked");
         }
     }
 }
 
-async fn turn(shared: &NodeContext) -> Result<(), StoreError> {
-    let store = &shared.store;
-    let Some(turn) = store.take_audit(&shared.settings.node, EVERY).await? else { return Ok(()) };
+async fn turn(check: &BackgroundCheck) -> Result<(), StoreError> {
+    let store = &check.node.store;
+    let Some(turn) = store.take_audit(&check.node.settings.node, EVERY).await? else { return Ok(()) };
     let known = Known::read(&turn.list);
     let no_more = BTreeSet::new();
     let mut books = Books::open(store, &no_more).await?;
@@ -65,7 +72,7 @@ async fn turn(shared: &NodeContext) -> Result<(), StoreError> {
         if place.part == Part::Counters {
             is_counted = true;
         } else {
-            let (findings, members) = look(shared, &mut books, &mut place).await?;
+            let (findings, members) = look(check, &mut books, &mut place).await?;
             found.extend(findings);
             looked_at += members.max(1);
         }
@@ -126,11 +133,15 @@ async fn count(store: &Store) -> Result<Vec<Inconsistency>, StoreError> {
 
 /// Checks one page of a part of the data and moves `place` on. Returns the findings and the number
 /// of members checked.
-async fn look(shared: &NodeContext, books: &mut Books<'_>, place: &mut Place) -> Result<(Vec<Inconsistency>, usize), StoreError> {
+async fn look(
+    check: &BackgroundCheck,
+    books: &mut Books<'_>,
+    place: &mut Place,
+) -> Result<(Vec<Inconsistency>, usize), StoreError> {
     let index = match &place.part {
         Part::Index(index) => index.clone(),
         Part::Keys => {
-            return match look_at_keys(shared, books, place).await {
+            return match look_at_keys(check, books, place).await {
                 // A user without the right to scan all keys still checks the rest.
                 Err(StoreError::Denied { .. }) => {
                     place.cursor = 0;
@@ -141,7 +152,7 @@ async fn look(shared: &NodeContext, books: &mut Books<'_>, place: &mut Place) ->
         }
         Part::Counters => return Ok((Vec::new(), 0)),
     };
-    let page = match shared.store.scan_index(&index, place.cursor, PAGE).await {
+    let page = match check.node.store.scan_index(&index, place.cursor, PAGE).await {
         Ok(page) => page,
         // The wrong type is reported as a finding of its key, and the other indexes are checked all
         // the same.
@@ -156,12 +167,12 @@ async fn look(shared: &NodeContext, books: &mut Books<'_>, place: &mut Place) ->
     if matches!(index, IndexName::Jobs | IndexName::Finished) {
         let names: Vec<JobName> = page.members.iter().filter_map(|name| name.parse().ok()).collect();
         let mut findings = books.look_at_jobs(&names).await?;
-        if shared.redis_clock.is_steady() {
-            shared.store.forget_dealt(&names, shared.store.now().await?).await?;
+        if check.health.redis_clock.is_steady() {
+            check.node.store.forget_dealt(&names, check.node.store.now().await?).await?;
         }
         for name in &names {
             // Its wrong types were reported above.
-            let Ok(places) = shared.store.list_places(name, PLACES).await else { continue };
+            let Ok(places) = check.node.store.list_places(name, PLACES).await else { continue };
             let runs: Vec<(RunId, Option<Fence>)> = places.into_iter().map(|run| (run, None)).collect();
             if !runs.is_empty() {
                 findings.extend(books.look_at_runs(&runs).await?);
@@ -176,14 +187,14 @@ async fn look(shared: &NodeContext, books: &mut Books<'_>, place: &mut Place) ->
 /// Checks one page of the keys themselves, and the jobs and runs to which these keys belong, even
 /// if no index names them.
 async fn look_at_keys(
-    shared: &NodeContext,
+    check: &BackgroundCheck,
     books: &mut Books<'_>,
     place: &mut Place,
 ) -> Result<(Vec<Inconsistency>, usize), StoreError> {
-    let (keys, next) = shared.store.scan_some_keys(place.cursor, PAGE).await?;
+    let (keys, next) = check.node.store.scan_some_keys(place.cursor, PAGE).await?;
     place.cursor = next;
     let mut findings: Vec<Inconsistency> = keys.iter().flat_map(judge_key).collect();
-    findings.extend(consistency_check::look_at_fields(&shared.store, &keys.iter().collect::<Vec<_>>()).await?);
+    findings.extend(consistency_check::look_at_fields(&check.node.store, &keys.iter().collect::<Vec<_>>()).await?);
     let (mut jobs, mut runs) = (BTreeSet::new(), Vec::new());
     for key in &keys {
         let (family, name) = key.rest.split_once(':').unwrap_or((&key.rest, ""));

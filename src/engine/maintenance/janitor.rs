@@ -10,22 +10,20 @@ use std::time::Duration;
 
 use tracing::debug;
 
+use super::retained_bounds::{RetainedBounds, Retention, bounds_of};
 use crate::domain::name::names::JobName;
 use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::engine::node_context::{Keeping, NodeContext};
+use crate::engine::node_context::NodeContext;
 use crate::engine::planning::backfill_plan;
 use crate::engine::planning::job_operations;
+use crate::engine::status::node_health::NodeHealth;
 use crate::engine::status::redis_clock::HELD;
 use crate::keeper::BootInstant;
 use crate::store::{NodeEvents, SourceKind, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(30);
-const DEAD_A_JOB: usize = 1_000;
 const DEAD_IN_ALL: usize = 10_000;
-/// The number of runs, and the number of dead letters, kept of the notices of one job and kind.
-/// With this bound, notices do not push job runs out of the bounds of all jobs.
-const NOTICES_A_JOB: usize = 100;
 /// The number of jobs with a backfill that are examined in one round.
 const BACKFILLS: usize = 1_000;
 const NODE_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -43,9 +41,16 @@ const STEPS: usize = 100;
 /// this job's runs.
 const STEPS_A_JOB: usize = 1_000;
 
+/// The loop that removes data that exceeds its age or bound.
+pub(crate) struct Janitor {
+    pub(crate) node: Arc<NodeContext>,
+    pub(crate) retention: Arc<Retention>,
+    pub(crate) health: Arc<NodeHealth>,
+}
+
 /// Removes data that exceeds its age or bound, at intervals, for ever.
-pub(crate) async fn run(shared: Arc<NodeContext>) {
-    recall(&shared).await;
+pub(crate) async fn run(janitor: Arc<Janitor>) {
+    recall(&janitor).await;
     // The time up to which ends of runs have been examined.
     let mut seen = UnixMillis::EPOCH;
     loop {
@@ -53,12 +58,12 @@ pub(crate) async fn run(shared: Arc<NodeContext>) {
         let pause = EVERY.mul_f64(0.75 + fastrand::f64() / 2.0);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = shared.tidy_now.notified() => {}
+            () = janitor.retention.overfull_now.notified() => {}
         }
-        match round(&shared, &mut seen).await {
+        match round(&janitor, &mut seen).await {
             Ok(0) => {}
             Ok(forgotten) => debug!(forgotten, "Old records were removed."),
-            Err(error) => shared.weather.failed(&error, "old records are not removed"),
+            Err(error) => janitor.node.outage_log.failed(&error, "old records are not removed"),
         }
     }
 }
@@ -67,10 +72,10 @@ pub(crate) async fn run(shared: Arc<NodeContext>) {
 ///
 /// A long time in which no node ran counts as a jump too. For a while after a jump, the ages of
 /// records are computed from the time before the jump.
-async fn recall(shared: &NodeContext) {
+async fn recall(janitor: &Janitor) {
     let noted = async {
-        let now = shared.store.now().await?;
-        Ok::<_, StoreError>((now, BootInstant::now(), shared.store.read_events(now).await?))
+        let now = janitor.node.store.now().await?;
+        Ok::<_, StoreError>((now, BootInstant::now(), janitor.node.store.read_events(now).await?))
     };
     let (now, instant, nodes) = match noted.await {
         Ok(noted) => noted,
@@ -80,7 +85,7 @@ async fn recall(shared: &NodeContext) {
         }
     };
     if let Some(before) = time_before(&nodes, now) {
-        shared.redis_clock.hold(before, instant);
+        janitor.health.redis_clock.hold(before, instant);
     }
 }
 
@@ -106,13 +111,13 @@ fn time_before(nodes: &[NodeEvents], now: UnixMillis) -> Option<UnixMillis> {
     of_late.filter_map(ahead).max().map(|ahead| now.saturating_sub(ahead))
 }
 
-async fn round(shared: &NodeContext, seen: &mut UnixMillis) -> Result<usize, StoreError> {
-    let store = &shared.store;
-    let (now, keeping) = (store.now().await?, shared.keeping());
+async fn round(janitor: &Janitor, seen: &mut UnixMillis) -> Result<usize, StoreError> {
+    let store = &janitor.node.store;
+    let (now, bounds) = (store.now().await?, janitor.retention.bounds());
     // A clock that has just jumped removes nothing.
-    let aged = shared.redis_clock.for_ages(now);
+    let aged = janitor.health.redis_clock.for_ages(now);
     let mut total = 0;
-    if shared.redis_clock.is_steady() {
+    if janitor.health.redis_clock.is_steady() {
         // A job with an end in the future would outlive all jobs that end from now on. It is pulled
         // in only once it is sure which time is right.
         let jobs = store.list_ended_after(now).await?;
@@ -120,9 +125,9 @@ async fn round(shared: &NodeContext, seen: &mut UnixMillis) -> Result<usize, Sto
             total += store.pull_in(&jobs).await?;
         }
     }
-    let mut overfull = shared.take_overfull();
+    let mut overfull = janitor.retention.take_overfull();
     for _ in 0..STEPS_A_JOB {
-        let (jobs, next) = store.list_overfull(*seen, |job| bounds_of(job, keeping.history.keep_per_job)).await?;
+        let (jobs, next) = store.list_overfull(*seen, |job| bounds_of(job, bounds.history.keep_per_job)).await?;
         overfull.extend(jobs);
         match next {
             Some(next) if next > *seen => *seen = next,
@@ -130,7 +135,7 @@ async fn round(shared: &NodeContext, seen: &mut UnixMillis) -> Result<usize, Sto
         }
     }
     for job in &overfull {
-        total += trim_job(shared, job, aged, &keeping).await?;
+        total += trim_job(janitor, job, aged, &bounds).await?;
     }
     // Continues backfills whose last run ended without this node, or on a node that died then.
     for job in store.list_backfills(BACKFILLS).await? {
@@ -138,7 +143,7 @@ async fn round(shared: &NodeContext, seen: &mut UnixMillis) -> Result<usize, Sto
             if error.is_passing() && !matches!(error, StoreError::OutOfMemory { .. }) {
                 return Err(error);
             }
-            shared.weather.failed(&error, &format!("the backfill of job {job} does not continue"));
+            janitor.node.outage_log.failed(&error, &format!("the backfill of job {job} does not continue"));
         }
     }
     total += forget_gone_nodes(store, aged).await?;
@@ -147,11 +152,11 @@ async fn round(shared: &NodeContext, seen: &mut UnixMillis) -> Result<usize, Sto
         Err(StoreError::WrongType { .. }) => 0,
         forgotten => forgotten?,
     };
-    let before = aged.saturating_sub(keeping.history.max_age);
+    let before = aged.saturating_sub(bounds.history.max_age);
     for _ in 0..STEPS {
-        let forgotten = store.forget_runs(None, before, keeping.history.keep).await?
+        let forgotten = store.forget_runs(None, before, bounds.history.keep).await?
             + store.forget_dead(None, before, DEAD_IN_ALL).await?
-            + store.forget_outputs(None, aged.saturating_sub(keeping.output.max_age), keeping.output.keep_bytes).await?
+            + store.forget_outputs(None, aged.saturating_sub(bounds.output.max_age), bounds.output.keep_bytes).await?
             + store.forget_jobs(aged.saturating_sub(ENDED_AGE), ENDED_JOBS).await?;
         total += forgotten;
         if forgotten == 0 {
@@ -166,11 +171,6 @@ async fn round(shared: &NodeContext, seen: &mut UnixMillis) -> Result<usize, Sto
         total += store.forget_uniques(&keys).await?;
     }
     Ok(total)
-}
-
-/// Returns the number of runs, and the number of dead letters, that are kept of `job`.
-pub(crate) fn bounds_of(job: &JobName, keep_per_job: usize) -> (usize, usize) {
-    if job.is_hidden() { (keep_per_job.min(NOTICES_A_JOB), NOTICES_A_JOB) } else { (keep_per_job, DEAD_A_JOB) }
 }
 
 /// Removes the records of nodes that are gone for long. A node stays known only while its file
@@ -196,15 +196,14 @@ async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, Stor
 
 /// Trims one job to its own bounds. A key of the wrong type is logged, and the trimming of other
 /// jobs continues.
-async fn trim_job(shared: &NodeContext, job: &JobName, now: UnixMillis, keeping: &Keeping) -> Result<usize, StoreError> {
-    let store = &shared.store;
-    let (ended_before, written_before) =
-        (now.saturating_sub(keeping.history.max_age), now.saturating_sub(keeping.output.max_age));
-    let (most, most_dead) = bounds_of(job, keeping.history.keep_per_job);
+async fn trim_job(janitor: &Janitor, job: &JobName, now: UnixMillis, bounds: &RetainedBounds) -> Result<usize, StoreError> {
+    let store = &janitor.node.store;
+    let (ended_before, written_before) = (now.saturating_sub(bounds.history.max_age), now.saturating_sub(bounds.output.max_age));
+    let (most, most_dead) = bounds_of(job, bounds.history.keep_per_job);
     let step = async || -> Result<usize, StoreError> {
         Ok(store.forget_runs(Some(job), ended_before, most).await?
             + store.forget_dead(Some(job), ended_before, most_dead).await?
-            + store.forget_outputs(Some(job), written_before, keeping.output.keep_bytes_per_job).await?)
+            + store.forget_outputs(Some(job), written_before, bounds.output.keep_bytes_per_job).await?)
     };
     let mut total = 0;
     for _ in 0..STEPS_A_JOB {
@@ -213,7 +212,7 @@ async fn trim_job(shared: &NodeContext, job: &JobName, now: UnixMillis, keeping:
             Ok(forgotten) => total += forgotten,
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => {
-                shared.weather.failed(&error, &format!("old runs of job {job} are not removed"));
+                janitor.node.outage_log.failed(&error, &format!("old runs of job {job} are not removed"));
                 break;
             }
         }
@@ -244,13 +243,5 @@ mod tests {
         assert_eq!(time_before(&[node(-1, vec![(-1, back(-day))]), other.clone()], at(0)), None, "another was there");
         assert_eq!(time_before(&[node(-1, vec![(-30, step(day))]), other.clone()], at(0)), Some(at(-day)));
         assert_eq!(time_before(&[node(-1, vec![(-day, step(day)), (-2, step(-day))]), other], at(0)), None, "long ago, or back");
-    }
-
-    #[test]
-    fn of_notices_less_is_kept_than_of_what_people_wanted_done() {
-        let job: JobName = "backup".parse().unwrap();
-        let told = JobName::of_notice(&job, crate::domain::job::notice::NoticeKind::Failure);
-        assert_eq!((bounds_of(&job, 500), bounds_of(&told, 500)), ((500, 1_000), (100, 100)));
-        assert_eq!(bounds_of(&told, 7), (7, 100));
     }
 }

@@ -9,3 +9,4 @@ pub(crate) mod ledger_view;
 pub(crate) mod presence;
 pub(crate) mod reaper;
 pub mod repair;
+pub(crate) mod retained_bounds;

@@ -10,8 +10,13 @@ use crate::domain::name::names::{NodeName, QueueName};
 use crate::domain::queue::lane_serving::Serving;
 use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::engine::node::EngineSettings;
+use crate::engine::dispatch::node_limits::NodeLimits;
+use crate::engine::dispatch::slots::Slots;
+use crate::engine::execution::running_leases::RunningLeases;
 use crate::engine::node_context::NodeContext;
+use crate::engine::settings::{EngineSettings, HostFacts};
+use crate::engine::status::node_health::NodeHealth;
+use crate::executor::{Execute, ExecutorAbilities};
 use crate::keeper::BootInstant;
 use crate::store::{BeatFacts, BeatReply, EventNote, NameClaim, NodeBeat, QueueRecord, Store, StoreError};
 
@@ -23,23 +28,14 @@ pub use crate::domain::explain::GONE_AFTER;
 /// The highest number appended to the host's own name to find a free name: `host-2` to `host-99`.
 const NAMES_TRIED: u32 = 99;
 
-/// The facts about the host of this process.
-#[derive(Debug, Clone)]
-pub struct HostFacts {
-    /// The name of the host.
-    pub host: String,
-    /// The id of the present boot of the host (`/proc/sys/kernel/random/boot_id`).
-    pub boot_id: String,
-    /// Returns true if a process with the given process id is alive on this host. The answer
-    /// distinguishes a killed predecessor from a live process.
-    pub is_alive: fn(u32) -> bool,
-    /// Returns the time by the host's clock. This time is reported beside Redis' time, and no
-    /// decision uses it.
-    pub clock: fn() -> UnixMillis,
-    /// Returns the load average of one minute, or `None` if it is not known.
-    pub load: fn() -> Option<f64>,
-    /// Returns the memory free for this process, in bytes, or `None` if it is not known.
-    pub free_memory: fn() -> Option<u64>,
+/// The loop that reports this node to Redis, and reads the queues and lanes from Redis.
+pub(crate) struct Presence {
+    pub(crate) node: Arc<NodeContext>,
+    pub(crate) slots: Slots,
+    pub(crate) limits: Arc<NodeLimits>,
+    pub(crate) leases: Arc<RunningLeases>,
+    pub(crate) executors: Arc<dyn Execute>,
+    pub(crate) health: Arc<NodeHealth>,
 }
 
 /// The reason why a node got no name.
@@ -183,65 +179,66 @@ fn numbered(name: &NodeName, number: u32) -> NodeName {
 }
 
 /// Returns the facts that this node reports about itself now.
-fn facts(shared: &NodeContext, clock_offset_ms: Option<i64>) -> BeatFacts {
-    let EngineSettings { host, started_at, .. } = &shared.settings;
+fn facts(presence: &Presence, clock_offset_ms: Option<i64>) -> BeatFacts {
+    let EngineSettings { host, started_at, .. } = &presence.node.settings;
+    let ExecutorAbilities { limits, most_files, has_cgroups, users, users_why, own_user } = presence.executors.abilities();
     BeatFacts {
-        state: shared.phase().word(),
+        state: presence.node.phase().word(),
         started_at: *started_at,
-        config_error: shared.config_error(),
+        config_error: presence.health.problems.text(),
         host: host.host.clone(),
         pid: std::process::id(),
         boot_id: host.boot_id.clone(),
         version: env!("CARGO_PKG_VERSION"),
-        running: shared.holdings.all().len(),
+        running: presence.leases.all().len(),
         clock_offset_ms,
-        serving: shared.slots.serving(),
-        held: shared.flow.held().map(|held| (held.why, held.since)),
-        limits: Some(shared.executors.limits()),
-        limits_why: shared.settings.no_cgroups.clone().unwrap_or_default(),
-        most_files: shared.executors.most_files(),
-        has_cgroups: Some(shared.executors.has_cgroups()),
-        users: shared.executors.may_run_as().words().unwrap_or_default(),
-        users_why: shared.executors.may_run_as().nobody().unwrap_or_default(),
-        own_user: shared.executors.own_user().to_owned(),
+        serving: presence.slots.serving(),
+        held: presence.limits.held().map(|held| (held.why, held.since)),
+        limits: Some(limits),
+        limits_why: presence.node.settings.no_cgroups.clone().unwrap_or_default(),
+        most_files,
+        has_cgroups: Some(has_cgroups),
+        users,
+        users_why,
+        own_user,
     }
 }
 
 /// Reads the present queues and lanes. Registers lanes in use that Redis does not list, so that no
 /// run waits in a lane unknown to all nodes.
-async fn learn(shared: &NodeContext) -> Result<(), StoreError> {
-    let store = &shared.store;
-    shared.slots.set_known(known_queues(store).await?);
-    for queue in shared.slots.undeclared() {
-        if shared.said.is_news(&format!("undeclared {queue}")) {
+async fn learn(presence: &Presence) -> Result<(), StoreError> {
+    let store = &presence.node.store;
+    presence.slots.set_known(known_queues(store).await?);
+    for queue in presence.slots.undeclared() {
+        if presence.node.outage_log.is_new(&format!("undeclared {queue}")) {
             warn!(queue = %queue, "This node serves a queue that no jobs file declares. Declare the queue as [queues.{queue}].");
         }
     }
     let mut lanes = store.read_lanes().await?;
-    let unknown = shared.slots.in_use_beside(&lanes);
+    let unknown = presence.slots.in_use_beside(&lanes);
     store.note_lanes(&unknown).await?;
     lanes.extend(unknown);
-    shared.slots.set_lanes(lanes);
+    presence.slots.set_lanes(lanes);
     Ok(())
 }
 
 /// Reports the lanes that this node found in use, so that Redis keeps them listed.
-async fn keep_lanes(shared: &NodeContext) -> Result<(), StoreError> {
-    shared.store.note_lanes(&shared.slots.in_use_beside(&BTreeSet::new())).await
+async fn keep_lanes(presence: &Presence) -> Result<(), StoreError> {
+    presence.node.store.note_lanes(&presence.slots.in_use_beside(&BTreeSet::new())).await
 }
 
 /// Reads the queues and lanes, and reports at intervals which lanes are in use.
-async fn look_around(shared: &NodeContext, kept: &mut BootInstant) {
-    match learn(shared).await {
+async fn look_around(presence: &Presence, kept: &mut BootInstant) {
+    match learn(presence).await {
         Err(error) if error.is_passing() => debug!("Queues and lanes cannot be read: {error}."),
         learnt => {
             if let Err(error) = learnt {
-                shared.weather.failed(&error, "queues and lanes cannot be read");
+                presence.node.outage_log.failed(&error, "queues and lanes cannot be read");
             }
-            shared.slots.note_learnt();
+            presence.slots.note_learnt();
         }
     }
-    if BootInstant::now().since(*kept) >= KEEP_EVERY && keep_lanes(shared).await.is_ok() {
+    if BootInstant::now().since(*kept) >= KEEP_EVERY && keep_lanes(presence).await.is_ok() {
         *kept = BootInstant::now();
     }
 }
@@ -261,11 +258,11 @@ async fn known_queues(store: &Store) -> Result<BTreeMap<QueueName, QueueRecord>,
 }
 
 /// Reports this node at intervals, for ever, and at once when there is something new to report.
-pub(crate) async fn run(shared: Arc<NodeContext>) {
-    let settings = &shared.settings;
+pub(crate) async fn run(presence: Arc<Presence>) {
+    let settings = &presence.node.settings;
     let (mut clock_offset_ms, mut kept) = (None, BootInstant::now());
     loop {
-        let beat_facts = facts(&shared, clock_offset_ms);
+        let beat_facts = facts(&presence, clock_offset_ms);
         let beat = NodeBeat {
             node: &settings.node,
             incarnation: &settings.incarnation,
@@ -274,28 +271,28 @@ pub(crate) async fn run(shared: Arc<NodeContext>) {
             facts: &beat_facts,
         };
         let before = (settings.host.clock)();
-        let answer = shared.store.beat_node(&beat).await;
+        let answer = presence.node.store.beat_node(&beat).await;
         let is_answered = answer.is_ok();
         match answer {
             Ok(BeatReply::Present { now }) => {
                 let is_first = clock_offset_ms.is_none();
                 clock_offset_ms = Some(ahead_of(before, now, (settings.host.clock)()));
                 if is_first {
-                    shared.beat_now.notify_one();
+                    presence.node.wakeups.presence.notify_one();
                 }
             }
-            Ok(BeatReply::Taken { host, pid, .. }) if shared.said.is_news("node name") => {
+            Ok(BeatReply::Taken { host, pid, .. }) if presence.node.outage_log.is_new("node name") => {
                 warn!(node = %settings.node, host, pid, "Another node uses the name of this node. Give each node its own name with --node.");
             }
             Ok(BeatReply::Taken { .. }) => {}
-            Err(error) => shared.weather.failed(&error, "this node cannot report that it is alive"),
+            Err(error) => presence.node.outage_log.failed(&error, "this node cannot report that it is alive"),
         }
         if is_answered {
-            look_around(&shared, &mut kept).await;
+            look_around(&presence, &mut kept).await;
         }
         tokio::select! {
             () = tokio::time::sleep(EVERY) => {}
-            () = shared.beat_now.notified() => {}
+            () = presence.node.wakeups.presence.notified() => {}
         }
     }
 }

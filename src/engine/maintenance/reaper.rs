@@ -10,7 +10,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::json;
@@ -19,10 +18,14 @@ use tracing::{error, info, warn};
 use crate::domain::job::job_spec::Delivery;
 use crate::domain::name::names::{Fence, RunId};
 use crate::domain::run::run_state::RunState;
+use crate::engine::dispatch::abandoned_claims::AbandonedClaims;
 use crate::engine::dispatch::definition::Definition;
-use crate::engine::node::EngineSettings;
+use crate::engine::execution::running_leases::RunningLeases;
 use crate::engine::node_context::NodeContext;
 use crate::engine::recovery::journal::{EndedRun, JournalLine};
+use crate::engine::recovery::loss::loss_watch::LossWatch;
+use crate::engine::settings::EngineSettings;
+use crate::engine::status::node_health::NodeHealth;
 use crate::keeper::{BootInstant, EndedMark};
 use crate::store::{
     Claim, ExpiredLease, FinishReply, Quarantined, RecoverReply, Recovery, RipeEntry, RunRecord, StoreError, Verdict,
@@ -43,38 +46,49 @@ const PREDECESSOR_EXPECTED: Duration = Duration::from_secs(60);
 const PREDECESSOR_LIKELY: Duration = Duration::from_secs(3);
 const LOOK_FOR_PREDECESSOR: Duration = Duration::from_millis(100);
 
+/// The loop that recovers runs whose node stopped renewing their lease.
+pub(crate) struct Reaper {
+    pub(crate) node: Arc<NodeContext>,
+    pub(crate) leases: Arc<RunningLeases>,
+    pub(crate) abandoned: Arc<AbandonedClaims>,
+    pub(crate) loss_watch: Arc<LossWatch>,
+    pub(crate) health: Arc<NodeHealth>,
+}
+
 struct Watched {
     end: String,
     since: BootInstant,
 }
 
 /// Watches the leases of all nodes, for ever.
-pub(crate) async fn run(shared: Arc<NodeContext>) {
+pub(crate) async fn run(reaper: Arc<Reaper>) {
     let mut watched: HashMap<(RunId, Fence), Watched> = HashMap::new();
     let started = BootInstant::now();
     let mut taken_back = None;
     loop {
         // The keeper of a predecessor that was just killed may still be at work.
         if BootInstant::now().since(started) < PREDECESSOR_EXPECTED
-            && let Some(mark) = predecessor(&shared.settings).filter(|mark| Some(mark) != taken_back.as_ref())
+            && let Some(mark) = predecessor(&reaper.node.settings).filter(|mark| Some(mark) != taken_back.as_ref())
         {
-            match take_back(&shared, &mark.incarnation).await {
+            match take_back(&reaper, &mark.incarnation).await {
                 Ok(()) => taken_back = Some(mark),
-                Err(error) => shared.weather.failed(&error, "runs of the earlier schedd with this node name are not recovered"),
+                Err(error) => {
+                    reaper.node.outage_log.failed(&error, "runs of the earlier schedd with this node name are not recovered");
+                }
             }
         }
         // At most a quarter of a lease, or a short lease would be taken back late. The first looks
         // are frequent, because a predecessor's keeper finishes within moments.
         let is_new = BootInstant::now().since(started) < PREDECESSOR_LIKELY;
-        let pause = if is_new { LOOK_FOR_PREDECESSOR } else { EVERY }.min(shared.settings.lease / 4);
+        let pause = if is_new { LOOK_FOR_PREDECESSOR } else { EVERY }.min(reaper.node.settings.lease / 4);
         tokio::time::sleep(pause).await;
-        let mine = shared.holdings.all().len() as u64;
-        let has_reason = shared.leases_seen.load(Ordering::Relaxed) > mine || !watched.is_empty();
-        if !has_reason && shared.holdings.all_given_up().is_empty() {
+        let mine = reaper.leases.all().len() as u64;
+        let has_reason = reaper.leases.of_all_nodes() > mine || !watched.is_empty();
+        if !has_reason && reaper.leases.all_given_up().is_empty() {
             continue;
         }
-        if let Err(error) = pass(&shared, &mut watched).await {
-            shared.weather.failed(&error, "runs with expired leases are not recovered");
+        if let Err(error) = pass(&reaper, &mut watched).await {
+            reaper.node.outage_log.failed(&error, "runs with expired leases are not recovered");
         }
     }
 }
@@ -88,32 +102,32 @@ fn predecessor(settings: &EngineSettings) -> Option<EndedMark> {
 
 /// Takes back at once all runs of this node's predecessor. The keeper of the predecessor recorded
 /// that none of its jobs is alive.
-async fn take_back(shared: &NodeContext, incarnation: &str) -> Result<(), StoreError> {
-    for lease in shared.store.list_leases(PAGE).await?.into_iter().flatten() {
-        let Ok(Some(record)) = shared.store.read_run(&lease.run).await else { continue };
-        let is_its = record.node.as_deref() == Some(shared.settings.node.as_str())
+async fn take_back(reaper: &Reaper, incarnation: &str) -> Result<(), StoreError> {
+    for lease in reaper.node.store.list_leases(PAGE).await?.into_iter().flatten() {
+        let Ok(Some(record)) = reaper.node.store.read_run(&lease.run).await else { continue };
+        let is_its = record.node.as_deref() == Some(reaper.node.settings.node.as_str())
             && record.incarnation.as_deref() == Some(incarnation)
             && record.fence == Some(lease.fence);
         if is_its {
-            recover_alone(shared, &lease, Duration::MAX).await?;
+            recover_alone(reaper, &lease, Duration::MAX).await?;
         }
     }
     Ok(())
 }
 
-async fn pass(shared: &NodeContext, watched: &mut HashMap<(RunId, Fence), Watched>) -> Result<(), StoreError> {
+async fn pass(reaper: &Reaper, watched: &mut HashMap<(RunId, Fence), Watched>) -> Result<(), StoreError> {
     let seen_at = BootInstant::now();
-    let leases = shared.store.list_leases(PAGE).await?;
-    let now = shared.store.now().await?;
-    let given_up = shared.holdings.all_given_up();
-    let awake_since = shared.pulse.awake_since();
+    let leases = reaper.node.store.list_leases(PAGE).await?;
+    let now = reaper.node.store.now().await?;
+    let given_up = reaper.leases.all_given_up();
+    let awake_since = reaper.health.suspends.awake_since();
     let mut still: HashMap<(RunId, Fence), Watched> = HashMap::new();
     for lease in leases {
         let lease = match lease {
             Ok(lease) => lease,
             Err((member, score)) => {
                 let entry = RipeEntry { member, score };
-                match shared.store.quarantine_lease(&entry, "the entry is not a lease").await {
+                match reaper.node.store.quarantine_lease(&entry, "the entry is not a lease").await {
                     Ok(Quarantined::Gone) => {}
                     Ok(Quarantined::Kept) => {
                         error!(entry = ?entry.member, "An invalid entry of the leases was moved to quarantine.");
@@ -123,13 +137,13 @@ async fn pass(shared: &NodeContext, watched: &mut HashMap<(RunId, Fence), Watche
                         error!(entry = ?entry, score, "Quarantine is full. An invalid entry of the leases was removed, and only this line records it.");
                     }
                     Err(error) if error.is_passing() => return Err(error),
-                    Err(error) => shared.weather.failed(&error, "invalid entries stay among the leases"),
+                    Err(error) => reaper.node.outage_log.failed(&error, "invalid entries stay among the leases"),
                 }
                 continue;
             }
         };
         let key = (lease.run.clone(), lease.fence);
-        if shared.holdings.all().contains_key(&key) || release_abandoned(shared, &lease.run).await? {
+        if reaper.leases.all().contains_key(&key) || release_abandoned(reaper, &lease.run).await? {
             continue;
         }
         let since = match watched.remove(&key) {
@@ -142,47 +156,47 @@ async fn pass(shared: &NodeContext, watched: &mut HashMap<(RunId, Fence), Watche
         let has_ended = lease.end.parse::<i64>().is_ok_and(|end| end < now.as_i64());
         // If Redis' clock was set back, the end may lie far ahead. Twice the lease length is proof
         // enough.
-        let own = shared.settings.lease;
-        if unchanged >= own && (has_ended || unchanged >= own * 2) && recover_alone(shared, &lease, unchanged).await? {
+        let own = reaper.node.settings.lease;
+        if unchanged >= own && (has_ended || unchanged >= own * 2) && recover_alone(reaper, &lease, unchanged).await? {
             continue;
         }
         still.insert(key, Watched { end: lease.end, since });
     }
-    shared.holdings.forget_given_up(given_up.iter().filter(|lease| !still.contains_key(lease)));
+    reaper.leases.forget_given_up(given_up.iter().filter(|lease| !still.contains_key(lease)));
     *watched = still;
     Ok(())
 }
 
 /// Gives back, with retries, all runs won by claims whose answer never came. The caller must first
 /// stop claiming on this node.
-pub(crate) async fn release_all_abandoned(shared: &NodeContext) {
-    for run in shared.abandoned.runs() {
-        while let Err(error) = release_abandoned(shared, &run).await {
-            shared.weather.failed(&error, "runs that never started are not handed back");
-            tokio::time::sleep(shared.settings.tick).await;
+pub(crate) async fn release_all_abandoned(reaper: &Reaper) {
+    for run in reaper.abandoned.runs() {
+        while let Err(error) = release_abandoned(reaper, &run).await {
+            reaper.node.outage_log.failed(&error, "runs that never started are not handed back");
+            tokio::time::sleep(reaper.node.settings.tick).await;
         }
     }
 }
 
 /// Gives a run back if a given-up claim leased the run to this node, because the run never started.
 /// Returns true if the run was given back.
-async fn release_abandoned(shared: &NodeContext, run: &RunId) -> Result<bool, StoreError> {
-    if !shared.abandoned.knows(run) {
+async fn release_abandoned(reaper: &Reaper, run: &RunId) -> Result<bool, StoreError> {
+    if !reaper.abandoned.knows(run) {
         return Ok(false);
     }
-    let record = match shared.store.read_run(run).await {
+    let record = match reaper.node.store.read_run(run).await {
         Err(error) if error.is_passing() => return Err(error),
         // Recovery judges a record that cannot be read.
         read => read.unwrap_or_default(),
     };
-    let is_ours = |record: &RunRecord| record.incarnation.as_ref() == Some(&shared.settings.incarnation);
-    let Some(record) = record.filter(|record| is_ours(record) && shared.abandoned.won(record)) else { return Ok(false) };
-    let job = match shared.store.read_job(run.job()).await {
+    let is_ours = |record: &RunRecord| record.incarnation.as_ref() == Some(&reaper.node.settings.incarnation);
+    let Some(record) = record.filter(|record| is_ours(record) && reaper.abandoned.won(record)) else { return Ok(false) };
+    let job = match reaper.node.store.read_job(run.job()).await {
         Err(error) if error.is_passing() => return Err(error),
         read => read.unwrap_or_default(),
     };
     let Some(claim) = Claim::unanswered(&record, job.as_ref().map_or(&record.lane, |job| &job.lane)) else { return Ok(false) };
-    match shared.store.finish_run(&claim, &Verdict::Release, "not started", &[], "").await {
+    match reaper.node.store.finish_run(&claim, &Verdict::Release, "not started", &[], "").await {
         Ok(FinishReply::Lost) => Ok(false),
         Ok(_) => {
             warn!(run = %run, fence = %claim.fence, "The run was handed back without a start, because the answer to its claim never came.");
@@ -190,7 +204,7 @@ async fn release_abandoned(shared: &NodeContext, run: &RunId) -> Result<bool, St
         }
         Err(error) if error.is_passing() => Err(error),
         Err(error) => {
-            shared.weather.failed(&error, &format!("a run of job {} that never started is not handed back", run.job()));
+            reaper.node.outage_log.failed(&error, &format!("a run of job {} that never started is not handed back", run.job()));
             Ok(false)
         }
     }
@@ -198,10 +212,13 @@ async fn release_abandoned(shared: &NodeContext, run: &RunId) -> Result<bool, St
 
 /// Takes one run back. If the run's keys have a wrong type, the error is logged, the run is tried
 /// again later, and other runs go on.
-async fn recover_alone(shared: &NodeContext, lease: &ExpiredLease, unchanged: Duration) -> Result<bool, StoreError> {
-    match recover(shared, lease, unchanged).await {
+async fn recover_alone(reaper: &Reaper, lease: &ExpiredLease, unchanged: Duration) -> Result<bool, StoreError> {
+    match recover(reaper, lease, unchanged).await {
         Err(error) if !error.is_passing() => {
-            shared.weather.failed(&error, &format!("a run of job {} with an expired lease is not recovered", lease.run.job()));
+            reaper
+                .node
+                .outage_log
+                .failed(&error, &format!("a run of job {} with an expired lease is not recovered", lease.run.job()));
             Ok(false)
         }
         other => other,
@@ -210,18 +227,18 @@ async fn recover_alone(shared: &NodeContext, lease: &ExpiredLease, unchanged: Du
 
 /// Takes one run back. Returns false if the lease of the run is longer than the time for which the
 /// lease was watched.
-async fn recover(shared: &NodeContext, lease: &ExpiredLease, unchanged: Duration) -> Result<bool, StoreError> {
-    let record = match shared.store.read_run(&lease.run).await {
+async fn recover(reaper: &Reaper, lease: &ExpiredLease, unchanged: Duration) -> Result<bool, StoreError> {
+    let record = match reaper.node.store.read_run(&lease.run).await {
         Ok(record) => record,
         Err(error) if error.is_passing() => return Err(error),
         Err(error) => {
-            shared.weather.failed(&error, &format!("the record of run {} is treated as missing", lease.run));
+            reaper.node.outage_log.failed(&error, &format!("the record of run {} is treated as missing", lease.run));
             None
         }
     };
     let Some(record) = record else {
         let entry = RipeEntry { member: format!("{}#{}", lease.run, lease.fence), score: lease.end.clone() };
-        match shared.store.quarantine_lease(&entry, "the run of the lease has no record").await? {
+        match reaper.node.store.quarantine_lease(&entry, "the run of the lease has no record").await? {
             Quarantined::Gone => {}
             Quarantined::Kept => error!(run = %lease.run, "A lease without a run was moved to quarantine."),
             Quarantined::Dropped => {
@@ -234,7 +251,7 @@ async fn recover(shared: &NodeContext, lease: &ExpiredLease, unchanged: Duration
     if record.lease.is_some_and(|length| unchanged < length) {
         return Ok(false);
     }
-    let job = match shared.store.read_job(lease.run.job()).await {
+    let job = match reaper.node.store.read_job(lease.run.job()).await {
         Err(error) if error.is_passing() => return Err(error),
         other => other.ok().flatten(),
     };
@@ -247,12 +264,12 @@ async fn recover(shared: &NodeContext, lease: &ExpiredLease, unchanged: Duration
     let recovery =
         Recovery { verdict, reason, past: past(&record), lane: record.lane.clone(), job_lane, places: record.places.clone() };
     let node = record.node.as_deref().unwrap_or("?");
-    match shared.store.recover_run(lease, &recovery).await? {
+    match reaper.node.store.recover_run(lease, &recovery).await? {
         RecoverReply::Recovered => {
             warn!(run = %lease.run, fence = %lease.fence, node, "The node of this run stopped renewing its lease. The run is due again.");
         }
         RecoverReply::Ended => {
-            note_end(shared, lease, &record, &recovery);
+            note_end(reaper, lease, &record, &recovery);
             warn!(run = %lease.run, fence = %lease.fence, node, "The run ended: {}.", recovery.reason);
         }
         RecoverReply::Alive => info!(run = %lease.run, "The node renewed the lease in time, so the run goes on."),
@@ -263,17 +280,17 @@ async fn recover(shared: &NodeContext, lease: &ExpiredLease, unchanged: Duration
 
 /// Notes the end of the recovered run in the journal. A run that was to be retried and ended all
 /// the same was cancelled by an operator.
-fn note_end(shared: &NodeContext, lease: &ExpiredLease, record: &RunRecord, recovery: &Recovery) {
+fn note_end(reaper: &Reaper, lease: &ExpiredLease, record: &RunRecord, recovery: &Recovery) {
     let (state, reason) = match recovery.verdict {
         Some(state) => (state, recovery.reason.clone()),
         None => (RunState::Cancelled, String::new()),
     };
-    shared.watch.journal().note([JournalLine::Ended(EndedRun {
+    reaper.loss_watch.journal().note([JournalLine::Ended(EndedRun {
         run: lease.run.to_string(),
         queue: record.lane.as_str().to_owned(),
         state: state.as_str().to_owned(),
         reason,
-        ended_at: shared.watch.journal().with(|memory| memory.whole_at),
+        ended_at: reaper.loss_watch.journal().with(|memory| memory.whole_at),
         fence: lease.fence.as_u64(),
         facts: vec![("attempt".to_owned(), record.attempt.to_string())],
     })]);

@@ -370,7 +370,7 @@ async fn quarantine_due(store: &Store, lanes: &[Lane], page: &[BadRun<'_>], done
         for (bad, ready) in unknown.iter().zip(store.due_scores(lane, &runs).await?) {
             let Some(ready) = ready else { continue };
             let entry = RipeEntry { member: bad.run.to_string(), score: ready };
-            if store.quarantine_run(lane, &entry, "its job is not known").await? == Quarantined::Kept {
+            if store.quarantine_run(lane, &entry, "the job of the run is unknown").await? == Quarantined::Kept {
                 note(done, bad.at, vec![format!("moved from queue {lane} to quarantine")]);
             }
         }
@@ -394,7 +394,7 @@ async fn quarantine_leases<'a>(
         let Some(at) = stray.get(&(&lease.run, lease.fence)) else { continue };
         if lease.end.parse::<f64>().is_ok_and(|end| end < now) {
             let entry = RipeEntry { member: format!("{}#{}", lease.run, lease.fence), score: lease.end };
-            if store.quarantine_lease(&entry, "its run has no record").await? == Quarantined::Kept {
+            if store.quarantine_lease(&entry, "the run of the lease has no record").await? == Quarantined::Kept {
                 note(done, *at, vec!["its lease moved to quarantine".to_owned()]);
             }
         }

@@ -24,19 +24,19 @@ const BATCH: usize = 200;
 const PAGES: usize = 20;
 
 /// Checks the deadlines of runs at intervals, for ever.
-pub(crate) async fn run(shared: Arc<NodeContext>) {
+pub(crate) async fn run(node: Arc<NodeContext>) {
     let mut rounds = 0_u32;
     loop {
-        if let Err(error) = round(&shared, rounds.is_multiple_of(OVERDUE_EVERY)).await {
-            shared.weather.failed(&error, "late runs are not reported");
+        if let Err(error) = round(&node, rounds.is_multiple_of(OVERDUE_EVERY)).await {
+            node.outage_log.failed(&error, "late runs are not reported");
         }
         rounds = rounds.wrapping_add(1);
         tokio::time::sleep(EVERY).await;
     }
 }
 
-async fn round(shared: &NodeContext, with_overdue: bool) -> Result<(), StoreError> {
-    let store = &shared.store;
+async fn round(node: &NodeContext, with_overdue: bool) -> Result<(), StoreError> {
+    let store = &node.store;
     if with_overdue {
         let before = store.now().await?.saturating_sub(DUE_FOR);
         for page in 0..PAGES {

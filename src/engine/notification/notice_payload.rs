@@ -7,6 +7,7 @@
 //! Invariant: a notice describes its run as of the end of the run, however late the notice is
 //! delivered. The run's output in the notice is bounded, and is text whatever the job printed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ use crate::domain::time::wording::{shown, span};
 use crate::domain::time::zone::Zone;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::explanation::{Ask, gather};
-use crate::executor::{Attempt, Executors, NoticeFacts};
+use crate::executor::{Attempt, Execute, NoticeFacts};
 use crate::store::{About, JobRecord, Store, StoreError};
 
 /// The most bytes of a run's output that a notice includes. The bytes are taken from the end of the
@@ -115,7 +116,7 @@ fn unless_spoilt<T: Default>(notice: &RunId, read: Result<T, StoreError>) -> Res
 /// Sends the start ping of an attempt in the background. Dropping the returned handle aborts the
 /// ping, because a ping after the end would report a running job. The ping delays nothing, and is
 /// not repeated.
-pub(crate) fn ping_start(executors: &Executors, spec: &JobSpec, run: &RunId) -> Option<AbortOnDropHandle<()>> {
+pub(crate) fn ping_start(executors: &Arc<dyn Execute>, spec: &JobSpec, run: &RunId) -> Option<AbortOnDropHandle<()>> {
     let (base, run, executors) = (spec.ping_url.clone()?, run.clone(), executors.clone());
     let ping = async move {
         if let Err(error) = executors.ping(&base, &run, Ping::Start).await {

@@ -26,10 +26,10 @@ const BATCH: usize = 200;
 const STEP: usize = 50;
 
 /// Adds waiting notices to the due set, for ever.
-pub(crate) async fn run(shared: Arc<NodeContext>) {
+pub(crate) async fn run(node: Arc<NodeContext>) {
     loop {
-        let left = round(&shared).await.unwrap_or_else(|error| {
-            shared.weather.failed(&error, "notices are not sent");
+        let left = round(&node).await.unwrap_or_else(|error| {
+            node.outage_log.failed(&error, "notices are not sent");
             0
         });
         if left >= BATCH {
@@ -38,18 +38,18 @@ pub(crate) async fn run(shared: Arc<NodeContext>) {
         } else {
             tokio::select! {
                 () = tokio::time::sleep(EVERY) => {}
-                () = shared.tell_now.notified() => {}
+                () = node.wakeups.notice_planter.notified() => {}
             }
         }
     }
 }
 
 /// Handles all waiting notices. Returns the number of notices that were left.
-async fn round(shared: &NodeContext) -> Result<usize, StoreError> {
+async fn round(node: &NodeContext) -> Result<usize, StoreError> {
     let mut left = 0;
     loop {
-        let (notices, entries) = shared.store.list_notices(left, BATCH).await?;
-        left += entries - tell(shared, &notices).await?;
+        let (notices, entries) = node.store.list_notices(left, BATCH).await?;
+        left += entries - tell(node, &notices).await?;
         if entries < BATCH {
             return Ok(left);
         }
@@ -57,13 +57,13 @@ async fn round(shared: &NodeContext) -> Result<usize, StoreError> {
 }
 
 /// Handles `notices`. Returns the number of notices that were handled.
-async fn tell(shared: &NodeContext, notices: &[NoticeRecord]) -> Result<usize, StoreError> {
+async fn tell(node: &NodeContext, notices: &[NoticeRecord]) -> Result<usize, StoreError> {
     let names: BTreeSet<JobName> = notices.iter().map(|notice| notice.about.job().clone()).collect();
     // Each node uses another order, so that not all nodes plant the same notices. Notices of one
     // job keep their order.
     let mut names: Vec<JobName> = names.into_iter().collect();
     fastrand::shuffle(&mut names);
-    let records = if names.is_empty() { Vec::new() } else { shared.store.read_jobs(&names).await? };
+    let records = if names.is_empty() { Vec::new() } else { node.store.read_jobs(&names).await? };
     let (mut orders, mut chosen) = (BTreeMap::new(), Vec::new());
     for (name, record) in names.iter().zip(records) {
         let of_job = || notices.iter().filter(|notice| notice.about.job() == name);
@@ -74,22 +74,22 @@ async fn tell(shared: &NodeContext, notices: &[NoticeRecord]) -> Result<usize, S
                     chosen.push(notice);
                 }
             }
-            Err(why) => leave(shared, name, &why),
+            Err(why) => leave(node, name, &why),
         }
     }
     let pairs: Vec<(&NoticeRecord, &NoticeOrder)> =
         chosen.into_iter().filter_map(|notice| Some((notice, orders.get(&(notice.about.job(), notice.kind))?))).collect();
     let mut done = 0;
     for step in pairs.chunks(STEP) {
-        for ((notice, _), reply) in step.iter().zip(shared.store.plant_notices(step).await?) {
+        for ((notice, _), reply) in step.iter().zip(node.store.plant_notices(step).await?) {
             match reply {
                 Ok(NoticeReply::Waits) => {}
                 Ok(reply) => {
-                    note(shared, notice, reply);
+                    note(node, notice, reply);
                     done += 1;
                 }
                 Err(error) if error.is_passing() => return Err(error),
-                Err(error) => leave(shared, notice.about.job(), &error.to_string()),
+                Err(error) => leave(node, notice.about.job(), &error.to_string()),
             }
         }
     }
@@ -113,22 +113,22 @@ fn order_of(told: Option<&Definition>, kind: NoticeKind) -> NoticeOrder {
     NoticeOrder { definition, tz: told.map_or_else(String::new, |told| told.timetable.zone().name().as_str().to_owned()) }
 }
 
-fn note(shared: &NodeContext, notice: &NoticeRecord, reply: NoticeReply) {
+fn note(node: &NodeContext, notice: &NoticeRecord, reply: NoticeReply) {
     match reply {
         NoticeReply::Planted => debug!(run = %notice.run, about = %notice.about, "A notice is due."),
-        NoticeReply::Suppressed => too_many(shared, notice.about.job(), notice.kind),
+        NoticeReply::Suppressed => too_many(node, notice.about.job(), notice.kind),
         NoticeReply::Waits | NoticeReply::Told | NoticeReply::Dropped | NoticeReply::Gone => {}
     }
 }
 
-fn too_many(shared: &NodeContext, job: &JobName, kind: NoticeKind) {
-    if shared.said.is_news(&format!("suppressed {job} {kind}")) {
+fn too_many(node: &NodeContext, job: &JobName, kind: NoticeKind) {
+    if node.outage_log.is_new(&format!("suppressed {job} {kind}")) {
         warn!(job = %job, "Too many {kind} notices of this job wait. schedd only counts further notices.");
     }
 }
 
-fn leave(shared: &NodeContext, job: &JobName, why: &str) {
-    if shared.said.is_news(&format!("notice of {job}")) {
+fn leave(node: &NodeContext, job: &JobName, why: &str) {
+    if node.outage_log.is_new(&format!("notice of {job}")) {
         warn!(job = %job, "{why}; this node sends no notices about runs of the job.");
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::job_operations::OperationError;
+use super::operation_error::OperationError;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::domain::run::run_state::RunState;

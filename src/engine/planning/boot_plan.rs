@@ -15,10 +15,11 @@ use std::time::Duration;
 use tracing::info;
 
 use super::planting;
-use super::reconciler::WantedJob;
+use super::reconciler::WantedFile;
 use crate::domain::name::names::{Label, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::engine::dispatch::definition::Definition;
+use crate::engine::dispatch::slots::Slots;
 use crate::engine::node_context::NodeContext;
 use crate::store::{RebootReply, StoreError};
 
@@ -26,22 +27,29 @@ use crate::store::{RebootReply, StoreError};
 const BATCH: usize = 200;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
+/// The loop that plans the `@reboot` runs of a boot.
+pub(crate) struct BootPlanner {
+    pub(crate) node: Arc<NodeContext>,
+    pub(crate) slots: Slots,
+    pub(crate) wanted: Arc<WantedFile>,
+}
+
 /// Plans the `@reboot` runs of this boot once, after this node's jobs file has been applied to
 /// Redis.
-pub(crate) async fn run(shared: Arc<NodeContext>, wish: Arc<WantedJob>) {
-    if wish.is_told() {
-        shared.file_taken.notified().await;
+pub(crate) async fn run(planner: Arc<BootPlanner>) {
+    if planner.wanted.is_told() {
+        planner.node.wakeups.boot_planner.notified().await;
     }
-    while let Err(error) = plant(&shared).await {
-        shared.weather.failed(&error, "jobs with @reboot are not planned");
+    while let Err(error) = plant(&planner).await {
+        planner.node.outage_log.failed(&error, "jobs with @reboot are not planned");
         tokio::time::sleep(TRY_AGAIN).await;
     }
 }
 
-async fn plant(shared: &NodeContext) -> Result<(), StoreError> {
-    let (store, boot_id) = (&shared.store, &shared.settings.host.boot_id);
-    let host = Lane::of_host(&shared.settings.host.host);
-    let labels = shared.slots.serving().labels;
+async fn plant(planner: &BootPlanner) -> Result<(), StoreError> {
+    let (store, boot_id) = (&planner.node.store, &planner.node.settings.host.boot_id);
+    let host = Lane::of_host(&planner.node.settings.host.host);
+    let labels = planner.slots.serving().labels;
     let boot_id = &boot_word(boot_id, &labels);
     if store.is_boot_noted(&host, boot_id).await? {
         return Ok(());
@@ -60,7 +68,7 @@ async fn plant(shared: &NodeContext) -> Result<(), StoreError> {
             let lane = spec.lane_in(host.queue().clone());
             let token = planting::token();
             let Ok(run) = RunId::boot(definition.record.name.clone(), now, token.get(..8).unwrap_or_default()) else { continue };
-            if store.plant_reboot(&run, &lane, &shared.settings.host.boot_id).await? == RebootReply::Planted {
+            if store.plant_reboot(&run, &lane, &planner.node.settings.host.boot_id).await? == RebootReply::Planted {
                 info!(run = %run, "A run for @reboot was planned.");
             }
         }

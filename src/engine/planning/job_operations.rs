@@ -5,15 +5,16 @@
 //! answers stale if the job changed meanwhile, and the operation then reads the job again.
 
 use super::backfill_plan;
+pub use super::operation_error::OperationError;
 use super::passed_ranges::unrecorded;
 use crate::domain::job::job_spec::gates_of;
-use crate::domain::name::names::{IdError, JobName, RunId, RunKind};
+use crate::domain::name::names::{JobName, RunId, RunKind};
 use crate::domain::run::run_state::RunState;
 use crate::domain::schedule::lateness;
 use crate::domain::schedule::lateness::SkippedStretch;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::engine::dispatch::definition::{Definition, DefinitionError};
+use crate::engine::dispatch::definition::Definition;
 use crate::engine::notification::notice_cleanup;
 use crate::store::{
     CancelOrder, CancelReply, JobRecord, ManualReply, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, SourceKind,
@@ -25,28 +26,6 @@ const ROUNDS: usize = 8;
 const STOPPED_AT_ONCE: u32 = 1_000;
 /// The most runs, from each list of a removed job, that end together with the job.
 pub(crate) const ENDED_AT_ONCE: usize = 1_000;
-
-/// The reason why an operation on a run or job failed.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum OperationError {
-    /// An error of the store.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The stored definition of the job cannot be used.
-    #[error("job {name}: stored definition cannot be used: {why}")]
-    Definition {
-        /// The name of the job.
-        name: JobName,
-        /// The reason why the definition cannot be used.
-        why: DefinitionError,
-    },
-    /// Another client changed the job at every round.
-    #[error("job {0} keeps changing, because another client edits the job at the same time; try again")]
-    Contended(JobName),
-    /// The id of a new run could not be made.
-    #[error(transparent)]
-    Id(#[from] IdError),
-}
 
 pub(crate) fn understand(record: JobRecord) -> Result<Definition, OperationError> {
     let name = record.name.clone();

@@ -6,6 +6,7 @@ pub(crate) mod boot_plan;
 pub(crate) mod far_plans;
 pub mod file_change;
 pub mod job_operations;
+pub mod operation_error;
 pub mod passed_ranges;
 pub mod planting;
 pub(crate) mod reconciler;

@@ -20,6 +20,7 @@ use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::JobName;
 use crate::domain::time::zone::Zone;
 use crate::engine::node_context::NodeContext;
+use crate::engine::status::node_health::NodeHealth;
 use crate::store::{Existing, RemoveReply, Section, SectionText, SourceKind, StoreError};
 
 /// The most jobs written in one call.
@@ -50,13 +51,13 @@ pub(crate) struct WantedJobs {
 
 /// The content of the jobs file to apply. No content is set until a file has been read.
 #[derive(Default)]
-pub(crate) struct WantedJob {
+pub(crate) struct WantedFile {
     wanted: Mutex<Option<WantedJobs>>,
     /// True if the file was read since the last logged success of applying the file.
     is_news: AtomicBool,
 }
 
-impl WantedJob {
+impl WantedFile {
     pub(crate) fn set(&self, wanted: WantedJobs) {
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted);
         self.is_news.store(true, Ordering::Release);
@@ -77,32 +78,51 @@ impl WantedJob {
     }
 }
 
+/// The loop that applies this node's jobs file to Redis.
+pub(crate) struct Reconciler {
+    pub(crate) node: Arc<NodeContext>,
+    pub(crate) health: Arc<NodeHealth>,
+    pub(crate) wanted: Arc<WantedFile>,
+    /// The zone of this host, for jobs that name no zone.
+    pub(crate) host_zone: Zone,
+}
+
+impl Reconciler {
+    /// Notes why parts of the last accepted file could not be applied. An empty text means that all
+    /// parts were applied.
+    fn note_problems(&self, problems: String) {
+        self.health.problems.set_jobs(problems);
+        self.node.wakeups.presence.notify_one();
+    }
+}
+
 /// Applies the jobs file whenever this loop is woken or its pause is over, for ever.
-pub(crate) async fn run(shared: Arc<NodeContext>, wish: Arc<WantedJob>, host_zone: Zone) {
+pub(crate) async fn run(reconciler: Arc<Reconciler>) {
+    let wanted_file = &reconciler.wanted;
     let mut pause = None;
     loop {
         tokio::select! {
-            () = shared.reconcile_now.notified() => {}
+            () = reconciler.node.wakeups.reconciler.notified() => {}
             () = tokio::time::sleep(pause.unwrap_or(TRY_AGAIN)), if pause.is_some() => {}
         }
         // Read before the content: a file that comes meanwhile is news at the next round.
-        let is_news = wish.is_news.swap(false, Ordering::AcqRel);
-        let Some(wanted) = wish.get() else { continue };
-        pause = match reconcile(&shared, &wanted, &host_zone).await {
+        let is_news = wanted_file.is_news.swap(false, Ordering::AcqRel);
+        let Some(wanted) = wanted_file.get() else { continue };
+        pause = match reconcile(&reconciler, &wanted).await {
             Ok(Outcome { problems, held, changes }) => {
                 if let Some(changes) = changes.filter(|changes| is_news || changes.is_any()) {
                     let Changes { created, changed, removed } = changes;
                     info!(jobs = wanted.jobs.len(), created, changed, removed, "All jobs of the jobs file are applied.");
                 }
-                shared.note_jobs(problems.join("; "));
-                shared.file_taken.notify_one();
+                reconciler.note_problems(problems.join("; "));
+                reconciler.node.wakeups.boot_planner.notify_one();
                 Some(if held > 0 { HELD_AGAIN } else { LOOK_AGAIN })
             }
             Err(error) => {
-                wish.is_news.fetch_or(is_news, Ordering::AcqRel);
-                shared.weather.failed(&error, "jobs.toml is not applied");
+                wanted_file.is_news.fetch_or(is_news, Ordering::AcqRel);
+                reconciler.node.outage_log.failed(&error, "jobs.toml is not applied");
                 if !error.is_passing() {
-                    shared.note_jobs(error.to_string());
+                    reconciler.note_problems(error.to_string());
                 }
                 Some(TRY_AGAIN)
             }
@@ -136,20 +156,20 @@ impl Changes {
 }
 
 /// Writes the changed jobs of the file to Redis, and removes the jobs that left the file.
-async fn reconcile(shared: &NodeContext, wanted: &WantedJobs, host_zone: &Zone) -> Result<Outcome, StoreError> {
-    let node = &shared.settings.node;
+async fn reconcile(reconciler: &Reconciler, wanted: &WantedJobs) -> Result<Outcome, StoreError> {
+    let node = &reconciler.node.settings.node;
     let source = &SourceName::from(node);
-    let declared = shared.store.read_declared(source).await?;
-    let mut section_problems = declare(shared, source, wanted, &declared).await?;
-    let listed = shared.store.read_source(source).await?;
-    let signed = shared.store.signed(&format!("file of {node}"));
+    let declared = reconciler.node.store.read_declared(source).await?;
+    let mut section_problems = declare(reconciler, source, wanted, &declared).await?;
+    let listed = reconciler.node.store.read_source(source).await?;
+    let signed = reconciler.node.store.signed(&format!("file of {node}"));
     let Outcome { mut problems, mut held, .. } = Outcome::default();
     problems.append(&mut section_problems);
     let mut changes = Changes::default();
 
     let gone: Vec<&JobName> = listed.keys().filter(|name| !wanted.jobs.contains_key(*name)).collect();
     if wanted.jobs.is_empty() && !gone.is_empty() && wanted.removal == Removal::Held {
-        if shared.said.is_news("a file without jobs") {
+        if reconciler.node.outage_log.is_new("a file without jobs") {
             warn!(
                 jobs = gone.len(),
                 "jobs.toml has no jobs any more. This node keeps the earlier jobs. To remove them send SIGHUP (systemctl reload schedd)."
@@ -176,7 +196,7 @@ async fn reconcile(shared: &NodeContext, wanted: &WantedJobs, host_zone: &Zone) 
         .collect();
     let mut past = Vec::new();
     for batch in to_apply.chunks(BATCH) {
-        let answers = planting::apply(&signed, host_zone, batch).await?;
+        let answers = planting::apply(&signed, &reconciler.host_zone, batch).await?;
         for (request, answer) in batch.iter().zip(answers) {
             let job = &request.name;
             match answer {
@@ -184,13 +204,13 @@ async fn reconcile(shared: &NodeContext, wanted: &WantedJobs, host_zone: &Zone) 
                 Ok(Applied::Updated(_)) => changes.changed += 1,
                 Ok(Applied::Unchanged | Applied::Exists | Applied::Newer(_) | Applied::Taken(_) | Applied::Moved(..)) => {}
                 Ok(Applied::Past(at) | Applied::Done(at)) => {
-                    if shared.said.is_news(&format!("past {job} {at}")) {
+                    if reconciler.node.outage_log.is_new(&format!("past {job} {at}")) {
                         info!(job = %job, at = %at, "The time of this one-shot has passed, so the job is not added.");
                     }
                     past.push(job);
                 }
                 Ok(Applied::Held(kind)) => {
-                    if shared.said.is_news(&format!("held {job}")) {
+                    if reconciler.node.outage_log.is_new(&format!("held {job}")) {
                         warn!(job = %job, "The job of the file was not applied, because a job added by {kind} has the same name. Cancel that job or rename the job of the file.");
                     }
                     held += 1;
@@ -215,7 +235,7 @@ async fn reconcile(shared: &NodeContext, wanted: &WantedJobs, host_zone: &Zone) 
     }
     // Sections go last, so that no job is left in a queue that no source declares.
     for section in declared.keys().filter(|section| !wanted.sections.contains_key(*section)) {
-        match shared.store.declare_section(source, section, None).await {
+        match reconciler.node.store.declare_section(source, section, None).await {
             Ok(_) => {}
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => problems.push(format!("a queue or group that is no longer in the file was not removed: {error}")),
@@ -227,14 +247,14 @@ async fn reconcile(shared: &NodeContext, wanted: &WantedJobs, host_zone: &Zone) 
 /// Declares in Redis the queues and groups of the file that changed or that Redis lacks. Returns
 /// the failures as text.
 async fn declare(
-    shared: &NodeContext,
+    reconciler: &Reconciler,
     source: &SourceName,
     wanted: &WantedJobs,
     declared: &BTreeMap<Section, String>,
 ) -> Result<Vec<String>, StoreError> {
     let mut problems = Vec::new();
     for (section, text) in wanted.sections.iter().filter(|(section, text)| declared.get(*section) != Some(&text.hash())) {
-        match shared.store.declare_section(source, section, Some(text)).await {
+        match reconciler.node.store.declare_section(source, section, Some(text)).await {
             Ok(_) => {}
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => {

@@ -22,6 +22,7 @@ use crate::engine::maintenance::consistency_check;
 use crate::engine::maintenance::consistency_check::Books;
 use crate::engine::maintenance::repair;
 use crate::engine::node_context::NodeContext;
+use crate::engine::status::node_health::NodeHealth;
 use crate::store::{Store, StoreError};
 
 /// The pauses between repeated searches. A time computed before a step of the clock may have been
@@ -34,20 +35,26 @@ const JOBS: usize = 200;
 /// The most entries of a due set read in one call.
 const RUNS: usize = 1_000;
 
+/// The loop that corrects plans made while Redis' clock was ahead.
+pub(crate) struct Replanner {
+    pub(crate) node: Arc<NodeContext>,
+    pub(crate) health: Arc<NodeHealth>,
+}
+
 /// Searches for such planned times at the start and after each step of Redis' clock, for ever.
-pub(crate) async fn run(shared: Arc<NodeContext>) {
+pub(crate) async fn run(replanner: Arc<Replanner>) {
     let mut again = AGAIN.iter();
     loop {
-        let pause = match look(&shared.store).await {
+        let pause = match look(&replanner.node.store).await {
             Ok(()) => again.next().copied(),
             Err(error) => {
-                shared.weather.failed(&error, "plans made while the clock of Redis was ahead are not corrected");
+                replanner.node.outage_log.failed(&error, "plans made while the clock of Redis was ahead are not corrected");
                 Some(TRY_AGAIN)
             }
         };
         tokio::select! {
             () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
-            () = shared.redis_clock.stepped.notified() => again = AGAIN.iter(),
+            () = replanner.health.redis_clock.stepped.notified() => again = AGAIN.iter(),
         }
     }
 }

@@ -25,30 +25,30 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Examines the planned runs of all jobs once, and again whenever the zone data was read again, for
 /// ever.
-pub(crate) async fn run(shared: Arc<NodeContext>) {
+pub(crate) async fn run(node: Arc<NodeContext>) {
     loop {
-        match look(&shared).await {
-            Ok(()) => shared.zones_now.notified().await,
+        match look(&node).await {
+            Ok(()) => node.wakeups.zone_check.notified().await,
             Err(error) => {
-                shared.weather.failed(&error, "planned runs are not checked against the zone data");
+                node.outage_log.failed(&error, "planned runs are not checked against the zone data");
                 tokio::time::sleep(TRY_AGAIN).await;
             }
         }
     }
 }
 
-async fn look(shared: &NodeContext) -> Result<(), StoreError> {
+async fn look(node: &NodeContext) -> Result<(), StoreError> {
     let mut offset = 0;
     loop {
-        let names = shared.store.list_jobs(offset, BATCH).await?;
-        let now = shared.store.now().await?;
-        let records = shared.store.read_jobs(&names).await?;
+        let names = node.store.list_jobs(offset, BATCH).await?;
+        let now = node.store.now().await?;
+        let records = node.store.read_jobs(&names).await?;
         for (name, record) in names.iter().zip(records) {
             // The ticker reports jobs that cannot be used, when they are to run.
             let Ok(Some(record)) = record else { continue };
             let Some(Ok(definition)) = (!record.is_once).then(|| Definition::of(record)) else { continue };
             if let Some(from) = misplaced(&definition, now) {
-                move_run(shared, name, &definition, from, now).await?;
+                move_run(node, name, &definition, from, now).await?;
             }
         }
         // A job that moves meanwhile changes its place in the list. It is examined twice or, at
@@ -69,7 +69,7 @@ fn misplaced(definition: &Definition, now: UnixMillis) -> Option<UnixMillis> {
 }
 
 async fn move_run(
-    shared: &NodeContext,
+    node: &NodeContext,
     name: &JobName,
     definition: &Definition,
     from: UnixMillis,
@@ -104,7 +104,7 @@ async fn move_run(
         old_gates: Vec::new(),
         gated: definition.spec.gated_entry(name, &record.lane),
     };
-    match shared.store.apply_job(&order).await {
+    match node.store.apply_job(&order).await {
         Ok(ApplyReply::Updated) => {
             let next = next.map_or_else(|| "none".to_owned(), |at| at.to_string());
             info!(job = %name, from = %from, to = next, "The zone data has changed. The next run of the job was moved.");

@@ -1,8 +1,11 @@
 //! The facts that a node knows about itself: events, outages, suspends, and the clock of Redis.
 
+pub(crate) mod config_problems;
 pub(crate) mod event_notes;
 pub(crate) mod loop_watchdog;
+pub(crate) mod node_health;
 pub(crate) mod node_status;
+pub(crate) mod note_writer;
 pub(crate) mod outage_log;
 pub(crate) mod redis_clock;
 pub(crate) mod suspend_detector;

@@ -4,15 +4,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::node_health::NodeHealth;
+use crate::engine::execution::running_leases::RunningLeases;
 use crate::engine::node_context::{NodeContext, Phase};
-use crate::engine::planning::reconciler::WantedJob;
+use crate::engine::planning::reconciler::WantedFile;
 use crate::keeper::BootInstant;
 
 /// A view of a running node, usable from any thread without waiting.
 #[derive(Clone)]
-pub struct Glance {
-    shared: Arc<NodeContext>,
-    wish: Arc<WantedJob>,
+pub struct StatusView {
+    pub(crate) node: Arc<NodeContext>,
+    pub(crate) leases: Arc<RunningLeases>,
+    pub(crate) health: Arc<NodeHealth>,
+    pub(crate) wanted: Arc<WantedFile>,
 }
 
 /// The status of a node at one moment.
@@ -30,27 +34,22 @@ pub struct NodeStatus {
     pub trouble: Option<String>,
 }
 
-impl Glance {
-    pub(crate) fn new(shared: Arc<NodeContext>, wish: Arc<WantedJob>) -> Self {
-        Self { shared, wish }
-    }
-
+impl StatusView {
     /// Returns the name of a loop that the node depends on and that is overdue by more than `by`. A
     /// stopping node returns `None`: its loops end, and every wait of a stop has an end of its own.
     pub fn stuck(&self, by: Duration) -> Option<&'static str> {
-        if self.shared.phase() == Phase::Running { self.shared.progress.stuck(BootInstant::now(), by) } else { None }
+        if self.node.phase() == Phase::Running { self.health.progress.stuck(BootInstant::now(), by) } else { None }
     }
 
     /// Returns the present status of the node.
-    pub fn standing(&self) -> NodeStatus {
-        let shared = &self.shared;
-        let of_file = Some(shared.config_error()).filter(|error| !error.is_empty());
+    pub fn status(&self) -> NodeStatus {
+        let of_file = Some(self.health.problems.text()).filter(|error| !error.is_empty());
         NodeStatus {
-            is_stopping: shared.phase() != Phase::Running,
-            jobs: self.wish.jobs(),
-            running: shared.holdings.all().len(),
-            next: shared.progress.next(BootInstant::now()),
-            trouble: shared.weather.trouble().or(of_file),
+            is_stopping: self.node.phase() != Phase::Running,
+            jobs: self.wanted.jobs(),
+            running: self.leases.all().len(),
+            next: self.health.progress.next(BootInstant::now()),
+            trouble: self.node.outage_log.trouble().or(of_file),
         }
     }
 }

@@ -23,7 +23,7 @@ const NEXT_OUTAGE: Duration = Duration::from_secs(20);
 
 /// The small problems that were logged lately, so that no problem fills the log.
 #[derive(Default)]
-pub(crate) struct LogOnce {
+struct LogOnce {
     at: Mutex<HashMap<String, Instant>>,
 }
 
@@ -33,7 +33,7 @@ impl LogOnce {
     const MOST: usize = 1_000;
 
     /// Returns true if `subject` is to be logged now: for the first time, or again after a minute.
-    pub(crate) fn is_news(&self, subject: &str) -> bool {
+    fn is_new(&self, subject: &str) -> bool {
         let mut said = self.at.lock().unwrap_or_else(PoisonError::into_inner);
         if said.get(subject).is_some_and(|at| at.elapsed() < SAID_AGAIN) {
             return false;
@@ -50,7 +50,10 @@ impl LogOnce {
 #[derive(Default)]
 pub(crate) struct OutageLog {
     state: Mutex<State>,
-    said: LogOnce,
+    /// The failed calls that were logged lately.
+    failures: LogOnce,
+    /// The other problems that were logged lately.
+    problems: LogOnce,
 }
 
 #[derive(Default)]
@@ -76,6 +79,12 @@ impl OutageLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns true if the problem `subject` is to be logged now: for the first time, or again after
+    /// a minute.
+    pub(crate) fn is_new(&self, subject: &str) -> bool {
+        self.problems.is_new(subject)
+    }
+
     /// Logs a failed call. `hence` says which action does not happen because of the failure. Only a
     /// missing answer is an outage, which the next answer ends. A refusal of one call says nothing
     /// about other calls.
@@ -83,7 +92,7 @@ impl OutageLog {
         let text = error.to_string();
         if matches!(error, StoreError::Unavailable { .. }) {
             self.no_answer(text);
-        } else if !self.said.is_news(&format!("{text} {hence}")) {
+        } else if !self.failures.is_new(&format!("{text} {hence}")) {
             debug!("{text}; {hence}.");
         } else if error.is_passing() {
             warn!("{text}; {hence}; trying again.");
@@ -98,7 +107,7 @@ impl OutageLog {
         let is_other = is_said
             && state.outage.as_ref().is_some_and(|outage| outage.text != text)
             && !state.was_said_within(NEXT_REASON)
-            && self.said.is_news(&text);
+            && self.failures.is_new(&text);
         let is_news = is_other || !state.was_said_within(if is_said { SAID_AGAIN } else { NEXT_OUTAGE });
         if is_news {
             if let Some(outage) = &state.outage {
@@ -139,28 +148,28 @@ mod tests {
     #[test]
     fn a_trouble_is_news_once_and_another_beside_it_too() {
         let said = LogOnce::default();
-        assert!(said.is_news("a"));
-        assert!(!said.is_news("a"));
-        assert!(said.is_news("b"));
+        assert!(said.is_new("a"));
+        assert!(!said.is_new("a"));
+        assert!(said.is_new("b"));
     }
 
     #[test]
     fn an_outage_that_comes_and_goes_with_every_call_is_said_once_and_so_is_its_end() {
-        let weather = OutageLog::default();
+        let log = OutageLog::default();
         let outage = StoreError::Unavailable { address: "a".to_owned(), why: "gone".to_owned() };
-        weather.failed(&outage, "nothing happens");
-        assert!(weather.state().outage.as_ref().unwrap().is_said);
-        weather.answered();
-        weather.failed(&outage, "nothing happens");
-        assert!(!weather.state().outage.as_ref().unwrap().is_said);
+        log.failed(&outage, "nothing happens");
+        assert!(log.state().outage.as_ref().unwrap().is_said);
+        log.answered();
+        log.failed(&outage, "nothing happens");
+        assert!(!log.state().outage.as_ref().unwrap().is_said);
     }
 
     #[test]
     fn a_refusal_is_no_outage_and_is_said_once() {
-        let weather = OutageLog::default();
+        let log = OutageLog::default();
         let refusal = StoreError::OutOfMemory { address: "a".to_owned() };
-        weather.failed(&refusal, "jobs are not applied");
-        assert!(weather.state().outage.is_none());
-        assert!(!weather.said.is_news(&format!("{refusal} jobs are not applied")));
+        log.failed(&refusal, "jobs are not applied");
+        assert!(log.state().outage.is_none());
+        assert!(!log.failures.is_new(&format!("{refusal} jobs are not applied")));
     }
 }

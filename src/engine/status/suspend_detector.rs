@@ -5,15 +5,14 @@
 //! lease. The holder of that lease, and Redis, may have been suspended too. So the holder had no
 //! chance to renew the lease or to stop its job.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::engine::node_context::NodeContext;
 use crate::keeper::BootInstant;
 
 /// The last heartbeat of this node, and the time since when no gap between heartbeats was longer
 /// than `limit`.
-pub(crate) struct Pulse {
+pub(crate) struct SuspendDetector {
     limit: Duration,
     beats: Mutex<Beats>,
 }
@@ -24,7 +23,7 @@ struct Beats {
     awake_since: BootInstant,
 }
 
-impl Pulse {
+impl SuspendDetector {
     /// Returns a detector of stops that last a quarter of a lease. A lease is renewed after a third
     /// of its length, so enough time is left to stop a job.
     pub(crate) fn new(lease: Duration) -> Self {
@@ -37,6 +36,14 @@ impl Pulse {
         self.beat(BootInstant::now())
     }
 
+    /// Gives a heartbeat at intervals, for ever.
+    pub(crate) async fn run(&self) {
+        loop {
+            tokio::time::sleep(self.limit / 2).await;
+            self.awake_since();
+        }
+    }
+
     fn beat(&self, now: BootInstant) -> BootInstant {
         let mut beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
         if now.since(beats.last) > self.limit {
@@ -47,27 +54,19 @@ impl Pulse {
     }
 }
 
-/// Gives a heartbeat at intervals, for ever.
-pub(crate) async fn run(shared: Arc<NodeContext>) {
-    loop {
-        tokio::time::sleep(shared.pulse.limit / 2).await;
-        shared.pulse.awake_since();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_gap_longer_than_the_limit_begins_the_watch_anew() {
-        let pulse = Pulse::new(Duration::from_secs(8));
-        let start = pulse.beats.lock().unwrap().last;
+        let detector = SuspendDetector::new(Duration::from_secs(8));
+        let start = detector.beats.lock().unwrap().last;
         let after = |seconds| start.saturating_add(Duration::from_secs(seconds));
-        assert_eq!(pulse.beat(after(2)), start);
-        assert_eq!(pulse.beat(after(4)), start);
-        assert_eq!(pulse.beat(after(7)), after(7));
-        assert_eq!(pulse.beat(after(9)), after(7));
-        assert_eq!(pulse.beat(after(8)), after(7), "two that look at once may tell their times in either order");
+        assert_eq!(detector.beat(after(2)), start);
+        assert_eq!(detector.beat(after(4)), start);
+        assert_eq!(detector.beat(after(7)), after(7));
+        assert_eq!(detector.beat(after(9)), after(7));
+        assert_eq!(detector.beat(after(8)), after(7), "two that look at once may tell their times in either order");
     }
 }

@@ -7,6 +7,7 @@ mod notices;
 mod outages;
 mod process;
 mod scene;
+mod scripted;
 
 /// A short lease, so that tests of recovery are short.
 const QUICK: &str = "[daemon]\nlease = \"2s\"\n";

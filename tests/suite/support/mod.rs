@@ -14,5 +14,6 @@ pub(crate) mod facts;
 pub(crate) mod host;
 pub(crate) mod redis;
 pub(crate) mod replica;
+pub(crate) mod scripted_node;
 pub(crate) mod snapshot;
 pub(crate) mod wait;

@@ -19,12 +19,12 @@ const LAST_TRIES: u32 = 3;
 impl Claimer {
     /// Claims the runs in `planned`, at most `slots` of them. The call is repeated with the same
     /// token while no answer comes, because Redis may have carried out the call.
-    pub(super) async fn claim(&self, lane: &Lane, slots: usize, planned: &[Planned]) -> Result<Vec<ClaimReply>, StoreError> {
+    pub(super) async fn send(&self, lane: &Lane, slots: usize, planned: &[Planned]) -> Result<Vec<ClaimReply>, StoreError> {
         let token = planting::token();
         let orders: Vec<ClaimOrder> = planned.iter().map(|planned| planned.order.clone()).collect();
         let answer = self.claim_by(&token, lane, slots, &orders).await;
         if answer.is_err() {
-            self.shared.abandoned.note(&token, orders.iter().map(|order| &order.run));
+            self.abandoned.note(&token, orders.iter().map(|order| &order.run));
         }
         answer
     }
@@ -36,24 +36,24 @@ impl Claimer {
         slots: usize,
         orders: &[ClaimOrder],
     ) -> Result<Vec<ClaimReply>, StoreError> {
-        let give_up = BootInstant::now().saturating_add(self.shared.settings.lease / 2);
+        let give_up = BootInstant::now().saturating_add(self.node.settings.lease / 2);
         let mut last_tries = LAST_TRIES;
         loop {
-            self.shared.progress.ticker.back_within(Duration::ZERO);
-            let error = match self.shared.store.claim_runs_within(slots, &self.claimant, lane, token, orders).await {
+            self.health.progress.ticker.back_within(Duration::ZERO);
+            let error = match self.node.store.claim_runs_within(slots, &self.claimant, lane, token, orders).await {
                 // A poll finds out whether the replacing server knows of a call sent before.
                 Err(error @ StoreError::Replaced { .. }) => return Err(error),
                 Err(error) if error.is_passing() && BootInstant::now() < give_up => error,
                 other => return other,
             };
-            if self.shared.phase() != Phase::Running {
+            if self.node.phase() != Phase::Running {
                 if last_tries == 0 {
                     return Err(error);
                 }
                 last_tries -= 1;
             }
-            self.shared.weather.failed(&error, "this node does not know the result of a claim");
-            tokio::time::sleep(self.shared.settings.tick.max(Duration::from_millis(50))).await;
+            self.node.outage_log.failed(&error, "this node does not know the result of a claim");
+            tokio::time::sleep(self.node.settings.tick.max(Duration::from_millis(50))).await;
         }
     }
 }

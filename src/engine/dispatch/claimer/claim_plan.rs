@@ -1,19 +1,27 @@
 //! Decides about each due run, and makes a claim order for each run that is to start. The order
 //! includes the next occurrence of the job.
 //!
-//! Invariant: each entry becomes an order, or is handled, or decided again, or counted as left. No
-//! entry is forgotten.
+//! Invariants:
+//! - Each entry becomes an order, or is handled, or decided again, or counted as left. No entry is
+//!   forgotten.
+//! - Only a job's pending run is judged as missed or not. Any other run is owed: the run waited at a
+//!   gate, was spread before, or was handed back.
 
 use std::time::Duration;
 
-use super::{Claimer, Planned, Tally};
+use super::{Claimer, Planned};
 use crate::domain::job::job_spec::gates_of;
-use crate::domain::name::names::RunKind;
+use crate::domain::name::names::{RunId, RunKind};
 use crate::domain::queue::lane::Lane;
-use crate::domain::schedule::lateness::Decision;
+use crate::domain::schedule::lateness;
+use crate::domain::schedule::lateness::{Decision, Due};
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::dispatch::definition::Definition;
+use crate::engine::dispatch::dispatcher::ClaimReport;
+use crate::engine::dispatch::dispatcher::run_hints::RunHints;
 use crate::engine::dispatch::due_entry::Ripe;
+use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, StoreError};
 
 /// The age below which a run counts as on time. An older run came due when no node could start that
@@ -41,26 +49,27 @@ pub(super) enum Dealt {
 
 impl Claimer {
     /// Decides about each due run in `open`: makes a claim order, or skips, spreads or ends the
-    /// run. Returns the orders, and the runs to decide about again.
+    /// run. Returns the orders. The runs to decide about again are in `report`.
     pub(super) async fn decide(
         &mut self,
         lane: &Lane,
         open: Vec<Ripe>,
         now: UnixMillis,
-        tally: &mut Tally,
-    ) -> Result<(Vec<Planned>, Vec<Ripe>), StoreError> {
+        hints: &mut RunHints,
+        report: &mut ClaimReport,
+    ) -> Result<Vec<Planned>, StoreError> {
         let unusable = self.definitions.read_missing(open.iter().map(|ripe| ripe.run.job())).await?;
-        let (mut planned, mut again) = (Vec::new(), Vec::new());
+        let mut planned = Vec::new();
         // Collected before any run is handled: a definition forgotten on the way must not look like
         // an unknown job.
         let definitions: Vec<_> = open.iter().map(|ripe| self.definitions.get(ripe.run.job())).collect();
         for (mut ripe, definition) in open.into_iter().zip(definitions) {
             let Some(definition) = definition else {
                 if unusable.contains(ripe.run.job()) {
-                    self.refuse(ripe.run);
-                    tally.left += 1;
+                    hints.refuse(ripe.run, BootInstant::now());
+                    report.left += 1;
                 } else {
-                    self.end_orphan(lane, &ripe.entry, tally).await?;
+                    self.end_orphan(lane, &ripe.entry, report).await?;
                 }
                 continue;
             };
@@ -68,7 +77,7 @@ impl Claimer {
             let mut overlap = definition.spec.overlap_on_time();
             if !ripe.run.is_manual() && !ripe.is_owed {
                 let mut dealt = Dealt::ToClaim;
-                match self.judge(&definition, &ripe.run, now) {
+                match lateness::judge(due(&definition, &ripe.run, now, hints)) {
                     Decision::Run { successor: next, is_missed } => {
                         successor = next;
                         let is_alone = matches!(definition.spec.schedule, Schedule::Delay(_));
@@ -76,31 +85,31 @@ impl Claimer {
                             && !is_alone
                             && let Some(within) = definition.spec.catch_up.spread
                         {
-                            dealt = self.spread(&definition, &ripe.run, within, now).await?;
+                            dealt = self.spread(&definition, &ripe.run, within, now, hints).await?;
                         }
                         if is_missed || definition.judged_at(now).since(ripe.run.due()) > ON_TIME {
                             overlap = definition.spec.overlap_when_missed();
                         }
                     }
                     Decision::Skip { last, count, successor: next } => {
-                        dealt = self.skip(&definition, &ripe.run, (last, count, next), now).await?;
+                        dealt = self.skip(&definition, &ripe.run, (last, count, next), now, hints).await?;
                     }
                 }
                 match dealt {
                     Dealt::Done => {
-                        tally.done += 1;
+                        report.done += 1;
                         continue;
                     }
                     Dealt::Again => {
-                        again.push(ripe);
+                        report.again.push(ripe);
                         continue;
                     }
                     Dealt::Left => {
-                        tally.left += 1;
+                        report.left += 1;
                         continue;
                     }
                     Dealt::Owed => (ripe.is_owed, overlap, successor) = (true, definition.spec.overlap_when_missed(), None),
-                    Dealt::Over => successor = definition.next_after(self.taken_behind(&ripe.run)),
+                    Dealt::Over => successor = definition.next_after(taken_behind(&ripe.run, hints)),
                     Dealt::ToClaim => {}
                 }
             } else if ripe.run.kind() == RunKind::Backfill {
@@ -118,12 +127,33 @@ impl Claimer {
                 max_runs: definition.spec.shape.max_runs,
                 successor: successor.map(|due| definition.planned(due)),
                 job_lane: definition.record.lane.clone(),
-                gates: gates_of(ripe.run.job(), &definition.spec, self.shunned.contains(ripe.run.job())),
-                stands_at: self.stands_at.remove(&ripe.run).unwrap_or_default(),
+                gates: gates_of(ripe.run.job(), &definition.spec, hints.is_excluded(ripe.run.job())),
+                stands_at: hints.take_gates(&ripe.run),
                 per_key: definition.spec.per_key,
             };
             planned.push(Planned { ripe, order, definition });
         }
-        Ok((planned, again))
+        Ok(planned)
+    }
+}
+
+/// Returns the last occurrence that is known to have a record, or the due time of `run` if that is
+/// later.
+fn taken_behind(run: &RunId, hints: &RunHints) -> UnixMillis {
+    hints.occupied(run).map_or(run.due(), |taken| taken.max(run.due()))
+}
+
+/// Returns the facts by which the lateness of `run` is judged at `now`.
+pub(super) fn due<'a>(definition: &'a Definition, run: &RunId, now: UnixMillis, hints: &RunHints) -> Due<'a> {
+    let now = definition.judged_at(now);
+    Due {
+        timetable: &definition.timetable,
+        since: definition.since_at(now),
+        taken: hints.occupied(run).unwrap_or(UnixMillis::EPOCH),
+        catch_up: &definition.spec.catch_up,
+        skip_if_late: definition.spec.shape.skip_if_late,
+        late_after: definition.spec.late_after,
+        due: run.due(),
+        now,
     }
 }

@@ -9,43 +9,20 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::Claimer;
-use super::claim_plan::Dealt;
+use super::claim_plan::{Dealt, due};
 use crate::domain::name::names::RunId;
 use crate::domain::schedule::lateness;
-use crate::domain::schedule::lateness::{Decision, Due};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::Definition;
+use crate::engine::dispatch::dispatcher::run_hints::RunHints;
 use crate::engine::planning::passed_ranges;
+use crate::keeper::BootInstant;
 use crate::store::{SkipOrder, SkipReply, SpreadOrder, SpreadReply, SpreadWindow, StoreError, Successor};
 
 /// The most missed runs that one call spreads.
 const BATCH: usize = 100;
 
 impl Claimer {
-    pub(super) fn judge(&self, definition: &Definition, run: &RunId, now: UnixMillis) -> Decision {
-        lateness::judge(self.due(definition, run, now))
-    }
-
-    /// Returns the last occurrence that is known to have a record, or the due time of `run` if that
-    /// is later.
-    pub(super) fn taken_behind(&self, run: &RunId) -> UnixMillis {
-        self.occupied.get(run).copied().map_or(run.due(), |taken| taken.max(run.due()))
-    }
-
-    fn due<'a>(&self, definition: &'a Definition, run: &RunId, now: UnixMillis) -> Due<'a> {
-        let now = definition.judged_at(now);
-        Due {
-            timetable: &definition.timetable,
-            since: definition.since_at(now),
-            taken: self.occupied.get(run).copied().unwrap_or(UnixMillis::EPOCH),
-            catch_up: &definition.spec.catch_up,
-            skip_if_late: definition.spec.shape.skip_if_late,
-            late_after: definition.spec.late_after,
-            due: run.due(),
-            now,
-        }
-    }
-
     /// Skips the `count` missed occurrences from `run` to `last`. Adds the run of the occurrence
     /// `next` to the due set.
     pub(super) async fn skip(
@@ -54,14 +31,14 @@ impl Claimer {
         run: &RunId,
         (last, count, next): (UnixMillis, u64, Option<UnixMillis>),
         now: UnixMillis,
+        hints: &mut RunHints,
     ) -> Result<Dealt, StoreError> {
         let since = definition.since_at(definition.judged_at(now));
-        let taken = self.occupied.get(run).copied().unwrap_or(UnixMillis::EPOCH);
-        let stretch =
-            passed_ranges::up_to_recorded(&self.shared.store, definition, run, (last, count, next), (taken, since)).await;
+        let taken = hints.occupied(run).unwrap_or(UnixMillis::EPOCH);
+        let stretch = passed_ranges::up_to_recorded(&self.node.store, definition, run, (last, count, next), (taken, since)).await;
         let (last, count, next) = match stretch {
             Ok(stretch) => stretch,
-            Err(error) => return self.cannot(run, error),
+            Err(error) => return self.cannot(run, error, hints),
         };
         let order = SkipOrder {
             run: run.clone(),
@@ -72,9 +49,9 @@ impl Claimer {
             count,
             successor: next.map(|due| definition.planned(due)),
         };
-        let reply = match self.shared.store.skip_run(&order).await {
+        let reply = match self.node.store.skip_run(&order).await {
             Ok(reply) => reply,
-            Err(error) => return self.cannot(run, error),
+            Err(error) => return self.cannot(run, error, hints),
         };
         Ok(match reply {
             SkipReply::Skipped => {
@@ -86,7 +63,7 @@ impl Claimer {
                 Dealt::Again
             }
             SkipReply::Occupied => {
-                self.note_occupied(run, next.unwrap_or(last));
+                hints.note_occupied(run, next.unwrap_or(last));
                 Dealt::Again
             }
             SkipReply::Gone => Dealt::Owed,
@@ -102,9 +79,10 @@ impl Claimer {
         run: &RunId,
         within: Duration,
         now: UnixMillis,
+        hints: &mut RunHints,
     ) -> Result<Dealt, StoreError> {
         let record = &definition.record;
-        let missed = lateness::missed_from(self.due(definition, run, now), BATCH);
+        let missed = lateness::missed_from(due(definition, run, now, hints), BATCH);
         // A window of a node that died begins anew. Otherwise the remaining runs would all start at
         // once at its end.
         let window = record.window.as_ref().filter(|window| window.run == *run && window.from >= now);
@@ -132,9 +110,9 @@ impl Claimer {
             runs: runs.collect(),
             successor: missed.successor.map(|due| definition.planned(due)),
         };
-        let reply = match self.shared.store.spread_runs(&order).await {
+        let reply = match self.node.store.spread_runs(&order).await {
             Ok(reply) => reply,
-            Err(error) => return self.cannot(run, error),
+            Err(error) => return self.cannot(run, error, hints),
         };
         Ok(match reply {
             SpreadReply::Spread => {
@@ -148,7 +126,7 @@ impl Claimer {
                 Dealt::Again
             }
             SpreadReply::Occupied => {
-                self.note_occupied(run, missed.successor.unwrap_or(now));
+                hints.note_occupied(run, missed.successor.unwrap_or(now));
                 Dealt::Again
             }
             SpreadReply::Gone => Dealt::Owed,
@@ -158,12 +136,12 @@ impl Claimer {
     /// Leaves a run alone for a while after Redis refused a step. The cause is a key of the job
     /// with the wrong type, or a lack of memory in Redis. Steps that only remove runs go on. Other
     /// passing errors are returned.
-    fn cannot(&mut self, run: &RunId, error: StoreError) -> Result<Dealt, StoreError> {
+    fn cannot(&self, run: &RunId, error: StoreError, hints: &mut RunHints) -> Result<Dealt, StoreError> {
         if error.is_passing() && !matches!(error, StoreError::OutOfMemory { .. }) {
             return Err(error);
         }
         self.definitions.report_unusable(run.job(), &error.to_string());
-        self.refuse(run.clone());
+        hints.refuse(run.clone(), BootInstant::now());
         Ok(Dealt::Left)
     }
 }

@@ -3,8 +3,9 @@
 
 use tracing::{error, info};
 
-use super::{Claimer, Tally};
+use super::Claimer;
 use crate::domain::queue::lane::Lane;
+use crate::engine::dispatch::dispatcher::ClaimReport;
 use crate::engine::dispatch::due_entry::well_formed;
 use crate::engine::dispatch::orphans;
 use crate::store::{Quarantined, RipeEntry, StoreError};
@@ -12,41 +13,47 @@ use crate::store::{Quarantined, RipeEntry, StoreError};
 impl Claimer {
     /// Ends the run of an entry whose job is not known. If the run cannot be ended, moves the entry
     /// to quarantine.
-    pub(super) async fn end_orphan(&self, lane: &Lane, entry: &RipeEntry, tally: &mut Tally) -> Result<(), StoreError> {
+    pub(super) async fn end_orphan(&self, lane: &Lane, entry: &RipeEntry, report: &mut ClaimReport) -> Result<(), StoreError> {
         if let Ok((run, _)) = well_formed(entry)
-            && orphans::end_orphan(&self.shared.store, &run).await?
+            && orphans::end_orphan(&self.node.store, &run).await?
         {
-            tally.done += 1;
+            report.done += 1;
             info!(run = %run, "The run was cancelled, because its job was removed and its record is gone.");
             return Ok(());
         }
-        self.put_aside(lane, entry, "the job of the run is unknown", tally).await
+        self.set_aside(lane, entry, "the job of the run is unknown", report).await
     }
 
     /// Moves an entry to quarantine, for the reason `why`. If Redis refuses the move, logs the
     /// error and leaves the entry in place.
-    pub(super) async fn put_aside(&self, lane: &Lane, entry: &RipeEntry, why: &str, tally: &mut Tally) -> Result<(), StoreError> {
-        match self.shared.store.quarantine_run(lane, entry, why).await {
+    pub(crate) async fn set_aside(
+        &self,
+        lane: &Lane,
+        entry: &RipeEntry,
+        why: &str,
+        report: &mut ClaimReport,
+    ) -> Result<(), StoreError> {
+        match self.node.store.quarantine_run(lane, entry, why).await {
             Ok(Quarantined::Kept) => {
-                tally.done += 1;
+                report.done += 1;
                 error!(queue = %lane, entry = ?entry.member, "An invalid entry of a queue was moved to quarantine: {why}.");
                 Ok(())
             }
             Ok(Quarantined::Dropped) => {
-                tally.done += 1;
+                report.done += 1;
                 let (entry, score) = (&entry.member, &entry.score);
                 error!(queue = %lane, entry = ?entry, score, "Quarantine is full. An invalid entry of a queue was removed, and only this line records it: {why}.");
                 Ok(())
             }
             // Another node was first.
             Ok(Quarantined::Gone) => {
-                tally.left += 1;
+                report.left += 1;
                 Ok(())
             }
             Err(error) if error.is_passing() => Err(error),
             Err(error) => {
-                self.shared.weather.failed(&error, "invalid entries stay in the queue");
-                tally.left += 1;
+                self.node.outage_log.failed(&error, "invalid entries stay in the queue");
+                report.left += 1;
                 Ok(())
             }
         }

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::journal_line::JournalLine;
 use super::journal_memory::Memory;
-use super::{AGE_MS, Desk, FileIs};
+use super::journal_state::{AGE_MS, Desk, FileIs};
 use crate::domain::name::names::NodeName;
 
 /// The time for which lines are gathered before they are written.
@@ -23,14 +23,14 @@ const GATHER: Duration = Duration::from_millis(20);
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 /// The size at which the file is rewritten. The file must also have twice the size that it had
 /// after its last rewrite.
-const GROWN: u64 = 4 << 20;
+pub(super) const GROWN: u64 = 4 << 20;
 /// The size of the largest file that is read, in bytes. No journal grows so large.
 const READ_AT_MOST: u64 = 256 << 20;
 
 /// The journal file, open and locked by this process.
 pub(super) struct JournalFile {
     path: PathBuf,
-    open: fs::File,
+    pub(super) open: fs::File,
     /// Keeps the lock while this value lives.
     _lock: fs::File,
     size: u64,
@@ -111,7 +111,7 @@ fn opened(path: &Path) -> io::Result<fs::File> {
 }
 
 /// Returns the facts in the text of a journal file, and the number of unreadable lines.
-fn read(text: &[u8]) -> (Memory, usize) {
+pub(super) fn read(text: &[u8]) -> (Memory, usize) {
     let mut memory = Memory::default();
     let mut bad = 0;
     for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
@@ -205,135 +205,5 @@ fn rest(desk: &Desk) {
             return;
         }
         state = desk.wake.wait_timeout(state, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-    use crate::engine::recovery::journal::journal_line::EndedRun;
-    use crate::engine::recovery::journal::{Journal, Memory};
-
-    fn node() -> NodeName {
-        "n1".parse().unwrap()
-    }
-
-    fn ended(number: i64) -> JournalLine {
-        JournalLine::Ended(EndedRun {
-            run: format!("a{}@{number}", number % 50),
-            queue: "default".to_owned(),
-            state: "succeeded".to_owned(),
-            reason: String::new(),
-            ended_at: number,
-            fence: 1,
-            facts: Vec::new(),
-        })
-    }
-
-    async fn written(dir: &Path, lines: impl IntoIterator<Item = JournalLine>) {
-        let journal = Journal::open(Some(dir), "ns", &node());
-        assert!(journal.desk.state().has_file);
-        journal.note(lines);
-        journal.close().await;
-    }
-
-    fn memory(dir: &Path) -> Memory {
-        JournalFile::open(dir, "ns", &node()).unwrap().1
-    }
-
-    #[tokio::test]
-    async fn what_was_noted_is_there_after_a_restart_and_nobody_else_may_read_it() {
-        let dir = tempfile::tempdir().unwrap();
-        written(dir.path(), [JournalLine::Epoch("e".to_owned()), ended(1), ended(2)]).await;
-        let memory = memory(dir.path());
-        assert_eq!((memory.epoch.as_deref(), memory.ended().count()), (Some("e"), 2));
-        let mode = dir.path().join("journal-ns@n1").metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-    }
-
-    #[tokio::test]
-    async fn a_torn_tail_costs_its_own_line_and_what_is_written_next_is_whole() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("journal-ns@n1");
-        written(dir.path(), [ended(1), ended(2)]).await;
-        let text = fs::read(&path).unwrap();
-        for cut in 1..60 {
-            fs::write(&path, &text[..text.len() - cut]).unwrap();
-            written(dir.path(), [ended(3)]).await;
-            let ends: Vec<i64> = memory(dir.path()).ended().map(|run| run.ended_at).collect();
-            assert_eq!(ends, if cut == 1 { vec![1, 2, 3] } else { vec![1, 3] }, "cut {cut}");
-        }
-    }
-
-    #[test]
-    fn garbage_is_left_out_and_kept_aside() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("journal-ns@n1");
-        let mut text = b"\xff\xfe\x00garbage\nmore\n".to_vec();
-        ended(1).encode(&mut text);
-        fs::write(&path, &text).unwrap();
-        assert_eq!(memory(dir.path()).ended().count(), 1);
-        assert_eq!(fs::read(dir.path().join("journal-ns@n1.spoilt")).unwrap(), text);
-        assert_eq!(read(&fs::read(&path).unwrap()).1, 0, "it was written anew");
-    }
-
-    #[tokio::test]
-    async fn a_file_that_has_grown_is_written_anew_and_stays_bounded() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("journal-ns@n1");
-        let journal = Journal::open(Some(dir.path()), "ns", &node());
-        for batch in 0..60 {
-            journal.note((0..1_000).map(|number| ended(batch * 1_000 + number)));
-            let claim = crate::engine::recovery::journal::ClaimedRun {
-                run: "once@1".to_owned(),
-                queue: "default".to_owned(),
-                attempt: 1,
-                fence: 1,
-                at: 1,
-            };
-            journal.mark_start(claim).await;
-        }
-        journal.close().await;
-        assert!(path.metadata().unwrap().len() < GROWN * 2, "{}", path.metadata().unwrap().len());
-        drop(journal);
-        assert_eq!(memory(dir.path()).ended().count(), 10_000);
-    }
-
-    #[tokio::test]
-    async fn a_directory_that_cannot_be_written_and_one_in_use_leave_a_journal_in_memory() {
-        let dir = tempfile::tempdir().unwrap();
-        let nowhere = Journal::open(Some(&dir.path().join("missing")), "ns", &node());
-        nowhere.note([ended(1)]);
-        assert_eq!(nowhere.with(|memory| memory.ended().count()), 1);
-        let first = Journal::open(Some(dir.path()), "ns", &node());
-        let second = Journal::open(Some(dir.path()), "ns", &node());
-        assert!(first.desk.state().has_file && !second.desk.state().has_file);
-        first.close().await;
-    }
-
-    #[tokio::test]
-    async fn a_full_disk_holds_nothing_up_and_loses_nothing_from_memory() {
-        let Ok(full) = OpenOptions::new().append(true).open("/dev/full") else { return };
-        let dir = tempfile::tempdir().unwrap();
-        let (file, memory) = JournalFile::open(dir.path(), "ns", &node()).unwrap();
-        let desk = std::sync::Arc::new(Desk::default());
-        (desk.state().memory, desk.state().has_file) = (memory, true);
-        let shared = desk.clone();
-        let writer = std::thread::spawn(move || write(&shared, JournalFile { open: full, ..file }));
-        let journal = Journal { desk, writer: std::sync::Mutex::new(Some(writer)) };
-        let claim = || crate::engine::recovery::journal::ClaimedRun {
-            run: "once@1".to_owned(),
-            queue: "default".to_owned(),
-            attempt: 1,
-            fence: 1,
-            at: 1,
-        };
-        for _ in 0..20 {
-            journal.mark_start(claim()).await;
-        }
-        assert_eq!(journal.with(|memory| memory.claimed().count()), 1);
-        journal.close().await;
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! - [`journal_line`] is the line format of the file
 //! - [`journal_memory`] is what the node remembers, within bounds
+//! - [`journal_state`] is shared with the thread that writes the file
 //! - [`journal_file`] is the file, and the thread that writes it
 //!
 //! Invariant: a disk that is slow, full or gone delays nothing. Facts enter the memory at once, and
@@ -12,9 +13,10 @@
 mod journal_file;
 mod journal_line;
 mod journal_memory;
+mod journal_state;
 
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -25,72 +27,14 @@ pub(crate) use journal_line::{ApiJob, ClaimedRun, EndedRun, JournalLine};
 pub(crate) use journal_memory::{JOBS, Memory};
 
 use crate::domain::name::names::NodeName;
+use journal_state::{Desk, FileIs};
 
 /// The longest time for which an at-most-once run waits until its start mark is on disk.
 const MARK_PATIENCE: Duration = Duration::from_millis(250);
-/// The most bytes of unwritten lines. Past this bound the file is rewritten from memory instead.
-const UNWRITTEN: usize = 1 << 20;
-/// The time for which ends of runs are remembered, in ms.
-const AGE_MS: i64 = 30 * 24 * 3600 * 1000;
-
 /// The journal of one node, in memory and in a file.
 pub struct Journal {
     desk: Arc<Desk>,
     writer: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// The state shared by the node and the writing thread.
-#[derive(Default)]
-struct Desk {
-    state: Mutex<State>,
-    wake: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    memory: Memory,
-    /// True if the journal has a file.
-    has_file: bool,
-    unwritten: Vec<u8>,
-    /// The state of the file, which decides how it is written next.
-    file_is: FileIs,
-    /// The tasks that wait until the unwritten lines are on disk.
-    waiting: Vec<oneshot::Sender<()>>,
-    is_closing: bool,
-}
-
-/// The state of the file compared with the memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum FileIs {
-    /// The file has everything but the unwritten lines.
-    #[default]
-    Current,
-    /// The file lacks facts, and must be rewritten from memory.
-    Stale,
-    /// The file belongs to other data than the memory. The file must be kept under another name,
-    /// and a new file written.
-    Another,
-}
-
-impl State {
-    fn take(&mut self, lines: impl IntoIterator<Item = JournalLine>) {
-        for line in lines {
-            if self.has_file && self.file_is == FileIs::Current {
-                line.encode(&mut self.unwritten);
-            }
-            self.memory.take(line);
-        }
-        if self.unwritten.len() > UNWRITTEN {
-            self.unwritten = Vec::new();
-            self.file_is = FileIs::Stale;
-        }
-    }
-}
-
-impl Desk {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Journal {
@@ -190,5 +134,125 @@ impl Journal {
             let ended = tokio::task::spawn_blocking(move || drop(writer.join()));
             let _ = tokio::time::timeout(Duration::from_secs(2), ended).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::fs::OpenOptions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::journal_file::{GROWN, JournalFile, read, write};
+    use super::*;
+
+    fn node() -> NodeName {
+        "n1".parse().unwrap()
+    }
+
+    fn ended(number: i64) -> JournalLine {
+        JournalLine::Ended(EndedRun {
+            run: format!("a{}@{number}", number % 50),
+            queue: "default".to_owned(),
+            state: "succeeded".to_owned(),
+            reason: String::new(),
+            ended_at: number,
+            fence: 1,
+            facts: Vec::new(),
+        })
+    }
+
+    async fn written(dir: &Path, lines: impl IntoIterator<Item = JournalLine>) {
+        let journal = Journal::open(Some(dir), "ns", &node());
+        assert!(journal.desk.state().has_file);
+        journal.note(lines);
+        journal.close().await;
+    }
+
+    fn memory(dir: &Path) -> Memory {
+        JournalFile::open(dir, "ns", &node()).unwrap().1
+    }
+
+    #[tokio::test]
+    async fn what_was_noted_is_there_after_a_restart_and_nobody_else_may_read_it() {
+        let dir = tempfile::tempdir().unwrap();
+        written(dir.path(), [JournalLine::Epoch("e".to_owned()), ended(1), ended(2)]).await;
+        let memory = memory(dir.path());
+        assert_eq!((memory.epoch.as_deref(), memory.ended().count()), (Some("e"), 2));
+        let mode = dir.path().join("journal-ns@n1").metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_torn_tail_costs_its_own_line_and_what_is_written_next_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal-ns@n1");
+        written(dir.path(), [ended(1), ended(2)]).await;
+        let text = fs::read(&path).unwrap();
+        for cut in 1..60 {
+            fs::write(&path, &text[..text.len() - cut]).unwrap();
+            written(dir.path(), [ended(3)]).await;
+            let ends: Vec<i64> = memory(dir.path()).ended().map(|run| run.ended_at).collect();
+            assert_eq!(ends, if cut == 1 { vec![1, 2, 3] } else { vec![1, 3] }, "cut {cut}");
+        }
+    }
+
+    #[test]
+    fn garbage_is_left_out_and_kept_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal-ns@n1");
+        let mut text = b"\xff\xfe\x00garbage\nmore\n".to_vec();
+        ended(1).encode(&mut text);
+        fs::write(&path, &text).unwrap();
+        assert_eq!(memory(dir.path()).ended().count(), 1);
+        assert_eq!(fs::read(dir.path().join("journal-ns@n1.spoilt")).unwrap(), text);
+        assert_eq!(read(&fs::read(&path).unwrap()).1, 0, "it was written anew");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_has_grown_is_written_anew_and_stays_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal-ns@n1");
+        let journal = Journal::open(Some(dir.path()), "ns", &node());
+        for batch in 0..60 {
+            journal.note((0..1_000).map(|number| ended(batch * 1_000 + number)));
+            let claim = ClaimedRun { run: "once@1".to_owned(), queue: "default".to_owned(), attempt: 1, fence: 1, at: 1 };
+            journal.mark_start(claim).await;
+        }
+        journal.close().await;
+        assert!(path.metadata().unwrap().len() < GROWN * 2, "{}", path.metadata().unwrap().len());
+        drop(journal);
+        assert_eq!(memory(dir.path()).ended().count(), 10_000);
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_cannot_be_written_and_one_in_use_leave_a_journal_in_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let nowhere = Journal::open(Some(&dir.path().join("missing")), "ns", &node());
+        nowhere.note([ended(1)]);
+        assert_eq!(nowhere.with(|memory| memory.ended().count()), 1);
+        let first = Journal::open(Some(dir.path()), "ns", &node());
+        let second = Journal::open(Some(dir.path()), "ns", &node());
+        assert!(first.desk.state().has_file && !second.desk.state().has_file);
+        first.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_holds_nothing_up_and_loses_nothing_from_memory() {
+        let Ok(full) = OpenOptions::new().append(true).open("/dev/full") else { return };
+        let dir = tempfile::tempdir().unwrap();
+        let (mut file, memory) = JournalFile::open(dir.path(), "ns", &node()).unwrap();
+        file.open = full;
+        let desk = Arc::new(Desk::default());
+        (desk.state().memory, desk.state().has_file) = (memory, true);
+        let shared = desk.clone();
+        let writer = std::thread::spawn(move || write(&shared, file));
+        let journal = Journal { desk, writer: Mutex::new(Some(writer)) };
+        let claim = || ClaimedRun { run: "once@1".to_owned(), queue: "default".to_owned(), attempt: 1, fence: 1, at: 1 };
+        for _ in 0..20 {
+            journal.mark_start(claim()).await;
+        }
+        assert_eq!(journal.with(|memory| memory.claimed().count()), 1);
+        journal.close().await;
     }
 }

@@ -234,7 +234,7 @@ fn a_question_that_takes_too_long_is_killed_with_its_whole_tree_and_is_no_answer
     let id = desk.eye.ask(desk.eye.store().list_open(&"work".parse().unwrap())).unwrap().remove(0).to_string();
     let waiting = |run: &RunRecord| run.state == RunState::Scheduled && run.attempt == 0;
     let run = until("it is to be asked again", LONG, || desk.eye.run(&id).filter(waiting));
-    assert!(run.reason.as_deref().unwrap().starts_with("done_check unclear: took longer than its time-out"), "{run:?}");
+    assert!(run.reason.as_deref().unwrap().starts_with("done_check unclear: the attempt exceeded its timeout"), "{run:?}");
     assert_eq!((run.unclear, run.failures), (1, 0));
     gone(child);
     gone(parent);

@@ -1,8 +1,6 @@
 //! The events of this node, kept in memory until Redis takes them. They later explain why a run was
 //! late.
 //!
-//! - [`note_writer`] writes the events to Redis, and checks which runs wait for a slot
-//!
 //! Invariant: nothing here disturbs a run. Events are bounded, and no caller waits for them. An
 //! event that cannot be written is tried again or dropped.
 //!
@@ -11,13 +9,9 @@
 //! moment with a free slot ends the event, and it counts only while a due run waits. A condition
 //! shorter than a second is no event.
 
-mod note_writer;
-
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-pub(crate) use note_writer::{Nothing, run, write};
 
 use crate::domain::name::names::QueueName;
 use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
@@ -214,7 +208,7 @@ impl Notes {
 
     /// Returns the queues without a free slot, each with the time since when all its slots are
     /// taken.
-    fn full(&self) -> BTreeMap<QueueName, UnixMillis> {
+    pub(super) fn full(&self) -> BTreeMap<QueueName, UnixMillis> {
         self.state().full.clone()
     }
 
@@ -228,7 +222,7 @@ impl Notes {
     }
 
     /// Notes that no run of `queue` waits for a slot.
-    fn none_waits(&self, queue: &QueueName) {
+    pub(super) fn none_waits(&self, queue: &QueueName) {
         self.state().close(&key(&NodeEventKind::SlotsTaken { queue: queue.clone() }), None);
     }
 
@@ -276,11 +270,11 @@ impl Notes {
         state.push(EventNote { event: NodeEvent { what, from, to: None }, replaces: None });
     }
 
-    fn take(&self) -> Vec<EventNote> {
+    pub(super) fn take(&self) -> Vec<EventNote> {
         self.state().waiting.drain(..).collect()
     }
 
-    fn put_back(&self, notes: Vec<EventNote>) {
+    pub(super) fn put_back(&self, notes: Vec<EventNote>) {
         let mut state = self.state();
         for note in notes.into_iter().rev() {
             if state.waiting.len() < MOST {

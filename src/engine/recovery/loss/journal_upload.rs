@@ -7,7 +7,8 @@ use crate::domain::name::names::{Fence, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::node_context::NodeContext;
-use crate::engine::recovery::journal::{ClaimedRun, EndedRun};
+use crate::engine::recovery::journal::{ClaimedRun, EndedRun, Journal};
+use crate::engine::recovery::loss::loss_watch::LossWatch;
 use crate::engine::recovery::restored_ends;
 use crate::engine::recovery::restored_ends::Given;
 use crate::store::{KnownRun, RestoreOrder, StoreError};
@@ -16,42 +17,36 @@ use crate::store::{KnownRun, RestoreOrder, StoreError};
 /// this margin have already been sent.
 const TOLD_WITHIN: Duration = Duration::from_secs(60);
 
-/// Restores the facts in the journal, under `epoch`. The node last saw the data complete at
-/// `whole_at`.
+/// Sends restore orders to Redis. The node last saw the data complete at `whole_at`.
 pub(super) async fn give_back(
-    shared: &NodeContext,
-    epoch: &str,
+    node: &NodeContext,
+    mut orders: Vec<RestoreOrder>,
     whole_at: UnixMillis,
-    now: UnixMillis,
 ) -> Result<Given, StoreError> {
     let failed = |run: &RunId, error: &StoreError| {
-        shared.weather.failed(error, &format!("a run of job {} is not restored", run.job()));
+        node.outage_log.failed(error, &format!("a run of job {} is not restored", run.job()));
     };
     let told_from = whole_at.saturating_sub(TOLD_WITHIN);
-    let mut orders = orders(shared, epoch, now);
     for order in &mut orders {
         order.told_from = told_from;
     }
-    restored_ends::give_back(&shared.store, &orders, failed).await
+    restored_ends::give_back(&node.store, &orders, failed).await
 }
 
 /// Restores the end of one run that Redis never received, and whose notices are still to be sent.
 /// Returns true if Redis recorded the end.
-pub(crate) async fn give_back_end(shared: &NodeContext, end: &EndedRun) -> Result<bool, StoreError> {
-    let node = shared.settings.node.as_str();
-    let Some(order) = ended_order(end, &shared.watch.epoch(), node) else { return Ok(false) };
+pub(crate) async fn give_back_end(node: &NodeContext, loss_watch: &LossWatch, end: &EndedRun) -> Result<bool, StoreError> {
+    let Some(order) = ended_order(end, &loss_watch.epoch(), node.settings.node.as_str()) else { return Ok(false) };
     let failed = |run: &RunId, error: &StoreError| {
-        shared.weather.failed(error, &format!("a run of job {} is not restored", run.job()));
+        node.outage_log.failed(error, &format!("a run of job {} is not restored", run.job()));
     };
-    Ok(restored_ends::give_back(&shared.store, &[order], failed).await?.restored > 0)
+    Ok(restored_ends::give_back(&node.store, &[order], failed).await?.restored > 0)
 }
 
-/// Returns restore orders for every run in the journal. The order of a run that ended more than
-/// once has its last end. Ends older than the retention of history are left out.
-fn orders(shared: &NodeContext, epoch: &str, now: UnixMillis) -> Vec<RestoreOrder> {
-    let node = shared.settings.node.as_str();
-    let max_age = shared.keeping().history.max_age;
-    shared.watch.journal().with(|memory| {
+/// Returns restore orders for every run in the journal of `node`, under `epoch`. The order of a run that ended more than
+/// once has its last end. Ends older than `max_age` are left out.
+pub(super) fn orders(journal: &Journal, node: &str, epoch: &str, now: UnixMillis, max_age: Duration) -> Vec<RestoreOrder> {
+    journal.with(|memory| {
         let mut orders: HashMap<RunId, RestoreOrder> = HashMap::new();
         let ended = memory.ended().filter_map(|run| ended_order(run, epoch, node));
         let claimed = memory.claimed().filter_map(|run| claimed_order(run, epoch, node, now));

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use tracing::debug;
 
+use super::event_notes::Notes;
+use super::node_health::NodeHealth;
+use crate::engine::dispatch::slots::Slots;
 use crate::engine::node_context::NodeContext;
 use crate::keeper::BootInstant;
 
@@ -15,14 +18,21 @@ const EVERY: Duration = Duration::from_secs(1);
 /// events for 30 days.
 const STILL_HERE: Duration = Duration::from_secs(6 * 3600);
 
+/// The loop that writes the events of this node to Redis.
+pub(crate) struct NoteWriter {
+    pub(crate) node: Arc<NodeContext>,
+    pub(crate) slots: Slots,
+    pub(crate) health: Arc<NodeHealth>,
+}
+
 /// Writes the events of this node to Redis, for ever.
-pub(crate) async fn run(shared: Arc<NodeContext>) {
+pub(crate) async fn run(writer: Arc<NoteWriter>) {
     let mut last = BootInstant::now();
     loop {
         tokio::time::sleep(EVERY).await;
-        look_at_full(&shared).await;
+        look_at_full(&writer).await;
         let nothing = if BootInstant::now().since(last) >= STILL_HERE { Nothing::IsSaid } else { Nothing::IsNot };
-        if write(&shared, nothing).await {
+        if write(&writer.node, &writer.health.notes, nothing).await {
             last = BootInstant::now();
         }
     }
@@ -30,22 +40,22 @@ pub(crate) async fn run(shared: Arc<NodeContext>) {
 
 /// Checks which runs wait for a slot of the queues without a free slot. The ticker does not poll
 /// the lanes of such queues.
-async fn look_at_full(shared: &NodeContext) {
-    let full = shared.notes.full();
+async fn look_at_full(writer: &NoteWriter) {
+    let full = writer.health.notes.full();
     if full.is_empty() {
         return;
     }
-    for offer in shared.slots.offers() {
+    for offer in writer.slots.offers() {
         let Some(since) = full.get(&offer.queue) else { continue };
-        let found = shared.store.count_ripe(&offer.lanes, shared.notes.now()).await;
+        let found = writer.node.store.count_ripe(&offer.lanes, writer.health.notes.now()).await;
         // Loops with work for Redis log that it is away.
         let Ok((_, ready)) = found else { return };
-        if shared.notes.full().get(&offer.queue) != Some(since) {
+        if writer.health.notes.full().get(&offer.queue) != Some(since) {
             continue;
         }
         match ready {
-            Some(ready) => shared.notes.waits_for_slot(&offer.queue, ready),
-            None => shared.notes.none_waits(&offer.queue),
+            Some(ready) => writer.health.notes.waits_for_slot(&offer.queue, ready),
+            None => writer.health.notes.none_waits(&offer.queue),
         }
     }
 }
@@ -60,17 +70,17 @@ pub(crate) enum Nothing {
 }
 
 /// Writes all waiting events. Returns true if Redis was called and answered.
-pub(crate) async fn write(shared: &NodeContext, nothing: Nothing) -> bool {
-    let notes = shared.notes.take();
-    if notes.is_empty() && nothing == Nothing::IsNot {
+pub(crate) async fn write(node: &NodeContext, notes: &Notes, nothing: Nothing) -> bool {
+    let waiting = notes.take();
+    if waiting.is_empty() && nothing == Nothing::IsNot {
         return false;
     }
-    match shared.store.note_events(&shared.settings.node, &notes).await {
+    match node.store.note_events(&node.settings.node, &waiting).await {
         Ok(()) => true,
         Err(error) => {
             // Loops with work for Redis log that it is away.
             debug!("Node events are not written yet: {error}.");
-            shared.notes.put_back(notes);
+            notes.put_back(waiting);
             false
         }
     }

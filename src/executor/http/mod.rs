@@ -4,6 +4,10 @@
 //! except by the redirects that the job allows. Of the answer only a bounded part is read. A sent
 //! request cannot be called back: the receiver must check the fence.
 
+mod http_error;
+mod retry_after;
+mod signing;
+
 use std::time::Duration;
 
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -12,11 +16,9 @@ use reqwest::{Client, Method, Response, Url};
 use super::attempt::{Attempt, Control};
 use super::credential_injection;
 use super::credential_injection::Filled;
-use super::http_error::{in_words, short_of};
 use super::lease_guard::{Interruption, LeaseGuard};
 use super::notice_fallback;
-use super::retry_after::retry_after;
-use super::{ExcerptStream, OutputBuffer, signing};
+use super::output::{ExcerptStream, OutputBuffer};
 use crate::domain::job::job_spec::HttpRequest;
 use crate::domain::job::ping::ping_address;
 use crate::domain::job::secret_headers::is_secret_header;
@@ -24,6 +26,10 @@ use crate::domain::job::webhook::WebhookSecret;
 use crate::domain::run::run_state::{AttemptOutcome, Ending};
 use crate::keeper::BootInstant;
 use crate::secrets::Credentials;
+use http_error::{in_words, short_of};
+use retry_after::retry_after;
+
+pub use retry_after::wait_asked;
 
 /// The number of bytes of a response body that are kept.
 const KEPT: usize = 64 * 1024;

@@ -13,8 +13,9 @@ use serde_json::Value;
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::JobName;
 use crate::engine::node_context::NodeContext;
-use crate::engine::recovery::journal::{ApiJob, JOBS, JournalLine};
-use crate::store::{JobRecord, SourceKind, StoreError};
+use crate::engine::recovery::journal::{ApiJob, JOBS, Journal, JournalLine};
+use crate::engine::recovery::loss::loss_watch::LossWatch;
+use crate::store::{JobRecord, SourceKind, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(30);
 /// The number of names, hashes or definitions read in one call.
@@ -23,20 +24,26 @@ const BATCH: usize = 200;
 /// The keys of a definition that hold its schedule.
 const SCHEDULES: [&str; 7] = ["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];
 
+/// The loop that keeps the names of jobs that no file would restore.
+pub(crate) struct JobCatalog {
+    pub(crate) node: Arc<NodeContext>,
+    pub(crate) loss_watch: Arc<LossWatch>,
+}
+
 /// Updates the catalog of jobs at intervals, for ever.
-pub(crate) async fn run(shared: Arc<NodeContext>) {
+pub(crate) async fn run(catalog: Arc<JobCatalog>) {
     let mut pause = Duration::from_secs(1);
     loop {
         tokio::time::sleep(pause).await;
         pause = EVERY.mul_f64(0.75 + fastrand::f64() / 2.0);
-        if let Err(error) = look(&shared).await {
-            shared.weather.failed(&error, "jobs added by schedctl are not written into the journal");
+        if let Err(error) = look(&catalog).await {
+            catalog.node.outage_log.failed(&error, "jobs added by schedctl are not written into the journal");
         }
     }
 }
 
-async fn look(shared: &NodeContext) -> Result<(), StoreError> {
-    let (store, journal, known_now) = (&shared.store, shared.watch.journal(), shared.watch.known_now());
+async fn look(catalog: &JobCatalog) -> Result<(), StoreError> {
+    let (store, journal, known_now) = (&catalog.node.store, catalog.loss_watch.journal(), catalog.loss_watch.known_now());
     let mut names: BTreeSet<JobName> = BTreeSet::new();
     while names.len() < JOBS {
         let page = store.list_jobs(names.len(), PAGE).await?;
@@ -74,7 +81,7 @@ async fn look(shared: &NodeContext) -> Result<(), StoreError> {
     lines.extend(over.map(JournalLine::JobOver));
     // Polled last: data lost during the reading must not count as jobs that are over.
     let poll = store.list_ripe(&[]).await?;
-    if !lines.is_empty() && shared.watch.knows(&poll, known_now) {
+    if !lines.is_empty() && catalog.loss_watch.knows(&poll, known_now) {
         journal.note(lines);
     }
     Ok(())
@@ -106,8 +113,7 @@ fn entry(job: &JobRecord) -> ApiJob {
 
 /// Returns the jobs that this node knew and that Redis lacks. A one-shot whose run ended is not
 /// missing, whether this node or another node's journal recorded that end.
-pub(super) async fn missing(shared: &NodeContext) -> Result<Vec<ApiJob>, StoreError> {
-    let journal = shared.watch.journal();
+pub(super) async fn missing(store: &Store, journal: &Journal) -> Result<Vec<ApiJob>, StoreError> {
     let (known, done) = journal.with(|memory| {
         let done: BTreeSet<String> = memory.ended().filter_map(|run| Some(run.run.split_once('@')?.0.to_owned())).collect();
         (memory.jobs.values().cloned().collect::<Vec<ApiJob>>(), done)
@@ -115,12 +121,12 @@ pub(super) async fn missing(shared: &NodeContext) -> Result<Vec<ApiJob>, StoreEr
     let mut missing = Vec::new();
     for batch in known.chunks(BATCH) {
         let names: Vec<JobName> = batch.iter().filter_map(|job| job.name.parse().ok()).collect();
-        let records = shared.store.read_jobs(&names).await?;
+        let records = store.read_jobs(&names).await?;
         for (job, record) in batch.iter().zip(records) {
             if !matches!(record, Ok(None)) {
                 continue;
             }
-            let is_done = job.is_once && (done.contains(&job.name) || has_history(shared, &job.name).await?);
+            let is_done = job.is_once && (done.contains(&job.name) || has_history(store, &job.name).await?);
             if !is_done {
                 missing.push(job.clone());
             }
@@ -129,9 +135,9 @@ pub(super) async fn missing(shared: &NodeContext) -> Result<Vec<ApiJob>, StoreEr
     Ok(missing)
 }
 
-async fn has_history(shared: &NodeContext, job: &str) -> Result<bool, StoreError> {
+async fn has_history(store: &Store, job: &str) -> Result<bool, StoreError> {
     let Ok(job) = job.parse::<JobName>() else { return Ok(false) };
-    match shared.store.read_history(Some(&job), 0, 1).await {
+    match store.read_history(Some(&job), 0, 1).await {
         Ok(page) => Ok(!page.runs.is_empty()),
         Err(error) if error.is_passing() => Err(error),
         // The history key of the job exists, though it cannot be read.

@@ -1,0 +1,278 @@
+//! The dispatcher: decides which due runs a node claims next, and how many due entries a poll reads.
+//!
+//! The dispatcher is pure: it reads no clock, calls no Redis and never waits. It is told what a poll
+//! saw, and answers step by step what to claim. The result of each step decides the next step.
+//!
+//! - [`dispatch_step`] has the values that go in and out
+//! - [`queue_round`] is the course of one queue in one round
+//! - [`walk_progress`] is the progress of a search behind blocked runs
+//! - [`run_hints`] has the hints that earlier replies gave about runs
+//!
+//! Invariants:
+//! - A run that cannot be handled delays no other run, and is not handled again at every poll.
+//! - Slots that a queue did not use go to queues that got none.
+
+mod dispatch_step;
+mod queue_round;
+pub(crate) mod run_hints;
+pub(crate) mod walk_progress;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::due_entry::{Ripe, well_formed};
+use super::slots::{BATCH, Offer};
+use crate::domain::name::names::QueueName;
+use crate::domain::queue::dispatch::{Demand, LaneTurns, Shares, WaitingRun};
+use crate::domain::queue::lane::Lane;
+use crate::keeper::BootInstant;
+use crate::store::{LaneAsk, RipeEntry};
+pub(crate) use dispatch_step::{ClaimBatch, ClaimReport, DispatchPace, DispatchStep, FoundBehind, FoundQueue};
+use queue_round::{LaneTally, QueueRound};
+use run_hints::RunHints;
+use walk_progress::LaneWalk;
+
+/// The lane behind whose head the present round claims runs.
+struct Behind {
+    lane: Lane,
+    /// The number of entries left at the head of the lane.
+    left: usize,
+    is_by_gate: bool,
+    /// True if the walk came to the last due run of the lane.
+    is_through: bool,
+}
+
+/// One round: the queues with due runs, and the slots for these runs.
+#[derive(Default)]
+struct Round {
+    /// The queues to handle, each with the slots granted to it.
+    granted: VecDeque<(FoundQueue, usize)>,
+    /// The queues that got no slot.
+    without: Vec<FoundQueue>,
+    /// The number of granted slots that no run took.
+    unused: usize,
+    current: Option<QueueRound>,
+    behind: Option<Behind>,
+    /// The lanes with blocked runs, which are searched behind their heads.
+    blocked: VecDeque<(QueueName, Lane)>,
+    pace: DispatchPace,
+}
+
+/// The scheduling state of a node, and the decision which due runs to claim.
+#[derive(Default)]
+pub(crate) struct Dispatcher {
+    /// The shares of the queues, used while this node has fewer slots than the queues want.
+    shares: Shares,
+    /// The count of each queue that decides whether the most urgent or the oldest run is next.
+    turns: HashMap<QueueName, LaneTurns>,
+    /// The number of due entries of each lane that could not be handled.
+    left: HashMap<Lane, usize>,
+    /// The lanes in which blocked runs were found lately.
+    blocked: HashSet<Lane>,
+    /// The search behind the head of each lane with blocked runs.
+    walks: HashMap<Lane, LaneWalk>,
+    /// The hints that earlier replies gave about runs.
+    pub(crate) hints: RunHints,
+    round: Round,
+}
+
+impl Dispatcher {
+    /// Returns the requests for due entries of the offered lanes. Entries that could not be handled
+    /// must not hide the entries behind them, so as many further entries are read.
+    pub(crate) fn asks(&self, offers: &[Offer]) -> Vec<LaneAsk> {
+        let ask = |lane: &Lane, limit| LaneAsk { lane: lane.clone(), limit, more: self.left_in(lane) };
+        offers.iter().flat_map(|offer| offer.lanes.iter().map(move |lane| ask(lane, offer.slots))).collect()
+    }
+
+    /// Returns how many due runs of `lane` to read beyond the free slots. The number covers the
+    /// runs that the last poll could not handle, plus a batch if blocked runs were found.
+    fn left_in(&self, lane: &Lane) -> usize {
+        let blocked = if self.blocked.contains(lane) { BATCH } else { 0 };
+        self.left.get(lane).copied().unwrap_or(0) + blocked
+    }
+
+    /// Begins a round with the due entries that a poll found. The node may take on `room` runs, of
+    /// all queues together.
+    pub(crate) fn begin_round(&mut self, found: Vec<FoundQueue>, room: usize) {
+        self.round = Round::default();
+        for queue in &found {
+            for (lane, ripe) in &queue.lanes {
+                if self.blocked.contains(lane) && ripe.len() >= BATCH {
+                    self.round.blocked.push_back((queue.queue.clone(), lane.clone()));
+                } else {
+                    self.walks.remove(lane);
+                }
+            }
+        }
+        self.grant(found, room);
+    }
+
+    fn grant(&mut self, found: Vec<FoundQueue>, room: usize) {
+        let demands: Vec<Demand> = found.iter().map(|queue| self.demand(queue)).collect();
+        let grants = self.shares.grant(room, &demands);
+        self.round.granted = found.into_iter().zip(grants).collect();
+    }
+
+    /// Returns the number of slots a queue wants for its due runs. The number is at least one,
+    /// because runs that could not be handled before may be possible now.
+    fn demand(&self, found: &FoundQueue) -> Demand {
+        let takeable: usize = found.lanes.iter().map(|(lane, ripe)| ripe.len().saturating_sub(self.left_in(lane))).sum();
+        Demand { queue: found.queue.clone(), wants: takeable.max(1).min(found.slots), share: found.share }
+    }
+
+    /// Returns the next step of the round at `now`, or `None` if the round is over. The result of
+    /// the step before must have been noted.
+    pub(crate) fn next(&mut self, now: BootInstant) -> Option<DispatchStep> {
+        loop {
+            if let Some(current) = &mut self.round.current {
+                if let Some(step) = current.next(&self.blocked) {
+                    return Some(step);
+                }
+                self.finish_queue();
+            } else if let Some((found, slots)) = self.round.granted.pop_front() {
+                if slots == 0 {
+                    // Unless a slot is left over, the next freed slot wakes this node.
+                    self.round.without.push(found);
+                } else {
+                    self.round.current = Some(self.open(found.queue, found.lanes, slots, now));
+                }
+            } else if self.round.unused == 0 || self.round.without.is_empty() {
+                return None;
+            } else {
+                let (found, room) = (std::mem::take(&mut self.round.without), std::mem::take(&mut self.round.unused));
+                self.grant(found, room);
+            }
+        }
+    }
+
+    fn open(&mut self, queue: QueueName, found: Vec<(Lane, Vec<RipeEntry>)>, slots: usize, now: BootInstant) -> QueueRound {
+        let (mut lanes, mut waiting, mut no_runs) = (Vec::with_capacity(found.len()), Vec::new(), VecDeque::new());
+        // A run listed twice would be claimed once and started twice.
+        let mut met = HashSet::new();
+        for (at, (lane, entries)) in found.into_iter().enumerate() {
+            let mut tally = LaneTally::default();
+            for entry in entries {
+                if !met.insert(entry.member.clone()) {
+                    continue;
+                }
+                match well_formed(&entry) {
+                    Ok((run, _)) if self.hints.is_refused(&run, now) => tally.left += 1,
+                    Ok((run, ready)) => {
+                        let priority = lane.priority();
+                        #[cfg(feature = "mutants")]
+                        let priority = crate::store::server::mutants::priority(priority);
+                        waiting.push(WaitingRun { priority, ready, item: (at, Ripe::new(run, entry)) });
+                    }
+                    Err(why) => no_runs.push_back((at, entry, why)),
+                }
+            }
+            lanes.push((lane, tally));
+        }
+        let turns = self.turns.get(&queue).copied().unwrap_or_default();
+        let picks = turns.order(waiting);
+        QueueRound::new(queue, slots, turns, lanes, picks, no_runs)
+    }
+
+    /// Notes the result of the last step.
+    pub(crate) fn note(&mut self, report: ClaimReport) {
+        let Some(current) = &mut self.round.current else { return };
+        let has_blocked = report.blocked > 0;
+        let lane = current.note(report);
+        if has_blocked {
+            self.blocked.insert(lane.clone());
+        }
+    }
+
+    /// Gives up the queue of the last step, which failed with the result `report`. Returns the
+    /// queue. Its slots are not passed on.
+    pub(crate) fn give_up(&mut self, report: ClaimReport) -> Option<QueueName> {
+        self.note(report);
+        let current = self.round.current.take()?;
+        self.turns.insert(current.queue.clone(), current.turns);
+        self.round.pace = self.round.pace.max(DispatchPace::NextTick);
+        if let Some(behind) = self.round.behind.take() {
+            self.note_behind(behind, None);
+        }
+        Some(current.queue)
+    }
+
+    fn finish_queue(&mut self) {
+        let Some(current) = self.round.current.take() else { return };
+        let (done, unused) = (current.done(), current.unused());
+        self.turns.insert(current.queue, current.turns);
+        for (lane, tally) in current.lanes {
+            if tally.judged > 0 && tally.blocked == 0 {
+                self.blocked.remove(&lane);
+            }
+            self.left.insert(lane, tally.left);
+        }
+        let pace = match self.round.behind.take() {
+            Some(behind) => self.note_behind(behind, Some(done)),
+            None if done > 0 => DispatchPace::AtOnce,
+            None => DispatchPace::NextTick,
+        };
+        self.round.unused += unused;
+        self.round.pace = self.round.pace.max(pace);
+    }
+
+    /// Returns the next lane that is to be searched behind its blocked runs, with its queue.
+    pub(crate) fn next_blocked(&mut self) -> Option<(QueueName, Lane)> {
+        loop {
+            let (queue, lane) = self.round.blocked.pop_front()?;
+            if self.blocked.contains(&lane) {
+                return Some((queue, lane));
+            }
+        }
+    }
+
+    /// Returns the progress of the search behind the head of `lane`. The search begins anew if
+    /// there is none, or if the last search left out runs and has rested.
+    pub(crate) fn take_walk(&mut self, lane: &Lane, now: BootInstant) -> LaneWalk {
+        self.walks.remove(lane).filter(|walk| !walk.is_to_begin_again(now)).unwrap_or_default()
+    }
+
+    /// Begins to claim the runs that a search with the progress `walk` found behind the head of
+    /// `lane`, in up to `slots` slots.
+    pub(crate) fn begin_behind(
+        &mut self,
+        (queue, lane): (QueueName, Lane),
+        walk: LaneWalk,
+        found: FoundBehind,
+        slots: usize,
+        now: BootInstant,
+    ) {
+        let is_through = walk.arrived.is_some();
+        self.walks.insert(lane.clone(), walk);
+        let FoundBehind { runs, is_by_gate } = found;
+        if runs.is_empty() {
+            if !is_through {
+                self.round.pace = DispatchPace::AtOnce;
+            }
+            return;
+        }
+        self.round.without.clear();
+        self.round.behind = Some(Behind { lane: lane.clone(), left: self.left_in(&lane), is_by_gate, is_through });
+        self.round.current = Some(self.open(queue, vec![(lane, runs)], slots, now));
+    }
+
+    /// Notes that the runs behind the head of a lane were handled. `done` is the number of entries
+    /// that left the due set, or `None` after a failure. What was found at the head of the lane
+    /// stays known.
+    fn note_behind(&mut self, behind: Behind, done: Option<usize>) -> DispatchPace {
+        let Behind { lane, left, is_by_gate, is_through } = behind;
+        if let Some(walk) = self.walks.get_mut(&lane) {
+            walk.is_by_entries |= is_by_gate && done.is_none_or(|done| done == 0);
+        }
+        self.blocked.insert(lane.clone());
+        let after = self.left.entry(lane).or_default();
+        *after = (*after).max(left.saturating_sub(BATCH));
+        if done.is_some_and(|done| done > 0 || !is_through) { DispatchPace::AtOnce } else { DispatchPace::Idle }
+    }
+
+    /// Returns how soon another round may claim more runs.
+    pub(crate) fn pace(&self) -> DispatchPace {
+        self.round.pace
+    }
+}
+
+#[cfg(test)]
+mod dispatcher_tests;

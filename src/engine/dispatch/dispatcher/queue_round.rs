@@ -1,0 +1,189 @@
+//! The course of one queue in one round: which of its due runs to claim, in which order, and for
+//! how many slots.
+//!
+//! Invariant: each entry is claimed, handled, or counted as left. A run that does not start leaves
+//! its slot to the next run in turn.
+
+use std::collections::{HashSet, VecDeque};
+
+use super::dispatch_step::{ClaimBatch, ClaimReport, DispatchStep};
+use crate::domain::name::names::QueueName;
+use crate::domain::queue::dispatch::{LaneTurns, Pick};
+use crate::domain::queue::lane::Lane;
+use crate::engine::dispatch::due_entry::Ripe;
+use crate::engine::dispatch::slots::BATCH;
+use crate::store::RipeEntry;
+
+/// The most passes in which one round decides about the same run. After these passes the run is
+/// left to the next poll.
+const PASSES: usize = 5;
+
+/// The numbers of due entries of one lane by result.
+#[derive(Debug, Default)]
+pub(super) struct LaneTally {
+    /// The number of entries that left the due set.
+    pub(super) done: usize,
+    /// The number of entries that stay in the due set, because they cannot be handled now.
+    pub(super) left: usize,
+    /// The number of runs for which a claim call gave a reply.
+    pub(super) judged: usize,
+    /// The number of runs among these that are blocked and do not start now.
+    pub(super) blocked: usize,
+}
+
+/// The due runs of one lane that are decided about together, in up to [`PASSES`] passes.
+struct LanePass {
+    open: Vec<Ripe>,
+    slots: usize,
+    started: usize,
+    passes: usize,
+}
+
+/// The course of one queue in one round.
+pub(super) struct QueueRound {
+    pub(super) queue: QueueName,
+    /// The number of granted slots that no run took yet.
+    free: usize,
+    /// The count that decides whether the most urgent or the oldest run is next.
+    pub(super) turns: LaneTurns,
+    /// The due runs in the order in which they are tried, each with the index of its lane.
+    picks: VecDeque<Pick<(usize, Ripe)>>,
+    /// The entries that are no runs, each with the index of its lane and the reason.
+    no_runs: VecDeque<(usize, RipeEntry, String)>,
+    pub(super) lanes: Vec<(Lane, LaneTally)>,
+    /// The number of runs from lanes with blocked runs that the round still tries.
+    patience: usize,
+    /// The picks tried together: true for each run that was picked for its age.
+    tried: Option<Vec<bool>>,
+    /// The lanes of these picks that are not tried yet.
+    together: VecDeque<(usize, Vec<Ripe>)>,
+    /// The number of these picks that started.
+    started: usize,
+    pass: Option<LanePass>,
+    /// The index of the lane of the last step.
+    at: usize,
+}
+
+impl QueueRound {
+    pub(super) fn new(
+        queue: QueueName,
+        slots: usize,
+        turns: LaneTurns,
+        lanes: Vec<(Lane, LaneTally)>,
+        picks: Vec<Pick<(usize, Ripe)>>,
+        no_runs: VecDeque<(usize, RipeEntry, String)>,
+    ) -> Self {
+        Self {
+            queue,
+            free: slots,
+            turns,
+            picks: picks.into(),
+            no_runs,
+            lanes,
+            patience: BATCH,
+            tried: None,
+            together: VecDeque::new(),
+            started: 0,
+            pass: None,
+            at: 0,
+        }
+    }
+
+    /// Returns the next step of this queue, or `None` if the queue is through. `blocked` has the
+    /// lanes in which blocked runs were found lately.
+    pub(super) fn next(&mut self, blocked: &HashSet<Lane>) -> Option<DispatchStep> {
+        if let Some((at, entry, why)) = self.no_runs.pop_front() {
+            self.at = at;
+            return Some(DispatchStep::SetAside { lane: self.lanes[at].0.clone(), entry, why });
+        }
+        loop {
+            if let Some(batch) = self.next_pass() {
+                return Some(DispatchStep::Claim(batch));
+            }
+            if let Some((at, open)) = self.together.pop_front() {
+                let slots = self.free.saturating_sub(self.started);
+                if slots > 0 {
+                    self.at = at;
+                    self.pass = Some(LanePass { open, slots, started: 0, passes: 0 });
+                }
+                continue;
+            }
+            if let Some(mut tried) = self.tried.take() {
+                // Some of the runs beyond the slots were not tried.
+                tried.truncate(self.free);
+                self.free = self.free.saturating_sub(self.started);
+                self.turns.note(&tried, self.started);
+            }
+            if self.free == 0 || self.picks.is_empty() {
+                return None;
+            }
+            self.pick(blocked);
+        }
+    }
+
+    /// Returns the next pass over the runs of the present lane. `None` ends the present lane.
+    fn next_pass(&mut self) -> Option<ClaimBatch> {
+        let pass = self.pass.as_mut()?;
+        let (lane, tally) = &mut self.lanes[self.at];
+        if !pass.open.is_empty() && pass.started < pass.slots && pass.passes < PASSES {
+            pass.passes += 1;
+            let slots = pass.slots - pass.started;
+            return Some(ClaimBatch { lane: lane.clone(), runs: std::mem::take(&mut pass.open), slots });
+        }
+        tally.left += pass.open.len();
+        self.started += pass.started;
+        self.pass = None;
+        None
+    }
+
+    /// Picks the runs that are tried together next, and groups them by lane.
+    fn pick(&mut self, blocked: &HashSet<Lane>) {
+        let is_blocked = |at: usize| blocked.contains(&self.lanes[at].0);
+        // In lanes with blocked runs, one call judges more runs than there are slots.
+        let batch = if (0..self.lanes.len()).any(is_blocked) { BATCH.max(self.free) } else { self.free };
+        let mut tried = Vec::new();
+        while tried.len() < batch
+            && let Some(Pick { item: (at, ripe), is_oldest }) = self.picks.pop_front()
+        {
+            // One round tries at most a batch of runs from lanes with blocked runs. The next poll
+            // shows the rest again. So a mass of blocked runs delays runs of other lanes only
+            // briefly.
+            if blocked.contains(&self.lanes[at].0) {
+                if self.patience == 0 {
+                    continue;
+                }
+                self.patience -= 1;
+            }
+            tried.push(is_oldest);
+            match self.together.iter_mut().find(|(of, _)| *of == at) {
+                Some((_, runs)) => runs.push(ripe),
+                None => self.together.push_back((at, vec![ripe])),
+            }
+        }
+        (self.tried, self.started) = (Some(tried), 0);
+    }
+
+    /// Notes the result of the last step. Returns the lane of the step.
+    pub(super) fn note(&mut self, report: ClaimReport) -> &Lane {
+        let (lane, tally) = &mut self.lanes[self.at];
+        tally.done += report.done;
+        tally.left += report.left;
+        tally.judged += report.judged;
+        tally.blocked += report.blocked;
+        if let Some(pass) = &mut self.pass {
+            pass.started += report.started;
+            pass.open = if report.is_held { Vec::new() } else { report.again };
+        }
+        lane
+    }
+
+    /// Returns the number of entries that left the due set.
+    pub(super) fn done(&self) -> usize {
+        self.lanes.iter().map(|(_, tally)| tally.done).sum()
+    }
+
+    /// Returns the number of granted slots that no run took.
+    pub(super) fn unused(&self) -> usize {
+        self.free
+    }
+}

@@ -1,0 +1,166 @@
+//! Searches a lane for runs that may start although they come behind blocked runs at the head of
+//! the lane.
+//!
+//! A run whose gate has no free place is blocked, and moved to the gate by a claim. Many runs of
+//! one gate may be due before a run with another gate. So two searches follow once a claim met
+//! blocked runs and the heads of all lanes were handled:
+//! - First, the runs of gates that few jobs name are looked up by gate. Many due runs of one gate
+//!   do not slow this search, because the search skips to the next gate.
+//! - Then the lane is walked behind its head from a remembered position, and the first few runs of
+//!   each gate are taken out of order.
+//!
+//! Invariant: no run is taken before an earlier planned or open run of its gate. A manual run has
+//! no place in this order, so another run may overtake it once.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::dispatcher::FoundBehind;
+use super::dispatcher::walk_progress::LaneWalk;
+use super::due_entry::well_formed;
+use crate::config::first_gate_in;
+use crate::domain::job::job_spec::gated_entry;
+use crate::domain::name::names::JobName;
+use crate::domain::queue::gate::Gate;
+use crate::domain::queue::lane::Lane;
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::node_context::NodeContext;
+use crate::engine::status::node_health::NodeHealth;
+use crate::keeper::BootInstant;
+use crate::store::{PlannedAtGate, RipeEntry, StoreError};
+
+/// The number of entries read in one call. So few entries keep other calls to Redis waiting for
+/// some milliseconds at most.
+const PAGE: usize = 250;
+/// The number of jobs with gates examined in one call.
+const JOBS: usize = 250;
+/// The most jobs that may name a gate whose first due run is searched job by job. If more jobs
+/// name the gate, the walk through the lane finds that run.
+const FEW_JOBS: usize = 100;
+
+/// The search behind the blocked runs at the head of a lane.
+pub(crate) struct LaneSearch {
+    pub(crate) node: Arc<NodeContext>,
+    pub(crate) health: Arc<NodeHealth>,
+}
+
+/// The bounds of one search.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SearchBounds {
+    /// The most runs to return.
+    pub(crate) most: usize,
+    /// The instant at which the search stops. The next call resumes the search.
+    pub(crate) until: BootInstant,
+    /// The time by Redis' clock.
+    pub(crate) now: UnixMillis,
+}
+
+impl LaneSearch {
+    /// Returns due runs behind the head of `lane`, and the progress of the search after `walk`.
+    pub(crate) async fn search(
+        &self,
+        lane: &Lane,
+        mut walk: LaneWalk,
+        bounds: SearchBounds,
+    ) -> Result<(LaneWalk, FoundBehind), StoreError> {
+        // After a complete walk, runs that become due are listed behind the remembered position.
+        if !walk.is_by_entries && walk.arrived.is_none() {
+            let runs = self.choose_by_gate(lane, &mut walk, bounds.most, bounds.now).await?;
+            if !runs.is_empty() {
+                return Ok((walk, FoundBehind { runs, is_by_gate: true }));
+            }
+        }
+        let (walk, runs) = self.walk_on(lane, walk, bounds.most, bounds.until).await?;
+        Ok((walk, FoundBehind { runs, is_by_gate: false }))
+    }
+
+    /// Returns the first few due runs of each gate that few jobs name, at most `most`. Each call
+    /// goes on after the last gate of the previous call.
+    async fn choose_by_gate(
+        &self,
+        lane: &Lane,
+        walk: &mut LaneWalk,
+        most: usize,
+        now: UnixMillis,
+    ) -> Result<Vec<RipeEntry>, StoreError> {
+        let store = &self.node.store;
+        let gated = store.list_gated(lane, walk.after_gate.as_ref(), JOBS, FEW_JOBS).await?;
+        walk.after_gate = gated.last;
+        let jobs: Vec<JobName> = gated.gates.iter().flat_map(|(_, jobs)| jobs).cloned().collect();
+        let mut planned = store.list_planned(lane, &jobs, now).await?.into_iter();
+        let (mut chosen, mut gone) = (Vec::new(), Vec::new());
+        for (gate, jobs) in gated.gates {
+            let (mut ripe, mut is_clear) = (Vec::new(), true);
+            for (job, planned) in jobs.into_iter().zip(planned.by_ref()) {
+                match planned {
+                    PlannedAtGate::Ripe(entries) => ripe.extend(entries),
+                    PlannedAtGate::Gone => {
+                        let entry = gated_entry(&job, lane, &gate);
+                        gone.push((job, entry));
+                    }
+                    PlannedAtGate::Unclear => is_clear = false,
+                }
+            }
+            let mut ripe: Vec<(i64, RipeEntry)> =
+                ripe.into_iter().filter_map(|entry| Some((well_formed(&entry).ok()?.1, entry))).collect();
+            ripe.sort_by(|(ready, a), (other, b)| (ready, &a.member).cmp(&(other, &b.member)));
+            for (_, entry) in ripe.into_iter().filter(|_| is_clear) {
+                if chosen.len() < most && walk.may_take(gate.clone(), &entry) {
+                    chosen.push(entry);
+                }
+            }
+        }
+        store.unlist_gated(&gone).await?;
+        Ok(chosen)
+    }
+
+    async fn walk_on(
+        &self,
+        lane: &Lane,
+        mut walk: LaneWalk,
+        most: usize,
+        until: BootInstant,
+    ) -> Result<(LaneWalk, Vec<RipeEntry>), StoreError> {
+        let mut chosen = Vec::new();
+        let mut at = walk.after.clone();
+        loop {
+            self.health.progress.ticker.back_within(Duration::ZERO);
+            let began = BootInstant::now();
+            let Some(entries) = self.node.store.list_behind(lane, at.as_deref(), PAGE).await? else {
+                // The entry of the remembered position is gone, and the position with it.
+                return Ok((LaneWalk::default(), chosen));
+            };
+            let is_last = entries.len() < PAGE;
+            at = entries.last().map(|entry| entry.member.clone());
+            walk.choose(self.with_gates(entries).await?, &mut chosen, most);
+            let now = BootInstant::now();
+            walk.spent += now.since(began);
+            if is_last && chosen.len() < most {
+                walk.arrived = walk.arrived.or(Some(now));
+            }
+            if is_last || chosen.len() == most || now >= until {
+                return Ok((walk, chosen));
+            }
+        }
+    }
+
+    /// Returns each entry with the first gate that the run of the entry must pass. A job without
+    /// gates counts as a gate of its own. An entry that is no run has no gate, and is handled at
+    /// the head of the lane.
+    async fn with_gates(&self, entries: Vec<RipeEntry>) -> Result<Vec<(RipeEntry, Option<Gate>)>, StoreError> {
+        let runs: Vec<Option<JobName>> =
+            entries.iter().map(|entry| well_formed(entry).ok().map(|(run, _)| run.job().clone())).collect();
+        let jobs: Vec<JobName> = runs.iter().flatten().cloned().collect::<BTreeSet<_>>().into_iter().collect();
+        let texts = self.node.store.read_definitions(&jobs).await?;
+        let gate = |(job, text): (&JobName, Option<String>)| {
+            text.as_deref().and_then(first_gate_in).unwrap_or_else(|| Gate::of_job(job))
+        };
+        let gates: HashMap<&JobName, Gate> = jobs.iter().zip(jobs.iter().zip(texts).map(gate)).collect();
+        Ok(entries
+            .into_iter()
+            .zip(&runs)
+            .map(|(entry, job)| (entry, job.as_ref().and_then(|job| gates.get(job).cloned())))
+            .collect())
+    }
+}

@@ -1,0 +1,159 @@
+//! The steps after the end of an attempt that Redis has answered: journal, log, history, notices and
+//! backfill.
+//!
+//! Invariant: a step that fails delays nothing. The janitor or the next start of the node makes up
+//! for the step.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tracing::{info, warn};
+
+use super::late_results::{AttemptEnd, ended};
+use super::verdict::AttemptVerdict;
+use crate::domain::name::names::RunKind;
+use crate::domain::run::run_state::{AttemptOutcome, RunState};
+use crate::engine::maintenance::retained_bounds::{Retention, bounds_of};
+use crate::engine::node_context::NodeContext;
+use crate::engine::notification::notice_cleanup;
+use crate::engine::planning::backfill_plan;
+use crate::engine::recovery::journal::{Journal, JournalLine};
+use crate::store::{Claim, FinishReply, Verdict};
+
+/// The number of runs over the bound of a job's history at which the history is trimmed at once.
+const HISTORY_SLACK: usize = 50;
+
+/// An attempt whose end Redis has answered, with the handles that the steps use.
+pub(super) struct EndedAttempt<'a> {
+    pub(super) node: &'a NodeContext,
+    pub(super) journal: &'a Journal,
+    pub(super) retention: &'a Retention,
+    pub(super) claim: &'a Claim,
+    pub(super) settled: &'a AttemptVerdict,
+    pub(super) outcome: &'a AttemptOutcome,
+    pub(super) end: AttemptEnd,
+    /// The answer of Redis to the end of the attempt.
+    pub(super) reply: &'a FinishReply,
+}
+
+/// A step after the end of an attempt.
+type AfterEnd = for<'a> fn(&'a EndedAttempt<'a>) -> BoxFuture<'a, ()>;
+
+/// The steps after the end of an attempt, in their order.
+const STEPS: [AfterEnd; 5] = [note_in_journal, log_end, trim_history, forget_notices, advance_backfill];
+
+/// Takes all steps after the end of an attempt.
+pub(super) async fn run_steps(run: &EndedAttempt<'_>) {
+    for step in STEPS {
+        step(run).await;
+    }
+}
+
+impl EndedAttempt<'_> {
+    /// Returns the number of kept runs of the job, if the run has ended for good.
+    fn kept(&self) -> Option<u32> {
+        match self.reply {
+            FinishReply::Finished(kept) => Some(*kept),
+            _ => None,
+        }
+    }
+}
+
+/// Notes in the journal the end, or the handing back, that Redis has recorded of the run.
+fn note_in_journal<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
+    Box::pin(async move {
+        let line = match run.reply {
+            // Not noted: the node that has the run records its end.
+            FinishReply::Lost => return,
+            FinishReply::Retrying(_) | FinishReply::Released | FinishReply::AskingLater(_) => {
+                JournalLine::Unclaimed(run.claim.run.to_string())
+            }
+            FinishReply::Finished(_) => {
+                // A run that was to go back and yet ended was cancelled by an operator.
+                let state = match run.settled.verdict {
+                    Verdict::Final(state) => state,
+                    _ => RunState::Cancelled,
+                };
+                JournalLine::Ended(ended(run.claim, run.settled, state, run.outcome, run.end))
+            }
+        };
+        run.journal.note([line]);
+    })
+}
+
+/// Logs the end of the attempt.
+fn log_end<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
+    Box::pin(async move { report(run.outcome, run.settled, run.reply, run.end.took) })
+}
+
+/// Asks the janitor to trim a job's history if the number of kept runs exceeds the bound by the
+/// slack.
+fn trim_history<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
+    Box::pin(async move {
+        let (most, _) = bounds_of(run.claim.run.job(), run.retention.bounds().history.keep_per_job);
+        if run.kept().is_some_and(|kept| kept as usize > most + HISTORY_SLACK) {
+            run.retention.trim_soon(run.claim.run.job());
+        }
+    })
+}
+
+/// After a notice about a job that was removed, forgets the hidden job that delivered the notice.
+fn forget_notices<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
+    Box::pin(async move {
+        if run.kept().is_some()
+            && let Some((told, _)) = run.claim.run.job().told_of()
+            && let Err(error) = notice_cleanup::forget_if_removed(&run.node.store, &told).await
+        {
+            run.node.outage_log.failed(&error, "the janitor removes the job of the notice later");
+        }
+    })
+}
+
+/// After a run of a backfill, plans the next run of that backfill.
+fn advance_backfill<'a>(run: &'a EndedAttempt<'a>) -> BoxFuture<'a, ()> {
+    Box::pin(async move {
+        if run.kept().is_some()
+            && run.claim.run.kind() == RunKind::Backfill
+            && let Err(error) = backfill_plan::advance(&run.node.store, run.claim.run.job()).await
+        {
+            run.node.outage_log.failed(&error, "the janitor continues the backfill later");
+        }
+    })
+}
+
+fn report(outcome: &AttemptOutcome, settled: &AttemptVerdict, reply: &FinishReply, took: Duration) {
+    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let why = describe(outcome);
+    match (reply, &settled.verdict) {
+        (FinishReply::Lost, _) => warn!(ms, "Result discarded: another node has claimed the run, or Redis lost the run."),
+        (_, Verdict::Final(RunState::Succeeded)) if outcome.error.is_some() => warn!(ms, "Run succeeded{why}."),
+        (_, Verdict::Final(RunState::Succeeded)) if settled.reason.is_empty() => info!(ms, "Run succeeded."),
+        (_, Verdict::Final(RunState::Succeeded)) => info!(ms, reason = settled.reason, "Run succeeded."),
+        (_, Verdict::Final(state)) if settled.reason.is_empty() => warn!(ms, "Run ended as {state}{why}."),
+        (_, Verdict::Final(state)) => warn!(ms, reason = settled.reason, "Run ended as {state}{why}."),
+        (_, Verdict::Retry(delay)) => {
+            let retry_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+            warn!(ms, retry_in_ms, "Attempt failed{why}. The run will be retried.");
+        }
+        (_, Verdict::AskLater(delay)) => {
+            let ask_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+            warn!(
+                ms,
+                ask_in_ms,
+                reason = settled.reason,
+                "The run did not start, because its done_check was unclear. The done_check will be asked again."
+            );
+        }
+        (_, Verdict::Release) => info!(ms, reason = settled.reason, "Run handed back."),
+    }
+}
+
+/// Returns the error, signal or exit code of an outcome, as text that continues a log sentence.
+fn describe(outcome: &AttemptOutcome) -> String {
+    match outcome {
+        AttemptOutcome { error: Some(error), .. } => format!(": {error}"),
+        AttemptOutcome { signal: Some(signal), .. } => format!(" by signal {signal}"),
+        AttemptOutcome { exit_code: Some(code), .. } => format!(" with exit code {code}"),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,166 @@
+//! The parts of a node, and what each loop of the node gets of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::dispatch::abandoned_claims::AbandonedClaims;
+use super::dispatch::definitions::ZoneReadings;
+use super::dispatch::node_limits::NodeLimits;
+use super::dispatch::nudges;
+use super::dispatch::slots::Slots;
+use super::dispatch::ticker::Ticker;
+use super::execution::lease_keeper;
+use super::execution::lease_keeper::LeaseKeeper;
+use super::execution::runner::Runner;
+use super::execution::running_leases::RunningLeases;
+use super::loops::Loops;
+use super::maintenance::background_check::BackgroundCheck;
+use super::maintenance::janitor::Janitor;
+use super::maintenance::presence::Presence;
+use super::maintenance::reaper::Reaper;
+use super::maintenance::retained_bounds::{RetainedBounds, Retention};
+use super::maintenance::{background_check, janitor, presence};
+use super::node_context::NodeContext;
+use super::notification::{deadline_watch, notice_planter};
+use super::planning::boot_plan::BootPlanner;
+use super::planning::file_change::sections_of;
+use super::planning::reconciler::{Reconciler, Removal, WantedFile, WantedJobs};
+use super::planning::replan::Replanner;
+use super::planning::{boot_plan, reconciler, replan, zone_change};
+use super::recovery::journal::Journal;
+use super::recovery::loss;
+use super::recovery::loss::LossRecovery;
+use super::recovery::loss::job_catalog;
+use super::recovery::loss::job_catalog::JobCatalog;
+use super::recovery::loss::loss_watch::LossWatch;
+use super::settings::EngineSettings;
+use super::status::node_health::NodeHealth;
+use super::status::note_writer;
+use super::status::note_writer::NoteWriter;
+use crate::config::{Config, ServingConfig};
+use crate::domain::name::names::QueueName;
+use crate::domain::queue::lane_serving::Serving;
+use crate::domain::time::zone::Zone;
+use crate::executor::Execute;
+use crate::store::Store;
+
+/// The parts of a node that several loops share.
+pub(super) struct NodeParts {
+    pub(super) node: Arc<NodeContext>,
+    pub(super) slots: Slots,
+    pub(super) limits: Arc<NodeLimits>,
+    pub(super) leases: Arc<RunningLeases>,
+    pub(super) retention: Arc<Retention>,
+    pub(super) health: Arc<NodeHealth>,
+    pub(super) loss_watch: Arc<LossWatch>,
+    pub(super) zone_readings: Arc<ZoneReadings>,
+    pub(super) wanted: Arc<WantedFile>,
+}
+
+impl NodeParts {
+    pub(super) fn new(store: Store, journal: Journal, settings: EngineSettings) -> Self {
+        let health = Arc::new(NodeHealth::new(settings.started_at, settings.lease));
+        let loss_watch = Arc::new(LossWatch::new(journal, store.address()));
+        let node = Arc::new(NodeContext::new(store, settings));
+        let slots = Slots::new(node.wakeups.ticker.clone());
+        slots.set_host(QueueName::of_host(&node.settings.host.host));
+        slots.set_serving(node.settings.serving.over(&Serving::default()), None);
+        Self {
+            node,
+            slots,
+            limits: Arc::default(),
+            leases: Arc::default(),
+            retention: Arc::default(),
+            health,
+            loss_watch,
+            zone_readings: Arc::default(),
+            wanted: Arc::default(),
+        }
+    }
+
+    pub(super) fn configure(&self, config: &Config, removal: Removal) {
+        let queues: BTreeMap<_, _> = config.queues.iter().map(|(name, queue)| (name.clone(), queue.concurrency)).collect();
+        let sections = sections_of(config);
+        self.health.problems.set_file(String::new());
+        self.retention.set_bounds(RetainedBounds { history: config.history.clone(), output: config.output.clone() });
+        self.slots.set_own(queues);
+        let ServingConfig { serving, flow } = &config.serving;
+        self.slots.set_serving(self.node.settings.serving.over(serving), flow.max_running);
+        self.limits.set_limits(*flow);
+        self.node.wakeups.presence.notify_one();
+        self.wanted.set(WantedJobs { jobs: Arc::new(config.jobs.clone()), sections, removal });
+        self.node.wakeups.reconciler.notify_one();
+    }
+
+    pub(super) fn reaper(&self, abandoned: Arc<AbandonedClaims>) -> Reaper {
+        Reaper {
+            node: self.node.clone(),
+            leases: self.leases.clone(),
+            abandoned,
+            loss_watch: self.loss_watch.clone(),
+            health: self.health.clone(),
+        }
+    }
+
+    pub(super) fn ticker(&self, executors: Arc<dyn Execute>, abandoned: Arc<AbandonedClaims>) -> Ticker {
+        let runner = Runner {
+            node: self.node.clone(),
+            slots: self.slots.clone(),
+            executors,
+            leases: self.leases.clone(),
+            loss_watch: self.loss_watch.clone(),
+            retention: self.retention.clone(),
+        };
+        Ticker {
+            node: self.node.clone(),
+            limits: self.limits.clone(),
+            health: self.health.clone(),
+            abandoned,
+            zone_readings: self.zone_readings.clone(),
+            runner: Arc::new(runner),
+        }
+    }
+
+    fn presence(&self, executors: Arc<dyn Execute>) -> Presence {
+        Presence {
+            node: self.node.clone(),
+            slots: self.slots.clone(),
+            limits: self.limits.clone(),
+            leases: self.leases.clone(),
+            executors,
+            health: self.health.clone(),
+        }
+    }
+
+    /// Starts the loops that take on work.
+    pub(super) fn spawn_intake(&self, loops: &Loops, host_zone: Zone) {
+        let (node, health) = (|| self.node.clone(), || self.health.clone());
+        let janitor = Janitor { node: node(), retention: self.retention.clone(), health: health() };
+        loops.spawn("janitor", Arc::new(janitor), janitor::run);
+        loops.spawn("consistency check", Arc::new(BackgroundCheck { node: node(), health: health() }), background_check::run);
+        loops.spawn("deadline watch", node(), deadline_watch::run);
+        loops.spawn("notice planter", node(), notice_planter::run);
+        loops.spawn("replanner", Arc::new(Replanner { node: node(), health: health() }), replan::run);
+        loops.spawn("zone check", node(), zone_change::run);
+        let loss_watch = self.loss_watch.clone();
+        let recovery = LossRecovery { node: node(), loss_watch: loss_watch.clone(), retention: self.retention.clone() };
+        loops.spawn("loss recovery", Arc::new(recovery), loss::run);
+        loops.spawn("job catalog", Arc::new(JobCatalog { node: node(), loss_watch }), job_catalog::run);
+        let planner = BootPlanner { node: node(), slots: self.slots.clone(), wanted: self.wanted.clone() };
+        loops.spawn("boot planner", Arc::new(planner), boot_plan::run);
+        let reconciler = Reconciler { node: node(), health: health(), wanted: self.wanted.clone(), host_zone };
+        loops.spawn("reconciler", Arc::new(reconciler), reconciler::run);
+    }
+
+    /// Starts the loops that running jobs depend on.
+    pub(super) fn spawn_upkeep(&self, loops: &Loops, executors: Arc<dyn Execute>) {
+        let (node, health) = (|| self.node.clone(), || self.health.clone());
+        loops.spawn("nudges", node(), nudges::run);
+        let keeper = LeaseKeeper { node: node(), leases: self.leases.clone(), health: health() };
+        loops.spawn("lease keeper", Arc::new(keeper), lease_keeper::run);
+        loops.spawn("presence", Arc::new(self.presence(executors)), presence::run);
+        loops.spawn("suspend detector", health(), |health| async move { health.suspends.run().await });
+        let writer = NoteWriter { node: node(), slots: self.slots.clone(), health: health() };
+        loops.spawn("event notes", Arc::new(writer), note_writer::run);
+    }
+}

@@ -1,0 +1,39 @@
+//! The problems of a node's configuration.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The problems of a node's configuration. An empty text means that there is no problem.
+#[derive(Default)]
+pub(crate) struct ConfigProblems {
+    texts: Mutex<Texts>,
+}
+
+#[derive(Default)]
+struct Texts {
+    /// The reason why the present jobs file is refused.
+    file: String,
+    /// The reasons why parts of the last accepted file could not be applied.
+    jobs: String,
+}
+
+impl ConfigProblems {
+    /// Returns all problems as one text.
+    pub(crate) fn text(&self) -> String {
+        let texts = self.texts();
+        [&*texts.file, &*texts.jobs].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Sets the reason why the present jobs file is refused.
+    pub(crate) fn set_file(&self, reason: String) {
+        self.texts().file = reason;
+    }
+
+    /// Sets the reasons why parts of the last accepted file could not be applied.
+    pub(crate) fn set_jobs(&self, reasons: String) {
+        self.texts().jobs = reasons;
+    }
+
+    fn texts(&self) -> MutexGuard<'_, Texts> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

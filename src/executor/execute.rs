@@ -1,0 +1,58 @@
+//! The interface through which a node executes attempts.
+
+use std::collections::BTreeSet;
+
+use futures_util::future::BoxFuture;
+
+use super::attempt::{Attempt, Control};
+use super::output::OutputBuffer;
+use crate::domain::job::job_spec::Action;
+use crate::domain::job::ping::Ping;
+use crate::domain::job::process_limits::LimitKind;
+use crate::domain::name::names::RunId;
+use crate::domain::run::run_state::AttemptOutcome;
+
+/// A way to execute attempts. A node uses `Executors`. A test of a node may use
+/// a script of outcomes instead, and then no process starts.
+pub trait Execute: Send + Sync {
+    /// Runs `attempt` to its end and returns its outcome. Never fails: every problem is an outcome.
+    /// If the future is dropped before the end, whatever it started is ended.
+    fn execute<'a>(&'a self, attempt: &'a Attempt, control: Control, output: &'a OutputBuffer) -> BoxFuture<'a, AttemptOutcome>;
+
+    /// Sends one ping about `run` to `base`. The error says why no answer came.
+    fn ping<'a>(&'a self, base: &'a str, run: &'a RunId, ping: Ping) -> BoxFuture<'a, Result<(), String>>;
+
+    /// Returns true if an attempt that begins now would start at once.
+    fn are_ready(&self) -> bool;
+
+    /// Returns the resource that this node lacked at its last start of a run. `None` if that start
+    /// succeeded.
+    fn short_of(&self) -> Option<String>;
+
+    /// Notes that a run with this action was claimed.
+    fn note_claimed(&self, action: &Action);
+
+    /// Returns how many runs may be claimed, judged by the starts that succeeded or failed
+    /// recently.
+    fn room(&self) -> usize;
+
+    /// Returns the abilities that the node reports about itself.
+    fn abilities(&self) -> ExecutorAbilities;
+}
+
+/// The abilities of a node to execute jobs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExecutorAbilities {
+    /// The limits of jobs that this host can enforce.
+    pub limits: BTreeSet<LimitKind>,
+    /// How many files a process may have open on this host at most. `None`: any number.
+    pub most_files: Option<u64>,
+    /// True if each run has a cgroup of its own.
+    pub has_cgroups: bool,
+    /// The users that jobs may run as on this node, as text.
+    pub users: String,
+    /// The reason why jobs may run as no other user. Empty if they may.
+    pub users_why: String,
+    /// The user of this process. A job that names no user runs as this user.
+    pub own_user: String,
+}
