@@ -128,7 +128,8 @@ fn ready_instead(definition: &Definition, record: &RunRecord, ready: UnixMillis,
         // The run waits its planned delay, counted from now.
         return (from > latest).then(|| now.saturating_add(until.since(from)));
     }
-    if record.fence.is_some() || record.run.is_manual() {
+    // A run that waited for another run has come to its claim, and its job is blocked behind it.
+    if record.fence.is_some() || record.run.is_manual() || record.waited_from.is_some() {
         return (ready > latest).then_some(now);
     }
     // A catch-up run of a future occurrence starts at that occurrence.

@@ -176,6 +176,35 @@ fn a_host_that_boots_five_years_ahead_goes_on_in_time_once_it_is_set_right() {
 }
 
 #[test]
+fn a_run_let_in_by_a_clock_that_was_ahead_keeps_no_group_closed() {
+    let (redis, effects) = (TestRedis::with_clock(FIVE_YEARS), Effects::new());
+    let section = |name: &str, work: &str| {
+        format!("[jobs.{name}]\nevery = \"1s\"\ngroup = \"g\"\nqueue = \"{name}\"\nshell = {:?}\n", effects.shell(work))
+    };
+    let file = format!(
+        "[daemon]\nlease = \"2s\"\n[queues.first]\n[queues.second]\n[groups.g]\nmode = \"exclusive\"\n{}{}",
+        section("first", "sleep 3"),
+        section("second", "true")
+    );
+    let _node = Schedd::on(&redis).jobs(&file).start();
+    until_begun(&effects, &["first", "second"], 0, 1, LONG);
+    // A run of `second` waits for the group. The group lets it in, and the paused queue keeps it from starting.
+    let is_at = |key: &str, to: &str| {
+        let runs = redis::cmd("ZRANGEBYSCORE").arg(key).arg("-inf").arg(to).query::<Vec<String>>(&mut redis.connection());
+        runs.unwrap().iter().any(|run| run.starts_with("second@")).then_some(())
+    };
+    until_begun(&effects, &["first"], now(), 1, LONG);
+    until("a run of second waits", LONG, || is_at("{schedd}:queued:group:g", "+inf"));
+    assert_eq!(Schedctl::on(&redis).run(&["queue", "pause", "second"]).code, 0);
+    until("a run of second is let in", LONG, || is_at("{schedd}:held:group:g", "(0"));
+    redis.set_clock(0);
+    assert_eq!(Schedctl::on(&redis).run(&["queue", "resume", "second"]).code, 0);
+    until_begun(&effects, &["first", "second"], now(), 2, SOON + Duration::from_secs(5));
+    assert_none_twice(&effects);
+    assert_sound_and_told(&redis);
+}
+
+#[test]
 fn nothing_is_forgotten_by_a_time_that_just_jumped() {
     let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
     let eye = Eye::on(&redis);
