@@ -12,6 +12,7 @@ use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::node::EngineSettings;
 use crate::engine::node_context::NodeContext;
+use crate::engine::status::redis_clock::HELD;
 use crate::keeper::BootInstant;
 use crate::store::{BeatFacts, BeatReply, EventNote, NameClaim, NodeBeat, QueueRecord, Store, StoreError};
 
@@ -104,7 +105,11 @@ pub async fn announce(
     let mut name = wanted.clone();
     let mut number = 1;
     loop {
-        let seen_before = store.last_seen(&name).await?;
+        let seen_before = match store.last_seen(&name).await? {
+            // No node was there, so a new name does not make the present time surer.
+            None => store.last_of_all().await?.filter(|seen| started_at.since(*seen) >= HELD),
+            seen => seen,
+        };
         match try_name(store, &name, incarnation, &facts, host).await? {
             Try::Ours => {
                 let event = NodeEvent { what: NodeEventKind::Started { seen_before }, from: started_at, to: None };

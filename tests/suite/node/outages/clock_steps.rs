@@ -217,39 +217,70 @@ fn nothing_is_forgotten_by_a_time_that_just_jumped() {
     for number in 0..3 {
         eye.wait_for_history(&format!("young{number}"), 1);
     }
-    let old = |job: &str, ahead: i64| {
-        let ended = eye.ask(eye.store().now()).unwrap().as_i64() - (ahead + 31 * DAY) * 1_000;
-        let run = format!("{job}@{ended}");
-        let mut connection = redis.connection();
-        let mut pipeline = redis::pipe();
-        let record = pipeline.cmd("HSET").arg(format!("{{schedd}}:run:{run}"));
-        record.arg(&["job", job, "state", "succeeded", "due", &ended.to_string(), "kind", "regular", "queue", "default"]);
-        record.arg(&["finished_at", &ended.to_string(), "attempt", "1"]);
-        for key in ["history".to_owned(), format!("history:{job}")] {
-            pipeline.cmd("ZADD").arg(format!("{{schedd}}:{key}")).arg(ended).arg(&run);
-        }
-        let () = pipeline.query(&mut connection).unwrap();
-        run
-    };
-    let still_there = || {
-        for number in 0..3 {
-            assert_eq!(eye.history(&format!("young{number}")).len(), 1, "young{number}");
-        }
-        let outputs = redis::cmd("ZCARD").arg("{schedd}:outputs").query::<usize>(&mut redis.connection()).unwrap();
-        let dead = redis::cmd("ZCARD").arg("{schedd}:dead").query::<usize>(&mut redis.connection()).unwrap();
-        assert_eq!((outputs, dead), (3, 1));
-    };
+    let still_there = || assert_young_are_there(&redis, &eye);
     redis.set_clock(40 * DAY);
     node.wait_for_log("Redis' clock was set forward by 40d");
     // What is old by the time before the step goes: so it is known that the round came.
-    let control = old("control", 40 * DAY);
+    let control = old_run(&redis, &eye, 40 * DAY);
     until("a round forgets what is old", Duration::from_secs(60), || eye.run(&control).is_none().then_some(()));
     still_there();
     // Nor by a node that did not see the step, but knows of it.
     node.kill9();
     node.start_again();
-    let control = old("control", 40 * DAY);
+    let control = old_run(&redis, &eye, 40 * DAY);
     until("a round forgets what is old", Duration::from_secs(60), || eye.run(&control).is_none().then_some(()));
     still_there();
     redis.set_clock(0);
+}
+
+/// Writes a run that ended a month before the time `ahead` seconds before the present.
+fn old_run(redis: &TestRedis, eye: &Eye, ahead: i64) -> String {
+    let ended = eye.ask(eye.store().now()).unwrap().as_i64() - (ahead + 31 * DAY) * 1_000;
+    let run = format!("control@{ended}");
+    let mut pipeline = redis::pipe();
+    let record = pipeline.cmd("HSET").arg(format!("{{schedd}}:run:{run}"));
+    record.arg(&["job", "control", "state", "succeeded", "due", &ended.to_string(), "kind", "regular", "queue", "default"]);
+    record.arg(&["finished_at", &ended.to_string(), "attempt", "1"]);
+    for key in ["history", "history:control"] {
+        pipeline.cmd("ZADD").arg(format!("{{schedd}}:{key}")).arg(ended).arg(&run);
+    }
+    let () = pipeline.query(&mut redis.connection()).unwrap();
+    run
+}
+
+/// Demands that three runs are there with their output, and one of them as a dead letter.
+#[track_caller]
+fn assert_young_are_there(redis: &TestRedis, eye: &Eye) {
+    for number in 0..3 {
+        assert_eq!(eye.history(&format!("young{number}")).len(), 1, "young{number}");
+    }
+    let count = |key: &str| redis::cmd("ZCARD").arg(key).query::<usize>(&mut redis.connection()).unwrap();
+    assert_eq!((count("{schedd}:outputs"), count("{schedd}:dead")), (3, 1));
+}
+
+#[test]
+fn nothing_is_forgotten_by_a_time_met_at_a_start_after_every_node_left_in_order() {
+    let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
+    let eye = Eye::on(&redis);
+    let jobs = "[daemon]\nlease = \"2s\"\n[history]\nmax_age = \"30d\"\n";
+    let mut node = Schedd::on(&redis).node("n").jobs(jobs).start();
+    for number in 0..3 {
+        let work = format!("echo {number}; exit {}", i32::from(number == 2));
+        eye.add(&json!({"name": format!("young{number}"), "in": "0s", "shell": effects.shell(&work)}));
+    }
+    for number in 0..3 {
+        eye.wait_for_history(&format!("young{number}"), 1);
+    }
+    node.term();
+    assert!(node.wait_exit().success());
+    redis.set_clock(40 * DAY);
+    // Also a node of another name.
+    let other = Schedd::on(&redis).node("other").jobs(jobs).start();
+    node.start_again();
+    for _ in 0..2 {
+        let control = old_run(&redis, &eye, 40 * DAY);
+        until("a round forgets what is old", Duration::from_secs(60), || eye.run(&control).is_none().then_some(()));
+        assert_young_are_there(&redis, &eye);
+    }
+    drop(other);
 }
