@@ -120,6 +120,10 @@ async fn round(shared: &NodeContext, seen: &mut UnixMillis) -> Result<usize, Sto
             total += store.pull_in(&jobs).await?;
         }
     }
+    if *seen > now {
+        // The clock was set back, and runs have ended before that time since.
+        *seen = UnixMillis::EPOCH;
+    }
     let mut overfull = shared.take_overfull();
     for _ in 0..STEPS_A_JOB {
         let (jobs, next) = store.list_overfull(*seen, |job| bounds_of(job, keeping.history.keep_per_job)).await?;
@@ -129,6 +133,8 @@ async fn round(shared: &NodeContext, seen: &mut UnixMillis) -> Result<usize, Sto
             _ => break,
         }
     }
+    // A run may have ended by a clock that was ahead.
+    *seen = (*seen).min(now);
     for job in &overfull {
         total += trim_job(shared, job, aged, &keeping).await?;
     }

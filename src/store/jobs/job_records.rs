@@ -258,8 +258,32 @@ impl Store {
         Ok((flat.chunks_exact(2).filter_map(read).collect(), flat.len() / 2))
     }
 
+    /// Lists all live jobs without a planned run, and all jobs that ended after `after`. Malformed
+    /// names are skipped.
+    pub async fn list_without_plan(&self, after: UnixMillis) -> Result<Vec<JobName>, StoreError> {
+        let mut all = Vec::new();
+        let (none, after) = (UnixMillis::END.to_string(), format!("({}", after.as_i64()));
+        for (index, from, to) in [(self.keys.jobs(), &none, none.as_str()), (self.keys.finished(), &after, "+inf")] {
+            let mut offset = 0;
+            loop {
+                let mut pipeline = redis::pipe();
+                let range = pipeline.cmd("ZRANGE").arg(&index).arg(from).arg(to).arg("BYSCORE");
+                range.arg("LIMIT").arg(offset).arg(PAGE);
+                let answer = self.link.query(&mut pipeline).await?;
+                let Some(Value::Array(names)) = answer.first() else { break };
+                all.extend(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()));
+                offset += names.len();
+                if names.len() < PAGE {
+                    break;
+                }
+            }
+        }
+        Ok(all)
+    }
+
     /// Removes times in the future from the `dealt` fields of these jobs. Redis' clock was ahead
-    /// when such a time was written.
+    /// when such a time was written. The times stay while the ledger has runs that are still to
+    /// come: these ran early.
     pub async fn forget_dealt(&self, names: &[JobName], now: UnixMillis) -> Result<(), StoreError> {
         if names.is_empty() {
             return Ok(());
@@ -267,12 +291,14 @@ impl Store {
         let mut pipeline = redis::pipe();
         for name in names {
             pipeline.cmd("HGET").arg(self.keys.job(name)).arg("dealt");
+            pipeline.cmd("HGET").arg(self.keys.ledger_before(name)).arg("latest");
         }
         // A key of the wrong type is reported elsewhere.
         let answers = self.link.ask(&mut pipeline).await?;
-        for (name, dealt) in names.iter().zip(answers) {
-            let Some(dealt) = dealt.ok().as_ref().and_then(text_of) else { continue };
-            if dealt_in(&dealt).iter().any(|at| *at > now) {
+        for (name, answers) in names.iter().zip(answers.chunks_exact(2)) {
+            let Some(dealt) = answers[0].as_ref().ok().and_then(text_of) else { continue };
+            let has_run_early = answers[1].as_ref().ok().and_then(number_of).is_some_and(|latest| latest > now.as_i64());
+            if !has_run_early && dealt_in(&dealt).iter().any(|at| *at > now) {
                 self.drop_fields(&self.keys.job(name), &[("dealt".to_owned(), dealt)]).await?;
             }
         }

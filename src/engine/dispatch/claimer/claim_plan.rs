@@ -14,6 +14,7 @@ use crate::domain::schedule::lateness::Decision;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::due_entry::Ripe;
+use crate::engine::planning::far_plans;
 use crate::store::{ClaimOrder, StoreError};
 
 /// The age below which a run counts as on time. An older run came due when no node could start that
@@ -70,7 +71,7 @@ impl Claimer {
                 let mut dealt = Dealt::ToClaim;
                 match self.judge(&definition, &ripe.run, now) {
                     Decision::Run { successor: next, is_missed } => {
-                        successor = next;
+                        successor = far_plans::not_run_early(&self.shared.store, &definition, next).await?;
                         let is_alone = matches!(definition.spec.schedule, Schedule::Delay(_));
                         if is_missed
                             && !is_alone
@@ -83,6 +84,7 @@ impl Claimer {
                         }
                     }
                     Decision::Skip { last, count, successor: next } => {
+                        let next = far_plans::not_run_early(&self.shared.store, &definition, next).await?;
                         dealt = self.skip(&definition, &ripe.run, (last, count, next), now).await?;
                     }
                 }

@@ -205,6 +205,31 @@ fn a_run_let_in_by_a_clock_that_was_ahead_keeps_no_group_closed() {
 }
 
 #[test]
+fn what_a_clock_ahead_trimmed_into_the_ledger_is_neither_left_out_nor_repeated() {
+    let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
+    // So much output has the history trimmed after each run.
+    let section =
+        |(name, schedule): (&str, &str)| format!("[jobs.{name}]\n{schedule}\nshell = {:?}\n", effects.shell("seq 2000"));
+    let jobs = [("every", "every = \"1s\""), ("cron", "cron = \"* * * * * *\"")].map(section).concat();
+    let kept = "[history]\nkeep_per_job = 2\n[output]\nkeep_bytes_per_job = \"1KiB\"\n";
+    let _node = Schedd::on(&redis).jobs(&format!("{kept}{jobs}")).start();
+    let names = ["every", "cron"];
+    let count = |key: &str| redis::cmd("ZCARD").arg(key).query::<usize>(&mut redis.connection()).unwrap();
+    until_begun(&effects, &names, 0, 2, LONG);
+    redis.set_clock(25);
+    until("runs are trimmed", LONG, || names.iter().all(|job| count(&format!("{{schedd}}:ledger:{job}")) >= 2).then_some(()));
+    until_begun(&effects, &names, now(), 3, LONG);
+    redis.set_clock(0);
+    until_begun(&effects, &names, now(), 3, SOON);
+    // Until what ran early is due, and then behind that.
+    sleep(Duration::from_secs(28));
+    until_begun(&effects, &names, now(), 2, SOON);
+    assert_none_twice(&effects);
+    assert_sound_and_told(&redis);
+    until("the history is trimmed as before", LONG, || (count("{schedd}:history:every") <= 4).then_some(()));
+}
+
+#[test]
 fn nothing_is_forgotten_by_a_time_that_just_jumped() {
     let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
     let eye = Eye::on(&redis);
