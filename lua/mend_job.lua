@@ -5,11 +5,13 @@
 -- A run that was planned too late, because Redis' clock was ahead, is replaced by the run to plant.
 -- `dealt` then keeps the time up to which occurrences were handled, so that none of them is owed
 -- again.
+-- A one-shot that ended without its run, because that clock passed its time, is live again.
 -- Guard: the job's revision and planned run are as read; everything else is checked anew. Correct
 -- data is not touched.
 -- A planned run is replaced only if it is not ready, has no record, and is due later than the run
 -- to plant.
 -- The run to plant has no record, or is recorded as missed although its time is still to come.
+-- A one-shot with a unique key stays ended: another job may have had the key since.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 finished
@@ -36,8 +38,8 @@
 -- ARGV 7 planted_ready
 -- ARGV 8 pending_ready: when the planned run may start, used if it is not due
 -- ARGV 9 gated: the job's entry with its first gate, or ''
--- ARGV 10 anchor: the anchor of `every` if the run to plant replaces a run planned too late; '' if
---   that must not happen
+-- ARGV 10 anchor: the anchor of `every` if the run to plant corrects what a clock that was ahead
+--   planned or ended; '' if that must not happen
 -- Reply mended: a text for each repair
 -- Reply sound: nothing was wrong
 -- Reply stale: the job changed; read it again
@@ -66,7 +68,7 @@ local function note_dealt(text, at)
   return table.concat(times, ' ', math.max(#times - DEALT, 0) + 1)
 end
 local name, planted = ARGV[2], ARGV[5]
-local job = redis.call('HMGET', k.job, 'rev', 'pending', 'paused', 'held', 'ended', 'ended_at', 'once', 'delay', 'since', 'dealt')
+local job = redis.call('HMGET', k.job, 'rev', 'pending', 'paused', 'held', 'ended', 'ended_at', 'once', 'delay', 'since', 'dealt', 'unique')
 local pending = job[2] or ''
 if (job[1] or '') ~= ARGV[3] or pending ~= ARGV[4] then return {'stale'} end
 local reply = {'mended'}
@@ -76,12 +78,47 @@ local function leave_due()
   redis.call('ZREM', k.job_due, pending)
 end
 
+-- Returns true if the run to plant has no record.
+-- Deletes a record that says missed before the run's time came: the clock was ahead then.
+local function clear_planted()
+  if redis.call('EXISTS', KEYS[8]) == 0 then return true end
+  local told = redis.call('HMGET', KEYS[8], 'state', 'reason', 'fence', 'skipped_count')
+  if ARGV[10] == '' or told[1] ~= 'skipped' or told[2] ~= 'missed' or told[3] or tonumber(ARGV[6]) <= now then return false end
+  tally(k.totals, 'skipped', -math.max(whole(told[4], COUNT), 1))
+  redis.call('ZREM', KEYS[15], planted)
+  redis.call('ZREM', KEYS[16], planted)
+  redis.call('DEL', KEYS[8])
+  -- The run gets its deadlines again when it is due.
+  if redis.call('HGET', k.job, 'watched') == planted then redis.call('HDEL', k.job, 'watched') end
+  return true
+end
+
+-- Returns true for a one-shot that ended before the time of its only run, and may be live again.
+local function has_ended_early()
+  return ARGV[10] ~= '' and planted ~= '' and job[5] == 'finished' and job[7] == '1' and not job[11] and tonumber(ARGV[6]) > now
+end
+
+-- Has the occurrences of the job count from before the run to plant. Those up to `last` were
+-- handled, or are planned anew.
+local function count_anew(last)
+  redis.call('HSET', k.job, 'rev', int(math.max(whole(job[1], FENCE - 1) + 1, micros)), 'anchor', ARGV[10],
+    'since', int(math.min(whole(job[9], PARKED), tonumber(ARGV[6]) - 1)))
+  if (job[8] or '') == '' then redis.call('HSET', k.job, 'dealt', note_dealt(job[10], last)) end
+end
+
 -- Nodes look for backfill runs only at jobs in this list.
 local backfill = redis.call('ZCARD', KEYS[11])
 if backfill > 0 and redis.call('ZADD', KEYS[12], 'NX', now, name) > 0 then note('listed among those to be made up for') end
 if backfill == 0 and redis.call('ZREM', KEYS[12], name) > 0 then note('no longer listed among those to be made up for') end
 if not job[1] then
   if redis.call('ZREM', k.jobs, name) + redis.call('ZREM', k.finished, name) > 0 then note('unlisted') end
+elseif job[5] and has_ended_early() and clear_planted() then
+  redis.call('HDEL', k.job, 'ended', 'ended_at')
+  redis.call('ZREM', k.finished, name)
+  count_anew(PARKED - 1)
+  plant_pending(k, name, planted, ARGV[6], ARGV[7])
+  if ARGV[9] ~= '' then set_gated(KEYS[13], k.job, ARGV[9]) end
+  note('planted ' .. planted .. ' again')
 elseif job[5] then
   if not redis.call('ZSCORE', k.finished, name) then
     local ended = whole(job[6], PARKED)
@@ -104,7 +141,7 @@ else
   local is_far = ARGV[10] ~= '' and planted ~= '' and not job[3] and not state and ready and tonumber(ready) > now
     and tonumber(ARGV[6]) < due_ms
   if is_over or (pending == '' and not job[3] and planted ~= '') then
-    if planted ~= '' and redis.call('EXISTS', KEYS[8]) == 1 then
+    if planted ~= '' and not clear_planted() then
       if job[7] ~= '1' or is_over then return {'occupied', planted} end
       settle_job(k, planted, name, now)
       if not redis.call('HGET', k.job, 'ended') then return {'occupied', planted} end
@@ -112,24 +149,15 @@ else
       return reply
     end
     if is_over then leave_due() end
+    if ARGV[10] ~= '' and planted ~= '' then count_anew(PARKED - 1) end
     plant_pending(k, name, planted, ARGV[6], ARGV[7])
     note(planted ~= '' and 'planted ' .. planted or 'nothing planned any more')
     pending = planted
     settle_job(k, ARGV[4], name, now)
     if redis.call('HGET', k.job, 'ended') then return reply end
   elseif is_far then
-    if redis.call('EXISTS', KEYS[8]) == 1 then
-      local told = redis.call('HMGET', KEYS[8], 'state', 'reason', 'fence', 'skipped_count')
-      if told[1] ~= 'skipped' or told[2] ~= 'missed' or told[3] or tonumber(ARGV[6]) <= now then return {'occupied', planted} end
-      -- The run was recorded as missed while the clock was ahead, before its time came.
-      tally(k.totals, 'skipped', -math.max(whole(told[4], COUNT), 1))
-      redis.call('ZREM', KEYS[15], planted)
-      redis.call('ZREM', KEYS[16], planted)
-      redis.call('DEL', KEYS[8])
-    end
-    redis.call('HSET', k.job, 'rev', int(math.max(whole(job[1], FENCE - 1) + 1, micros)), 'anchor', ARGV[10],
-      'since', int(math.min(whole(job[9], PARKED), tonumber(ARGV[6]) - 1)))
-    if (job[8] or '') == '' then redis.call('HSET', k.job, 'dealt', note_dealt(job[10], due_ms - 1)) end
+    if not clear_planted() then return {'occupied', planted} end
+    count_anew(due_ms - 1)
     plant_pending(k, name, planted, ARGV[6], ARGV[7])
     leave_due()
     pending = planted

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- Takes one occurrence out of a range of a job's ledger, because it has a record of its own.
+-- Reduces a range of a job's ledger: one of its occurrences has a record of its own, or some of
+-- them are still to come.
 -- Guard: the range is the one that counts this occurrence, and is as read.
 -- KEYS 1 ledger
 -- KEYS 2 totals
--- ARGV 1 due_ms: of the occurrence
+-- ARGV 1 due_ms: of an occurrence in the range
 -- ARGV 2 range: FROM:TO:COUNT:STATE, as read
 -- ARGV 3 left: what remains of the range, FROM:TO:COUNT or ''
 -- Reply mended
@@ -14,5 +15,5 @@ if bad then return bad end
 local range = range_at(KEYS[1], tonumber(ARGV[1]))
 if not range or name_of(range) ~= ARGV[2] then return {'stale'} end
 shrink_range(KEYS[1], KEYS[2], range, ARGV[3])
-tally(KEYS[2], range.state, -1)
+tally(KEYS[2], range.state, tonumber(string.match(ARGV[3], '%d+$') or 0) - range.count)
 return {'mended'}

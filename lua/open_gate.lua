@@ -89,6 +89,9 @@ local function take_back()
       -- It waits at a later gate. That gate has this gate visited when it lets the run in.
       hold_place(gate, id, -now)
       look_at(now + TRIALS)
+    elseif ready > now then
+      -- It was let in before the clock was set back, so it cannot begin. Its claim passes this gate anew.
+      drop_place(gate, id)
     elseif now - ready < MOMENT and not unserved[lane] then
       look_at(ready + MOMENT)
     else

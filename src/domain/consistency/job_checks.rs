@@ -61,8 +61,8 @@ pub struct JobPlaces {
     pub is_paused: bool,
     /// The planned run of the job, if the job has a planned run.
     pub pending: Option<PendingFacts>,
-    /// The first occurrence before the planned run that has no run. There is such an occurrence
-    /// after Redis' clock was ahead.
+    /// The first occurrence that has no run, before the planned run or without a planned run. There
+    /// is such an occurrence after Redis' clock was ahead.
     pub comes_first: Option<UnixMillis>,
     /// True if the job has a held run.
     pub has_held: bool,
@@ -131,6 +131,8 @@ pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
         fixed(ConsistencyRule::Blocked, found, "an open run before one that waits", "lets the first of them run");
     }
     if facts.has_ended {
+        findings.extend(planned_far(facts));
+        let mut fixed = |rule, found, wanted, fix| findings.push(Inconsistency::fixed(rule, subject(), found, wanted, fix));
         if facts.pending.is_some() || facts.indexed.is_some() || !facts.is_among_ended {
             let found = "it is over, and its keys do not all say so".to_owned();
             fixed(ConsistencyRule::EndedWrong, found, "nothing planned, and a place among the jobs that ended", "puts it there");
@@ -157,7 +159,7 @@ pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
         Some(_) => {}
         None if facts.is_paused && facts.has_held => {}
         None => match facts.plan {
-            PlannedRun::Recurring if facts.is_paused => {}
+            PlannedRun::Recurring if facts.is_paused || facts.comes_first.is_some() => {}
             PlannedRun::Recurring => {
                 let found = "it has a schedule, and no run of it is planned".to_owned();
                 fixed(ConsistencyRule::Unplanned, found, "one planned run", "plants its first one after now");
@@ -193,11 +195,17 @@ pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
     findings
 }
 
-/// Returns the finding for a job whose planned run comes after an occurrence without a run.
+/// Returns the finding for a job whose planned run comes after an occurrence without a run. Without
+/// a planned run, a clock that was ahead passed the job's last occurrence.
 fn planned_far(facts: &JobPlaces) -> Option<Inconsistency> {
-    let first = facts.comes_first?;
-    let PendingFacts { run, state: None, .. } = facts.pending.as_ref().filter(|_| !facts.is_paused)? else { return None };
-    let found = format!("its planned run {run} is due {}, and its schedule has an earlier occurrence, {first}", run.due());
+    let first = facts.comes_first.filter(|_| !facts.is_paused || facts.has_ended)?;
+    let found = match &facts.pending {
+        Some(PendingFacts { run, state: None, .. }) => {
+            format!("its planned run {run} is due {}, and its schedule has an earlier occurrence, {first}", run.due())
+        }
+        Some(_) => return None,
+        None => format!("no run of it is planned, and its occurrence {first} was passed over before its time came"),
+    };
     let wanted = "a planned run for the next occurrence";
     Some(Inconsistency::fixed(
         ConsistencyRule::PlannedFar,

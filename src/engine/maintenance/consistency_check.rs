@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::config::CanonicalError;
 use crate::domain::consistency;
 use crate::domain::consistency::{
-    BadField, ConsistencyRule, FindingSubject, Inconsistency, KeyFacts, PlacedRun, PlannedRun, RecordFacts,
+    BadField, ConsistencyRule, FindingSubject, Inconsistency, JobPlaces, KeyFacts, PlacedRun, PlannedRun, RecordFacts,
 };
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::name::names::{Fence, JobName, RunId};
@@ -21,6 +21,7 @@ use crate::domain::schedule::lateness::SkippedStretch;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition::{Definition, DefinitionError};
+use crate::engine::planning::far_plans::Far;
 use crate::engine::planning::{far_plans, passed_ranges};
 use crate::store::{JobRecord, JobToInspect, Store, StoreError};
 
@@ -97,7 +98,7 @@ impl<'a> Books<'a> {
                     }
                     if let Some(definition) = plans.get(&facts.name) {
                         match far_plans::look_at_plan(self.store, definition, self.now).await {
-                            Ok(far) => facts.comes_first = far.map(|far| far.first),
+                            Ok(far) => note_far(&mut facts, far),
                             Err(error) => findings.extend(self.of_key(error).await?),
                         }
                     }
@@ -307,6 +308,15 @@ pub(crate) fn gate_of_key(store: &Store, key: &str) -> Option<Gate> {
     let prefix = store.key_named("");
     let rest = key.strip_prefix(&prefix)?;
     Gate::from_name(rest.strip_prefix("queued:").or_else(|| rest.strip_prefix("held:"))?)
+}
+
+/// Adds to the facts of a job what its schedule says about the planned run. A job without a planned
+/// run needs none if each occurrence to come was handled already.
+fn note_far(facts: &mut JobPlaces, far: Option<Far>) {
+    if far.is_none() && facts.pending.is_none() {
+        facts.plan = PlannedRun::Nothing;
+    }
+    facts.comes_first = far.filter(|far| far.is_by_clock).map(|far| far.first);
 }
 
 /// Returns the run that the definition plans next, and the entry under which the job is listed with

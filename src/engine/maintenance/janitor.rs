@@ -125,6 +125,10 @@ async fn round(janitor: &Janitor, seen: &mut UnixMillis) -> Result<usize, StoreE
             total += store.pull_in(&jobs).await?;
         }
     }
+    if *seen > now {
+        // The clock was set back, and runs have ended before that time since.
+        *seen = UnixMillis::EPOCH;
+    }
     let mut overfull = janitor.retention.take_overfull();
     for _ in 0..STEPS_A_JOB {
         let (jobs, next) = store.list_overfull(*seen, |job| bounds_of(job, bounds.history.keep_per_job)).await?;
@@ -134,6 +138,8 @@ async fn round(janitor: &Janitor, seen: &mut UnixMillis) -> Result<usize, StoreE
             _ => break,
         }
     }
+    // A run may have ended by a clock that was ahead.
+    *seen = (*seen).min(now);
     for job in &overfull {
         total += trim_job(janitor, job, aged, &bounds).await?;
     }

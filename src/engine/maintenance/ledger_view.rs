@@ -177,6 +177,31 @@ impl Folded {
         None
     }
 
+    /// Returns the missed ranges that count occurrences after `now`, each with what is left of it up
+    /// to `now`. `dues` are the recorded occurrences after `now`.
+    pub(crate) fn missed_after(
+        &self,
+        now: UnixMillis,
+        dues: &BTreeSet<UnixMillis>,
+    ) -> Vec<(LedgerRange, Option<SkippedStretch>)> {
+        let ranges = self.ledger.ranges.iter().filter(|range| range.to > now && range.is_missed());
+        ranges.map(|range| (range.clone(), (range.from <= now).then(|| self.passed_of(range, now, dues)))).collect()
+    }
+
+    /// Returns the part up to `now` of a range that begins before.
+    fn passed_of(&self, range: &LedgerRange, now: UnixMillis, dues: &BTreeSet<UnixMillis>) -> SkippedStretch {
+        let next = now.saturating_add(Duration::from_millis(1));
+        let last = if self.eras.tell(range.from, range.to) { self.eras.latest_in(range.from, now) } else { Some(now) };
+        let to_come = self.eras.count_up_to(next, range.to, most(range.count));
+        // Occurrences with a record or in another range are not counted by this range.
+        let inner = self.ledger.ranges.iter().filter(|other| range.from <= other.from && other.to <= range.to && *other != range);
+        let of_others = inner.filter(|other| other.from > now).map(|other| other.count).fold(0, u64::saturating_add);
+        let recorded = u64::try_from(dues.range(next..=range.to).count()).unwrap_or(u64::MAX);
+        let own = to_come.saturating_sub(of_others).saturating_sub(recorded);
+        let last = last.unwrap_or(range.from).max(range.from);
+        SkippedStretch { first: range.from, last, count: range.count.saturating_sub(own).max(1) }
+    }
+
     fn ends(&self) -> Vec<Ends> {
         self.ledger.ranges.iter().map(|range| (range.from, range.to)).collect()
     }

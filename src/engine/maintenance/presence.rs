@@ -16,6 +16,7 @@ use crate::engine::execution::running_leases::RunningLeases;
 use crate::engine::node_context::NodeContext;
 use crate::engine::settings::{EngineSettings, HostFacts};
 use crate::engine::status::node_health::NodeHealth;
+use crate::engine::status::redis_clock::HELD;
 use crate::executor::{Execute, ExecutorAbilities};
 use crate::keeper::BootInstant;
 use crate::store::{BeatFacts, BeatReply, EventNote, NameClaim, NodeBeat, QueueRecord, Store, StoreError};
@@ -100,7 +101,11 @@ pub async fn announce(
     let mut name = wanted.clone();
     let mut number = 1;
     loop {
-        let seen_before = store.last_seen(&name).await?;
+        let seen_before = match store.last_seen(&name).await? {
+            // No node was there, so a new name does not make the present time surer.
+            None => store.last_of_all().await?.filter(|seen| started_at.since(*seen) >= HELD),
+            seen => seen,
+        };
         match try_name(store, &name, incarnation, &facts, host).await? {
             Try::Ours => {
                 let event = NodeEvent { what: NodeEventKind::Started { seen_before }, from: started_at, to: None };

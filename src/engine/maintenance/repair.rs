@@ -259,32 +259,32 @@ async fn mend_jobs(
             };
             books.add_lanes(record.iter().map(|record| record.lane.clone()));
             let name = job.name.clone();
-            mendings.push(
-                match record.as_ref().filter(|record| record.is_live()).and_then(|record| Definition::of(record.clone()).ok()) {
-                    Some(definition) => {
-                        let from = now.max(job.not_before);
-                        let far = if job.is_far {
-                            passing_plan(far_plans::look_at_plan(store, &definition, from).await)?
-                        } else {
-                            None
-                        };
-                        let (planted, pending_ready) = next_of(&definition, from);
-                        let anchor = far.as_ref().map(|far| far.definition.record.anchor);
-                        let planted = far.map(|far| far.definition.planned(far.first)).or(planted);
-                        let gated = definition.spec.gated_entry(&name, &definition.record.lane);
-                        JobMending { name, record, planted, pending_ready, gated, anchor }
+            let usable = record.as_ref().filter(|record| record.is_live() || job.is_far);
+            mendings.push(match usable.and_then(|record| Definition::of(record.clone()).ok()) {
+                Some(definition) => {
+                    let from = now.max(job.not_before);
+                    let is_live = definition.record.is_live();
+                    let far = if job.is_far || definition.record.pending.is_none() {
+                        passing_plan(far_plans::look_at_plan(store, &definition, from).await)?
+                    } else {
+                        None
+                    };
+                    let (planted, pending_ready) = if is_live { next_of(&definition, from) } else { (None, None) };
+                    let anchor = far.as_ref().filter(|far| far.is_by_clock).map(|far| far.definition.record.anchor);
+                    if anchor.is_some() {
+                        passing(far_plans::cut_ranges(store, &definition.record, now).await.map(|()| Vec::new()))?;
                     }
-                    None => JobMending { name, record, planted: None, pending_ready: None, gated: None, anchor: None },
-                },
-            );
+                    let planted = far.map(|far| far.definition.planned(far.first)).or(planted);
+                    let gated = definition.spec.gated_entry(&name, &definition.record.lane);
+                    JobMending { name, record, planted, pending_ready, gated, anchor }
+                }
+                None => JobMending { name, record, planted: None, pending_ready: None, gated: None, anchor: None },
+            });
             readable.push(job);
         }
         left = Vec::new();
         let replies = store.mend_jobs(&mendings, &books.lanes()).await?;
         for ((job, mending), reply) in readable.into_iter().zip(mendings).zip(replies) {
-            if mending.anchor.is_some() && matches!(reply, Ok(MendReply::Mended(_))) {
-                passing(far_plans::cut_stretches(store, job.name, now).await.map(|()| Vec::new()))?;
-            }
             match reply {
                 Ok(MendReply::Stale) => left.push(job),
                 Ok(MendReply::Occupied) => {

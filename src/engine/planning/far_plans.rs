@@ -1,5 +1,6 @@
 //! Finds planned runs whose times were computed while Redis' clock was ahead, by comparing these
-//! times with the schedule.
+//! times with the schedule. Finds jobs too whose last time such a clock passed, so that no run of
+//! them is planned any more.
 //!
 //! Invariant: an occurrence with a run of its own, or in the ledger, is not planned again. An
 //! occurrence that was recorded as missed before its time came is planned again, because this
@@ -19,7 +20,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::engine::dispatch::definition;
 use crate::engine::dispatch::definition::Definition;
 use crate::engine::maintenance::ledger_view::{Folded, Recorded};
-use crate::store::{InLedger, KeptStretch, LedgerTells, RunRecord, Store, StoreError};
+use crate::store::{InLedger, JobRecord, KeptStretch, LedgerTells, RunRecord, Store, StoreError};
 
 /// The most occurrences with a run of their own that one search passes over. If there are more such
 /// occurrences, the planned run stays.
@@ -28,59 +29,111 @@ const PASSED: usize = 20_000;
 /// step, because no smaller step counts.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// The correction of a planned run whose due time is too late.
+/// The correction of a planned run that comes too late, or that is missing.
 pub(crate) struct Far {
     /// The corrected definition, by which occurrences of the job count from now on.
     pub(crate) definition: Definition,
     /// The occurrence to plan instead of the present planned run.
     pub(crate) first: UnixMillis,
+    /// True if a clock that was ahead is the cause. Otherwise a planned run was lost.
+    pub(crate) is_by_clock: bool,
 }
 
-/// Returns the corrected definition if the planned run of a job may come too late, judged by the
-/// job's record and definition alone.
+/// Returns the corrected definition if the planned run of a job may come too late, or may be
+/// missing, judged by the job's record and definition alone.
 pub(crate) fn may_be_far(definition: &Definition, now: UnixMillis) -> Option<Definition> {
     let record = &definition.record;
-    let pending = record.pending.as_ref().filter(|_| record.is_live() && record.paused_at.is_none())?;
-    if matches!(definition.spec.schedule, Schedule::At(_) | Schedule::Manual) || pending.due() <= now {
+    match definition.spec.schedule {
+        // The job has ended, and its time is still to come. Another job may have its unique key.
+        Schedule::At(at) => {
+            let has_finished = record.ended.as_deref() == Some("finished") && record.unique.is_none();
+            return (has_finished && at > now).then(|| definition.clone());
+        }
+        Schedule::Manual => return None,
+        // The end of an open run plans the next run.
+        Schedule::Delay(_) if record.pending.is_none() => return None,
+        _ => {}
+    }
+    if !record.is_live() || record.paused_at.is_some() {
         return None;
     }
-    let counted = definition.counted_before(now).ok()?;
+    let planned = record.pending.as_ref().map_or(UnixMillis::LAST, RunId::due);
+    let counted = definition.counted_before(now).ok().filter(|_| planned > now)?;
     let first = counted.planted_after(now)?;
-    (first < pending.due()).then_some(counted)
+    (first < planned || record.pending.is_none()).then_some(counted)
 }
 
 /// Returns the first occurrence before a job's planned run that has no run and is not in the
-/// ledger. Returns `None` if there is no such occurrence.
+/// ledger. Returns `None` if there is no such occurrence. For a one-shot that has ended, this is its
+/// only occurrence if that was not handled.
 pub(crate) async fn look_at_plan(store: &Store, definition: &Definition, now: UnixMillis) -> Result<Option<Far>, StoreError> {
     let Some(counted) = may_be_far(definition, now) else { return Ok(None) };
-    let (name, planned) = (&counted.record.name, definition.record.pending.as_ref().map_or(now, RunId::due));
+    let pending = definition.record.pending.as_ref();
+    let (name, planned) = (&counted.record.name, pending.map_or(UnixMillis::LAST, RunId::due));
     if let Schedule::Delay(delay) = counted.spec.schedule {
         let first = now.saturating_add(delay);
-        return Ok((first.saturating_add(SLACK) < planned).then_some(Far { definition: counted, first }));
+        let far = Far { definition: counted, first, is_by_clock: true };
+        return Ok((first.saturating_add(SLACK) < planned).then_some(far));
     }
+    let is_one_shot = counted.timetable.is_one_shot();
     let mut dealt_with: BTreeSet<UnixMillis> = store.recorded_within(name, now, planned).await?.into_iter().collect();
     dealt_with.extend(store.list_spread(name).await?.iter().map(RunId::due));
     let folded = Folded::read(store, name, Some(&counted.record)).await?;
+    let is_known_ahead = pending.is_some() || definition.record.since > now && !is_one_shot;
     let mut at = now;
     for _ in 0..PASSED {
         let Some(next) = counted.planted_after(at).filter(|next| *next < planned) else { return Ok(None) };
         let recorded = Recorded { dues: &dealt_with, stretches: &[] };
-        at = if dealt_with.contains(&next) {
+        let is_by_clock = if dealt_with.contains(&next) {
             let record = store.read_run(&RunId::regular(name.clone(), next)).await?;
-            if record.is_some_and(|record| is_missed_ahead(&record, now)) {
-                return Ok(Some(Far { definition: counted, first: next }));
+            if !record.is_some_and(|record| is_missed_ahead(&record, now)) {
+                at = next;
+                continue;
             }
-            next
+            true
         } else {
             match folded.tells_of(&RunId::regular(name.clone(), next), recorded) {
+                Some(InLedger { range, .. }) if range.is_missed() => true,
                 None | Some(InLedger { tells: LedgerTells::Nothing, .. }) => {
-                    return Ok(Some(Far { definition: counted, first: next }));
+                    is_known_ahead || is_in_stretch(store, name, next).await?
                 }
-                Some(InLedger { range, .. }) => range.to.max(next),
+                Some(InLedger { range, .. }) => {
+                    at = range.to.max(next);
+                    continue;
+                }
             }
         };
+        // The end of a one-shot without a record of its run may have any cause.
+        let is_sure = is_by_clock || !is_one_shot;
+        return Ok(is_sure.then_some(Far { definition: counted, first: next, is_by_clock }));
     }
     Ok(None)
+}
+
+/// Returns true if a skipped range of `job` counts the occurrence `at`.
+async fn is_in_stretch(store: &Store, job: &JobName, at: UnixMillis) -> Result<bool, StoreError> {
+    let all = store.list_stretches(job).await?;
+    Ok(all.iter().map(|kept| kept.stretch).any(|stretch| stretch.first <= at && at <= stretch.last))
+}
+
+/// Returns the first occurrence from `next` on that did not run while Redis' clock was ahead. The
+/// records of such runs may have been trimmed, and then only the ledger has them.
+pub(crate) async fn not_run_early(
+    store: &Store,
+    definition: &Definition,
+    next: Option<UnixMillis>,
+) -> Result<Option<UnixMillis>, StoreError> {
+    let Some(mut at) = next.filter(|next| definition.record.dealt.iter().any(|dealt| next <= dealt)) else { return Ok(next) };
+    let ledger = match store.read_ledger(&definition.record.name).await {
+        Err(error) if error.is_passing() => return Err(error),
+        // A ledger of the wrong type has no occurrence.
+        ledger => ledger.unwrap_or_default(),
+    };
+    while let Some(range) = ledger.fate_at(at).filter(|range| !range.is_missed()) {
+        let Some(next) = definition.next_after(range.to) else { return Ok(None) };
+        at = next;
+    }
+    Ok(Some(at))
 }
 
 /// Returns true if an occurrence was recorded as missed before its time came. Only a clock that was
@@ -89,8 +142,22 @@ fn is_missed_ahead(record: &RunRecord, now: UnixMillis) -> bool {
     record.state == RunState::Skipped && record.reason.as_deref() == Some("missed") && record.run.due() > now
 }
 
-/// Shortens the skipped ranges of a job so that they count no future occurrence.
-pub(crate) async fn cut_stretches(store: &Store, job: &JobName, now: UnixMillis) -> Result<(), StoreError> {
+/// Shortens the skipped ranges of a job, and the missed ranges of its ledger, so that they count no
+/// future occurrence.
+pub(crate) async fn cut_ranges(store: &Store, job: &JobRecord, now: UnixMillis) -> Result<(), StoreError> {
+    cut_stretches(store, &job.name, now).await?;
+    let folded = Folded::read(store, &job.name, Some(job)).await?;
+    let Some((_, last)) = folded.bounds().filter(|(_, last)| *last > now) else { return Ok(()) };
+    let recorded = store.recorded_within(&job.name, now, last).await?.into_iter().collect();
+    for (range, left) in folded.missed_after(now, &recorded) {
+        if !store.mend_range(&RunId::regular(job.name.clone(), range.from), &range, left).await? {
+            debug!(job = %job.name, "Its ledger has changed meanwhile.");
+        }
+    }
+    Ok(())
+}
+
+async fn cut_stretches(store: &Store, job: &JobName, now: UnixMillis) -> Result<(), StoreError> {
     for kept in store.list_stretches(job).await? {
         if kept.stretch.last <= now || kept.stretch.count < 2 {
             continue;
@@ -128,7 +195,8 @@ fn ready_instead(definition: &Definition, record: &RunRecord, ready: UnixMillis,
         // The run waits its planned delay, counted from now.
         return (from > latest).then(|| now.saturating_add(until.since(from)));
     }
-    if record.fence.is_some() || record.run.is_manual() {
+    // A run that waited for another run has come to its claim, and its job is blocked behind it.
+    if record.fence.is_some() || record.run.is_manual() || record.waited_from.is_some() {
         return (ready > latest).then_some(now);
     }
     // A catch-up run of a future occurrence starts at that occurrence.

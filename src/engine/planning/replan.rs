@@ -65,8 +65,17 @@ async fn look(store: &Store) -> Result<(), StoreError> {
     look_at_marks(store).await
 }
 
-/// Repairs the planned runs of jobs whose due times are too late.
+/// Repairs the planned runs of jobs whose due times are too late, and plans runs of jobs that have
+/// none because a clock that was ahead passed their last time.
 async fn look_at_jobs(store: &Store) -> Result<(), StoreError> {
+    look_at_planned(store).await?;
+    for names in store.list_without_plan(store.now().await?).await?.chunks(JOBS) {
+        mend_far(store, names).await?;
+    }
+    Ok(())
+}
+
+async fn look_at_planned(store: &Store) -> Result<(), StoreError> {
     let now = store.now().await?;
     let mut pages = Pages::after(now);
     loop {
@@ -74,22 +83,31 @@ async fn look_at_jobs(store: &Store) -> Result<(), StoreError> {
         if names.is_empty() && count < JOBS {
             return Ok(());
         }
-        let records = store.read_jobs(&names.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()).await?;
-        let now = store.now().await?;
-        // The ticker reports jobs that cannot be used, when they are to run.
-        let definitions = records.into_iter().filter_map(|record| Definition::of(record.ok()??).ok());
-        let far: Vec<JobName> = definitions
-            .filter(|definition| far_plans::may_be_far(definition, now).is_some())
-            .map(|definition| definition.record.name.clone())
-            .collect();
-        if !far.is_empty() {
-            let findings = Books::open(store, &BTreeSet::new()).await?.look_at_jobs(&far).await?;
-            mend(store, findings).await?;
-        }
+        mend_far(store, &names.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()).await?;
         if !pages.turn(names.last().map(|(_, due)| *due), count, JOBS) {
             return Ok(());
         }
     }
+}
+
+/// Repairs those of these jobs whose planned run comes too late or is missing.
+async fn mend_far(store: &Store, names: &[JobName]) -> Result<(), StoreError> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let records = store.read_jobs(names).await?;
+    let now = store.now().await?;
+    // The ticker reports jobs that cannot be used, when they are to run.
+    let definitions = records.into_iter().filter_map(|record| Definition::of(record.ok()??).ok());
+    let far: Vec<JobName> = definitions
+        .filter(|definition| far_plans::may_be_far(definition, now).is_some())
+        .map(|definition| definition.record.name.clone())
+        .collect();
+    if far.is_empty() {
+        return Ok(());
+    }
+    let findings = Books::open(store, &BTreeSet::new()).await?.look_at_jobs(&far).await?;
+    mend(store, findings).await
 }
 
 /// Repairs runs, other than planned runs, that wait longer than their jobs' rules allow.

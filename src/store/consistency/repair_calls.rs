@@ -60,8 +60,8 @@ pub struct JobMending {
     pub pending_ready: Option<UnixMillis>,
     /// The entry that the job should have in the index by first gate; None if it should have none.
     pub gated: Option<String>,
-    /// The new time from which `every` counts, if `planted` replaces a run that was planned too
-    /// late. None keeps the planned run.
+    /// The new time from which `every` counts, if `planted` corrects what a clock that was ahead
+    /// planned or ended. None keeps the planned run.
     pub anchor: Option<UnixMillis>,
 }
 

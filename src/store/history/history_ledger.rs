@@ -66,6 +66,12 @@ impl LedgerRange {
         self.from == at || self.to == at
     }
 
+    /// Returns true if nobody could run these occurrences when they passed, or their job was paused.
+    /// If they are still to come, a clock that was ahead passed them.
+    pub fn is_missed(&self) -> bool {
+        self.state == RunState::Skipped && matches!(self.reason.as_deref(), Some("missed" | "paused"))
+    }
+
     /// Returns the name by which `ledger.lua` identifies the range.
     pub(crate) fn name(&self) -> String {
         format!("{}:{}:{}:{}", self.from.as_i64(), self.to.as_i64(), self.count, self.state)
@@ -124,8 +130,9 @@ impl Store {
         Ok(answer.iter().map(|found| number_of(found) == Some(1)).collect())
     }
 
-    /// Shrinks the range that contains `run` to `left`, because the run has a record. Returns false
-    /// if the range changed after it was read.
+    /// Shrinks the range that contains `run` to `left`, because the run has a record, or because some
+    /// occurrences of the range are still to come. Returns false if the range changed after it was
+    /// read.
     pub async fn mend_range(&self, run: &RunId, range: &LedgerRange, left: Option<SkippedStretch>) -> Result<bool, StoreError> {
         let call = Invocation::new(&scripts::MEND_RANGE)
             .key("ledger", self.keys.ledger(run.job()))

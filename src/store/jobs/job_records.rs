@@ -231,7 +231,8 @@ impl Store {
     }
 
     /// Removes times in the future from the `dealt` fields of these jobs. Redis' clock was ahead
-    /// when such a time was written.
+    /// when such a time was written. The times stay while the ledger has runs that are still to
+    /// come: these ran early.
     pub async fn forget_dealt(&self, names: &[JobName], now: UnixMillis) -> Result<(), StoreError> {
         if names.is_empty() {
             return Ok(());
@@ -239,12 +240,14 @@ impl Store {
         let mut pipeline = redis::pipe();
         for name in names {
             pipeline.cmd("HGET").arg(self.keys.job(name)).arg("dealt");
+            pipeline.cmd("HGET").arg(self.keys.ledger_before(name)).arg("latest");
         }
         // A key of the wrong type is reported elsewhere.
         let answers = self.link.ask(&mut pipeline).await?;
-        for (name, dealt) in names.iter().zip(answers) {
-            let Some(dealt) = dealt.ok().as_ref().and_then(text_of) else { continue };
-            if dealt_in(&dealt).iter().any(|at| *at > now) {
+        for (name, answers) in names.iter().zip(answers.chunks_exact(2)) {
+            let Some(dealt) = answers[0].as_ref().ok().and_then(text_of) else { continue };
+            let has_run_early = answers[1].as_ref().ok().and_then(number_of).is_some_and(|latest| latest > now.as_i64());
+            if !has_run_early && dealt_in(&dealt).iter().any(|at| *at > now) {
                 self.drop_fields(&self.keys.job(name), &[("dealt".to_owned(), dealt)]).await?;
             }
         }

@@ -1,5 +1,5 @@
-//! Times in Redis that lie in the future. Such times were written, for example, while Redis' clock
-//! was ahead.
+//! Times in Redis that lie in the future, and jobs without a time. Such times were written, for
+//! example, while Redis' clock was ahead.
 
 use std::collections::BTreeSet;
 
@@ -37,6 +37,29 @@ impl Store {
         let Some(Ok(Value::Array(flat))) = answer else { return Ok((Vec::new(), 0)) };
         let read = |pair: &[Value]| Some((text_of(&pair[0])?.parse().ok()?, number_of(&pair[1]).and_then(UnixMillis::new)?));
         Ok((flat.chunks_exact(2).filter_map(read).collect(), flat.len() / 2))
+    }
+
+    /// Lists all live jobs without a planned run, and all jobs that ended after `after`. Malformed
+    /// names are skipped.
+    pub async fn list_without_plan(&self, after: UnixMillis) -> Result<Vec<JobName>, StoreError> {
+        let mut all = Vec::new();
+        let (none, after) = (UnixMillis::END.to_string(), format!("({}", after.as_i64()));
+        for (index, from, to) in [(self.keys.jobs(), &none, none.as_str()), (self.keys.finished(), &after, "+inf")] {
+            let mut offset = 0;
+            loop {
+                let mut pipeline = redis::pipe();
+                let range = pipeline.cmd("ZRANGE").arg(&index).arg(from).arg(to).arg("BYSCORE");
+                range.arg("LIMIT").arg(offset).arg(PAGE);
+                let answer = self.link.query(&mut pipeline).await?;
+                let Some(Value::Array(names)) = answer.first() else { break };
+                all.extend(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()));
+                offset += names.len();
+                if names.len() < PAGE {
+                    break;
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// Lists the jobs whose runs ended or wrote output after `after`, according to the indexes.

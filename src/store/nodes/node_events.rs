@@ -67,12 +67,29 @@ impl Store {
         if reply.word == "noted" { Ok(()) } else { Err(reply.unknown()) }
     }
 
-    /// Returns the time of a node's last heartbeat; None if the node is not in the list of nodes.
+    /// Returns the time of a node's last heartbeat, or of its last events if the node left in order.
+    /// Returns None for a node that was never there, or whose last events are long ago.
     pub async fn last_seen(&self, node: &NodeName) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZSCORE").arg(self.keys.nodes()).arg(node.as_str());
+        for index in [self.keys.nodes(), self.keys.noted_nodes()] {
+            pipeline.cmd("ZSCORE").arg(index).arg(node.as_str());
+        }
         let answer = self.link.query(&mut pipeline).await?;
-        Ok(answer.first().and_then(number_of).and_then(UnixMillis::new))
+        Ok(answer.iter().find_map(number_of).and_then(UnixMillis::new))
+    }
+
+    /// Returns the time at which any node was last seen or wrote its last events.
+    pub async fn last_of_all(&self) -> Result<Option<UnixMillis>, StoreError> {
+        let mut pipeline = redis::pipe();
+        for index in [self.keys.nodes(), self.keys.noted_nodes()] {
+            pipeline.cmd("ZRANGE").arg(index).arg(0).arg(0).arg("REV").arg("WITHSCORES");
+        }
+        let answer = self.link.query(&mut pipeline).await?;
+        let score = |newest: &Value| match newest {
+            Value::Array(pair) => pair.get(1).and_then(number_of).and_then(UnixMillis::new),
+            _ => None,
+        };
+        Ok(answer.iter().filter_map(score).max())
     }
 
     /// Returns the events around `at` of up to 50 nodes: live nodes and nodes with recent events.

@@ -21,6 +21,7 @@ use crate::engine::dispatch::definition::Definition;
 use crate::engine::dispatch::dispatcher::ClaimReport;
 use crate::engine::dispatch::dispatcher::run_hints::RunHints;
 use crate::engine::dispatch::due_entry::Ripe;
+use crate::engine::planning::far_plans;
 use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, StoreError};
 
@@ -79,7 +80,7 @@ impl Claimer {
                 let mut dealt = Dealt::ToClaim;
                 match lateness::judge(due(&definition, &ripe.run, now, hints)) {
                     Decision::Run { successor: next, is_missed } => {
-                        successor = next;
+                        successor = far_plans::not_run_early(&self.node.store, &definition, next).await?;
                         let is_alone = matches!(definition.spec.schedule, Schedule::Delay(_));
                         if is_missed
                             && !is_alone
@@ -92,6 +93,7 @@ impl Claimer {
                         }
                     }
                     Decision::Skip { last, count, successor: next } => {
+                        let next = far_plans::not_run_early(&self.node.store, &definition, next).await?;
                         dealt = self.skip(&definition, &ripe.run, (last, count, next), now, hints).await?;
                     }
                 }

@@ -3,13 +3,35 @@
 use std::time::Duration;
 
 use schedd::domain::consistency::ConsistencyRule;
+use schedd::domain::name::names::RunId;
 use schedd::store::{SkipOrder, SkipReply, Verdict};
 use serde_json::json;
 
 use crate::doctor::desk::Desk;
-use crate::scripts::world::{successor, t};
+use crate::scripts::world::{name, successor, t};
 
 const DAY: i64 = 86_400_000;
+
+/// A clock that is a day ahead counts `count` occurrences of every minute as missed, from `run` on.
+async fn miss(desk: &mut Desk, run: &RunId, count: u64, next: Option<i64>) {
+    desk.go_on_to(DAY);
+    let job = desk.job(run.job().as_str()).await;
+    let order = SkipOrder {
+        run: run.clone(),
+        rev: job.rev,
+        lane: job.lane,
+        reason: "missed",
+        last_due: run.due().saturating_add(Duration::from_secs((count - 1) * 60)),
+        count,
+        successor: next.map(|at| successor(run.job().as_str(), at)),
+    };
+    assert_eq!(desk.at(DAY).skip_run(&order).await.unwrap(), SkipReply::Skipped);
+}
+
+/// An instant so many seconds after the tests' zero, 2026-09-21T14:13:20Z.
+fn in_s(seconds: i64) -> String {
+    t(seconds * 1_000).to_string()
+}
 
 #[tokio::test]
 async fn runs_planned_by_a_clock_ahead_are_planned_anew_by_the_corrected_clock() {
@@ -92,18 +114,7 @@ async fn what_was_told_of_as_skipped_before_its_time_came_is_told_so_no_more() {
     let mut desk = Desk::new();
     let run = desk.add("a", json!({"every": "1m"})).await;
     // A day is skipped by a clock that is a day ahead.
-    desk.go_on_to(DAY);
-    let job = desk.job("a").await;
-    let order = SkipOrder {
-        run: run.clone(),
-        rev: job.rev,
-        lane: job.lane,
-        reason: "missed",
-        last_due: run.due().saturating_add(Duration::from_secs(1_439 * 60)),
-        count: 1_440,
-        successor: Some(successor("a", run.due().as_i64() - t(0).as_i64() + 1_440 * 60_000)),
-    };
-    assert_eq!(desk.at(DAY).skip_run(&order).await.unwrap(), SkipReply::Skipped);
+    miss(&mut desk, &run, 1_440, Some(run.due().as_i64() - t(0).as_i64() + 1_440 * 60_000)).await;
     desk.go_on_to(10 * 60_000);
     desk.mend(ConsistencyRule::PlannedFar, "job a").await;
     let told = desk.run(&run).await.skipped.unwrap();
@@ -113,4 +124,81 @@ async fn what_was_told_of_as_skipped_before_its_time_came_is_told_so_no_more() {
     let claim = desk.win_due(&pending).await;
     desk.succeed(desk.now(), &claim).await;
     desk.demand_sound("what was skipped and what ran are told once each").await;
+}
+
+#[tokio::test]
+async fn a_missed_range_in_the_ledger_counts_no_occurrence_to_come() {
+    let mut desk = Desk::new();
+    let run = desk.add("a", json!({"every": "1m"})).await;
+    miss(&mut desk, &run, 1_440, Some(run.due().as_i64() - t(0).as_i64() + 1_440 * 60_000)).await;
+    assert_eq!(desk.at(DAY).forget_runs(Some(&name("a")), t(0), 0).await.unwrap(), 1);
+    desk.go_on_to(10 * 60_000);
+    desk.mend(ConsistencyRule::PlannedFar, "job a").await;
+    let last = run.due().saturating_add(Duration::from_secs(9 * 60));
+    let ranges = desk.store.read_ledger(&name("a")).await.unwrap().ranges;
+    assert_eq!(ranges.iter().map(|range| (range.from, range.to, range.count)).collect::<Vec<_>>(), [(run.due(), last, 10)]);
+    assert_eq!((desk.pending("a").await.due(), desk.total("skipped")), (last.saturating_add(Duration::from_secs(60)), 10));
+    desk.demand_sound("the ledger ends where the clock is").await;
+    // Before any of them was due.
+    desk.go_on_to(-DAY);
+    desk.mend(ConsistencyRule::PlannedFar, "job a").await;
+    assert!(desk.store.read_ledger(&name("a")).await.unwrap().ranges.is_empty());
+    assert_eq!((desk.pending("a").await.due() < run.due(), desk.total("skipped")), (true, 0));
+}
+
+#[tokio::test]
+async fn a_job_whose_last_time_a_clock_ahead_passed_is_planned_anew() {
+    for schedule in [json!({"every": "1m", "end": in_s(600)}), json!({"at": [in_s(59), in_s(119), in_s(179)]})] {
+        let mut desk = Desk::new();
+        let run = desk.add("a", schedule.clone()).await;
+        let count = if schedule.get("at").is_some() { 3 } else { 10 };
+        miss(&mut desk, &run, count, None).await;
+        desk.demand_sound("by the clock that is ahead").await;
+        desk.go_on_to(100_000);
+        desk.mend(ConsistencyRule::PlannedFar, "job a").await;
+        assert_eq!((desk.pending("a").await.due(), desk.total("skipped")), (t(119_000), 1), "{schedule}");
+        // One that ran meanwhile is in no range.
+        let next = desk.pending("a").await;
+        let claim = desk.win_due(&next).await;
+        desk.succeed(desk.now(), &claim).await;
+        desk.demand_sound("mended").await;
+    }
+}
+
+#[tokio::test]
+async fn a_job_whose_last_time_ran_early_is_over_and_sound() {
+    let mut desk = Desk::new();
+    let run = desk.add("a", json!({"at": [in_s(60), in_s(120)]})).await;
+    let claim = desk.win_due(&run).await;
+    desk.succeed(desk.now(), &claim).await;
+    let last = desk.pending("a").await;
+    let claim = desk.win(DAY, &last).await;
+    desk.succeed(DAY, &claim).await;
+    desk.go_on_to(61_000);
+    desk.demand_sound("it has run").await;
+    // The same once its record was trimmed.
+    desk.at(DAY).forget_runs(Some(&name("a")), t(2 * DAY), 0).await.unwrap();
+    assert_eq!(desk.store.read_ledger(&name("a")).await.unwrap().ranges.len(), 1);
+    desk.demand_sound("its ledger says so").await;
+}
+
+#[tokio::test]
+async fn a_one_shot_that_only_a_clock_ahead_skipped_runs_when_its_time_comes() {
+    let mut desk = Desk::new();
+    let run = desk.add("a", json!({"at": in_s(60), "skip_if_late": "1m"})).await;
+    let late = desk.add("late", json!({"at": in_s(5), "skip_if_late": "1m"})).await;
+    for run in [&run, &late] {
+        miss(&mut desk, run, 1, None).await;
+    }
+    desk.demand_sound("by the clock that is ahead").await;
+    desk.go_on_to(10_000);
+    desk.mend(ConsistencyRule::PlannedFar, "job a").await;
+    let job = desk.job("a").await;
+    assert_eq!((job.pending, job.ended, job.ended_at), (Some(run.clone()), None, None));
+    assert_eq!(desk.job("late").await.ended.as_deref(), Some("finished"));
+    let claim = desk.win(60_000, &run).await;
+    desk.succeed(60_001, &claim).await;
+    desk.go_on_to(70_000);
+    desk.demand_sound("it has run").await;
+    assert_eq!((desk.total("skipped"), desk.job("a").await.ended.as_deref()), (1, Some("finished")));
 }

@@ -176,6 +176,60 @@ fn a_host_that_boots_five_years_ahead_goes_on_in_time_once_it_is_set_right() {
 }
 
 #[test]
+fn a_run_let_in_by_a_clock_that_was_ahead_keeps_no_group_closed() {
+    let (redis, effects) = (TestRedis::with_clock(FIVE_YEARS), Effects::new());
+    let section = |name: &str, work: &str| {
+        format!("[jobs.{name}]\nevery = \"1s\"\ngroup = \"g\"\nqueue = \"{name}\"\nshell = {:?}\n", effects.shell(work))
+    };
+    let file = format!(
+        "[daemon]\nlease = \"2s\"\n[queues.first]\n[queues.second]\n[groups.g]\nmode = \"exclusive\"\n{}{}",
+        section("first", "sleep 3"),
+        section("second", "true")
+    );
+    let _node = Schedd::on(&redis).jobs(&file).start();
+    until_begun(&effects, &["first", "second"], 0, 1, LONG);
+    // A run of `second` waits for the group. The group lets it in, and the paused queue keeps it from starting.
+    let is_at = |key: &str, to: &str| {
+        let runs = redis::cmd("ZRANGEBYSCORE").arg(key).arg("-inf").arg(to).query::<Vec<String>>(&mut redis.connection());
+        runs.unwrap().iter().any(|run| run.starts_with("second@")).then_some(())
+    };
+    until_begun(&effects, &["first"], now(), 1, LONG);
+    until("a run of second waits", LONG, || is_at("{schedd}:queued:group:g", "+inf"));
+    assert_eq!(Schedctl::on(&redis).run(&["queue", "pause", "second"]).code, 0);
+    until("a run of second is let in", LONG, || is_at("{schedd}:held:group:g", "(0"));
+    redis.set_clock(0);
+    assert_eq!(Schedctl::on(&redis).run(&["queue", "resume", "second"]).code, 0);
+    until_begun(&effects, &["first", "second"], now(), 2, SOON + Duration::from_secs(5));
+    assert_none_twice(&effects);
+    assert_sound_and_told(&redis);
+}
+
+#[test]
+fn what_a_clock_ahead_trimmed_into_the_ledger_is_neither_left_out_nor_repeated() {
+    let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
+    // So much output has the history trimmed after each run.
+    let section =
+        |(name, schedule): (&str, &str)| format!("[jobs.{name}]\n{schedule}\nshell = {:?}\n", effects.shell("seq 2000"));
+    let jobs = [("every", "every = \"1s\""), ("cron", "cron = \"* * * * * *\"")].map(section).concat();
+    let kept = "[history]\nkeep_per_job = 2\n[output]\nkeep_bytes_per_job = \"1KiB\"\n";
+    let _node = Schedd::on(&redis).jobs(&format!("{kept}{jobs}")).start();
+    let names = ["every", "cron"];
+    let count = |key: &str| redis::cmd("ZCARD").arg(key).query::<usize>(&mut redis.connection()).unwrap();
+    until_begun(&effects, &names, 0, 2, LONG);
+    redis.set_clock(25);
+    until("runs are trimmed", LONG, || names.iter().all(|job| count(&format!("{{schedd}}:ledger:{job}")) >= 2).then_some(()));
+    until_begun(&effects, &names, now(), 3, LONG);
+    redis.set_clock(0);
+    until_begun(&effects, &names, now(), 3, SOON);
+    // Until what ran early is due, and then behind that.
+    sleep(Duration::from_secs(28));
+    until_begun(&effects, &names, now(), 2, SOON);
+    assert_none_twice(&effects);
+    assert_sound_and_told(&redis);
+    until("the history is trimmed as before", LONG, || (count("{schedd}:history:every") <= 4).then_some(()));
+}
+
+#[test]
 fn nothing_is_forgotten_by_a_time_that_just_jumped() {
     let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
     let eye = Eye::on(&redis);
@@ -188,39 +242,70 @@ fn nothing_is_forgotten_by_a_time_that_just_jumped() {
     for number in 0..3 {
         eye.wait_for_history(&format!("young{number}"), 1);
     }
-    let old = |job: &str, ahead: i64| {
-        let ended = eye.ask(eye.store().now()).unwrap().as_i64() - (ahead + 31 * DAY) * 1_000;
-        let run = format!("{job}@{ended}");
-        let mut connection = redis.connection();
-        let mut pipeline = redis::pipe();
-        let record = pipeline.cmd("HSET").arg(format!("{{schedd}}:run:{run}"));
-        record.arg(&["job", job, "state", "succeeded", "due", &ended.to_string(), "kind", "regular", "queue", "default"]);
-        record.arg(&["finished_at", &ended.to_string(), "attempt", "1"]);
-        for key in ["history".to_owned(), format!("history:{job}")] {
-            pipeline.cmd("ZADD").arg(format!("{{schedd}}:{key}")).arg(ended).arg(&run);
-        }
-        let () = pipeline.query(&mut connection).unwrap();
-        run
-    };
-    let still_there = || {
-        for number in 0..3 {
-            assert_eq!(eye.history(&format!("young{number}")).len(), 1, "young{number}");
-        }
-        let outputs = redis::cmd("ZCARD").arg("{schedd}:outputs").query::<usize>(&mut redis.connection()).unwrap();
-        let dead = redis::cmd("ZCARD").arg("{schedd}:dead").query::<usize>(&mut redis.connection()).unwrap();
-        assert_eq!((outputs, dead), (3, 1));
-    };
+    let still_there = || assert_young_are_there(&redis, &eye);
     redis.set_clock(40 * DAY);
     node.wait_for_log("The clock of Redis was set forward by 40d");
     // What is old by the time before the step goes: so it is known that the round came.
-    let control = old("control", 40 * DAY);
+    let control = old_run(&redis, &eye, 40 * DAY);
     until("a round forgets what is old", Duration::from_secs(60), || eye.run(&control).is_none().then_some(()));
     still_there();
     // Nor by a node that did not see the step, but knows of it.
     node.kill9();
     node.start_again();
-    let control = old("control", 40 * DAY);
+    let control = old_run(&redis, &eye, 40 * DAY);
     until("a round forgets what is old", Duration::from_secs(60), || eye.run(&control).is_none().then_some(()));
     still_there();
     redis.set_clock(0);
+}
+
+/// Writes a run that ended a month before the time `ahead` seconds before the present.
+fn old_run(redis: &TestRedis, eye: &Eye, ahead: i64) -> String {
+    let ended = eye.ask(eye.store().now()).unwrap().as_i64() - (ahead + 31 * DAY) * 1_000;
+    let run = format!("control@{ended}");
+    let mut pipeline = redis::pipe();
+    let record = pipeline.cmd("HSET").arg(format!("{{schedd}}:run:{run}"));
+    record.arg(&["job", "control", "state", "succeeded", "due", &ended.to_string(), "kind", "regular", "queue", "default"]);
+    record.arg(&["finished_at", &ended.to_string(), "attempt", "1"]);
+    for key in ["history", "history:control"] {
+        pipeline.cmd("ZADD").arg(format!("{{schedd}}:{key}")).arg(ended).arg(&run);
+    }
+    let () = pipeline.query(&mut redis.connection()).unwrap();
+    run
+}
+
+/// Demands that three runs are there with their output, and one of them as a dead letter.
+#[track_caller]
+fn assert_young_are_there(redis: &TestRedis, eye: &Eye) {
+    for number in 0..3 {
+        assert_eq!(eye.history(&format!("young{number}")).len(), 1, "young{number}");
+    }
+    let count = |key: &str| redis::cmd("ZCARD").arg(key).query::<usize>(&mut redis.connection()).unwrap();
+    assert_eq!((count("{schedd}:outputs"), count("{schedd}:dead")), (3, 1));
+}
+
+#[test]
+fn nothing_is_forgotten_by_a_time_met_at_a_start_after_every_node_left_in_order() {
+    let (redis, effects) = (TestRedis::with_clock(0), Effects::new());
+    let eye = Eye::on(&redis);
+    let jobs = "[daemon]\nlease = \"2s\"\n[history]\nmax_age = \"30d\"\n";
+    let mut node = Schedd::on(&redis).node("n").jobs(jobs).start();
+    for number in 0..3 {
+        let work = format!("echo {number}; exit {}", i32::from(number == 2));
+        eye.add(&json!({"name": format!("young{number}"), "in": "0s", "shell": effects.shell(&work)}));
+    }
+    for number in 0..3 {
+        eye.wait_for_history(&format!("young{number}"), 1);
+    }
+    node.term();
+    assert!(node.wait_exit().success());
+    redis.set_clock(40 * DAY);
+    // Also a node of another name.
+    let other = Schedd::on(&redis).node("other").jobs(jobs).start();
+    node.start_again();
+    for _ in 0..2 {
+        let control = old_run(&redis, &eye, 40 * DAY);
+        until("a round forgets what is old", Duration::from_secs(60), || eye.run(&control).is_none().then_some(()));
+        assert_young_are_there(&redis, &eye);
+    }
+    drop(other);
 }
