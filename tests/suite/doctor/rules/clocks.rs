@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use schedd::domain::consistency::ConsistencyRule;
 use schedd::store::{SkipOrder, SkipReply, Verdict};
 use serde_json::json;
 
@@ -26,7 +25,7 @@ async fn runs_planned_by_a_clock_ahead_are_planned_anew_by_the_corrected_clock()
         let planned = desk.add("a", schedule.clone()).await;
         desk.demand_sound("by the clock that planned it").await;
         desk.go_on_to(-DAY);
-        desk.mend(ConsistencyRule::PlannedFar, "job a").await;
+        desk.mend("wrong:due_time", "job a").await;
         let pending = desk.pending("a").await;
         assert_eq!(pending.due(), t(first), "{schedule}: {planned}");
         desk.demand_sound("mended").await;
@@ -56,7 +55,7 @@ async fn an_occurrence_that_ran_before_its_time_came_is_not_planned_again() {
     desk.demand_sound("the next is the first that has not run").await;
     // Ten minutes before: those between have not run.
     desk.go_on_to(desk.now() - 9 * 60_000);
-    desk.mend(ConsistencyRule::PlannedFar, "job a").await;
+    desk.mend("wrong:due_time", "job a").await;
     assert!(desk.pending("a").await.due() < run.due());
     assert_eq!(desk.job("a").await.dealt, [next.due().saturating_sub(Duration::from_millis(1))]);
 }
@@ -72,7 +71,7 @@ async fn a_retry_waits_no_longer_than_its_rule_from_when_the_clock_is_right() {
     desk.go_on_to(desk.now() - 4_000);
     desk.demand_sound("a little before").await;
     desk.go_on_to(-DAY);
-    let mended = desk.mend(ConsistencyRule::ReadyFar, &run.to_string()).await;
+    let mended = desk.mend("wrong:ready_time", &run.to_string()).await;
     assert_eq!(desk.score("due:default", &run.to_string()), Some(-DAY + 10_000), "{mended:?}");
     assert!(desk.pending("a").await.due() < next.due());
 }
@@ -83,7 +82,7 @@ async fn a_run_asked_for_by_hand_while_the_clock_was_ahead_is_due_now() {
     desk.add("a", json!({"at": "2031-01-01T00:00:00Z"})).await;
     let run = desk.by_hand("a", 0).await;
     desk.go_on_to(-DAY);
-    desk.mend(ConsistencyRule::ReadyFar, &run.to_string()).await;
+    desk.mend("wrong:ready_time", &run.to_string()).await;
     assert_eq!(desk.score("due:default", &run.to_string()), Some(-DAY));
 }
 
@@ -105,7 +104,7 @@ async fn what_was_told_of_as_skipped_before_its_time_came_is_told_so_no_more() {
     };
     assert_eq!(desk.at(DAY).skip_run(&order).await.unwrap(), SkipReply::Skipped);
     desk.go_on_to(10 * 60_000);
-    desk.mend(ConsistencyRule::PlannedFar, "job a").await;
+    desk.mend("wrong:due_time", "job a").await;
     let told = desk.run(&run).await.skipped.unwrap();
     assert!(told.0 <= t(desk.now()) && told.1 <= 11, "{told:?}");
     let pending = desk.pending("a").await;
