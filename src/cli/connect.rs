@@ -11,8 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::args::Global;
 use super::failure::CliFailure;
+use super::global::Global;
 use super::render::Console;
 use crate::config::{self, FilePlace, RedisConfig, RedisInFile, Rendering};
 use crate::domain::time::zone::Zone;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::setup::SetupFailure;
+use super::setup_failure::SetupFailure;
 use crate::config::{self, Config, FilePlace, Rendering};
 use crate::domain::time::zone::Zone;
 

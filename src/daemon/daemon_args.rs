@@ -15,7 +15,7 @@ use clap::builder::Resettable;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
 use super::logging::{LogFormat, LogLevel};
-use super::setup::SetupFailure;
+use super::setup_failure::SetupFailure;
 use crate::domain::name::names::{Label, NodeName, QueueName};
 use crate::engine::{Naming, NodeReport};
 use crate::store::DEFAULT_NAMESPACE;

@@ -14,6 +14,7 @@ mod host_facts;
 mod logging;
 mod notify_socket;
 mod setup;
+mod setup_failure;
 mod signals;
 mod status;
 mod systemd;
@@ -30,7 +31,8 @@ use config_watch::{ConfigWatch, JobsFile};
 use daemon_args::DaemonArgs;
 pub use daemon_args::command;
 use logging::Log;
-use setup::{Redis, SetupFailure};
+use setup::Redis;
+use setup_failure::SetupFailure;
 use signals::{SignalRequest, Signals};
 use systemd::ServiceManager;
 

@@ -1,15 +1,14 @@
 //! The setup before the loops can start: the choice of a Redis, and the registration of the node's
 //! name there.
 
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use super::daemon_args::DaemonArgs;
+use super::setup_failure::SetupFailure;
 use super::systemd::ServiceManager;
 use crate::config::{Config, has_password};
 use crate::domain::name::names::NodeName;
@@ -23,63 +22,6 @@ use crate::secrets::{Credentials, RedisUrl};
 use crate::store::{Address, Eviction, Store, StoreError};
 
 const TRY_AGAIN: Duration = Duration::from_millis(500);
-
-/// The reason why schedd cannot start. The reason is one line, or one line for each problem, with
-/// an exit code.
-#[derive(Debug)]
-pub(super) struct SetupFailure {
-    lines: String,
-    code: u8,
-}
-
-impl SetupFailure {
-    pub(super) fn usage(error: impl Display) -> Self {
-        Self { lines: error.to_string(), code: 2 }
-    }
-
-    pub(super) fn conflict(error: impl Display) -> Self {
-        Self { lines: error.to_string(), code: 4 }
-    }
-
-    pub(super) fn redis(error: impl Display) -> Self {
-        Self { lines: error.to_string(), code: 69 }
-    }
-
-    pub(super) fn config(lines: impl Display) -> Self {
-        Self { lines: lines.to_string(), code: 78 }
-    }
-
-    pub(super) fn other(error: impl Display) -> Self {
-        Self { lines: error.to_string(), code: 1 }
-    }
-
-    /// Logs the failure and returns the exit code.
-    pub(super) fn logged(&self) -> ExitCode {
-        for line in self.lines.lines() {
-            error!("{line}");
-        }
-        ExitCode::from(self.code)
-    }
-
-    /// Prints the failure on standard error and returns the exit code.
-    pub(super) fn told(&self) -> ExitCode {
-        use std::io::Write;
-        let mut stderr = std::io::stderr().lock();
-        for line in self.lines.lines() {
-            // A closed standard error must not change the exit code.
-            let _ = writeln!(stderr, "schedd: {line}");
-        }
-        ExitCode::from(self.code)
-    }
-}
-
-/// Converts an error of the system with its context, as in `signals cannot be listened to:
-/// Permission denied`. The exit code is 1.
-impl From<anyhow::Error> for SetupFailure {
-    fn from(error: anyhow::Error) -> Self {
-        Self::other(format_args!("{error:#}"))
-    }
-}
 
 /// The Redis that this process uses: a private server of this process, or a shared Redis.
 pub(super) enum Redis {

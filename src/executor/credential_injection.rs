@@ -11,7 +11,7 @@ use crate::domain::job::webhook::{NotASecret, SigningSecret, WebhookSecret};
 use crate::secrets;
 use crate::secrets::Credentials;
 
-use super::Attempt;
+use super::attempt::Attempt;
 
 /// Returns the variables that `attempt` itself sets, and texts that say why other variables cannot
 /// be read. Files of variables may also belong to `job_user`.

@@ -9,13 +9,14 @@ use std::time::Duration;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
 
+use super::attempt::{Attempt, Control};
 use super::credential_injection;
 use super::credential_injection::Filled;
 use super::http_error::{in_words, short_of};
 use super::lease_guard::{Interruption, LeaseGuard};
 use super::notice_fallback;
 use super::retry_after::retry_after;
-use super::{Attempt, Control, ExcerptStream, OutputBuffer, signing};
+use super::{ExcerptStream, OutputBuffer, signing};
 use crate::domain::job::job_spec::HttpRequest;
 use crate::domain::job::ping::ping_address;
 use crate::domain::job::secret_headers::is_secret_header;

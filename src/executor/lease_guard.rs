@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::{Control, StopReason};
+use super::attempt::{Control, StopReason};
 use crate::domain::run::run_state::{AttemptOutcome, Ending};
 use crate::keeper::BootInstant;
 

@@ -7,6 +7,7 @@
 //! deadline.
 
 mod account;
+mod attempt;
 mod credential_injection;
 mod environment;
 mod http;
@@ -20,32 +21,24 @@ mod retry_after;
 mod shortage;
 mod signing;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::sync::watch;
-
-use crate::domain::job::env_file::EnvFile;
-use account::Account;
 
 use crate::domain::job::job_spec::Action;
 use crate::domain::job::ping::{Ping, ping_address};
 use crate::domain::job::process_limits::LimitKind;
-use crate::domain::job::process_rules::ProcessRules;
-use crate::domain::job::webhook::SigningSecret;
-use crate::domain::name::names::{Fence, NodeName, RunId};
-use crate::domain::run::run_state::{AttemptOutcome, Ending};
-use crate::domain::time::unix_millis::UnixMillis;
-use crate::keeper::{BootInstant, Keeper};
+use crate::domain::name::names::RunId;
+use crate::domain::run::run_state::AttemptOutcome;
+use crate::keeper::Keeper;
 use crate::secrets::Credentials;
+use account::Account;
 use lease_guard::LeaseGuard;
 use notice_fallback::MakingDo;
 use process::Program;
 use shortage::Shortage;
 
 pub use account::MayRunAs;
+pub use attempt::{Attempt, Control, NoticeFacts, StopReason};
 pub use output::{Chunk, ExcerptStream, Output, OutputBuffer};
 pub use retry_after::wait_asked;
 
@@ -69,84 +62,6 @@ pub struct Executors {
     /// The shortages that keep this node from starting processes, and from making requests.
     processes: Arc<Shortage>,
     requests: Arc<Shortage>,
-}
-
-/// One attempt of a run, with everything its execution needs.
-#[derive(Debug, Clone)]
-pub struct Attempt {
-    /// The run of this attempt.
-    pub run: RunId,
-    /// The number of the attempt, counted from 1.
-    pub number: u32,
-    /// The fence of the lease under which the attempt is made.
-    pub fence: Fence,
-    /// The node that makes the attempt.
-    pub node: NodeName,
-    /// The action of the job.
-    pub action: Action,
-    /// The job's own variables, with references to credentials.
-    pub env: BTreeMap<String, String>,
-    /// The files whose variables are added to `env`.
-    pub env_files: Vec<EnvFile>,
-    /// The secrets that sign the requests of the attempt, with references to credentials.
-    pub webhook_secrets: Vec<SigningSecret>,
-    /// Redis' time, and the instant by this node's clock at which Redis reported that time. Signed
-    /// requests get their date from both.
-    pub by_redis: (UnixMillis, BootInstant),
-    /// The payload of the notice, if this attempt delivers a notice.
-    pub tidings: NoticeFacts,
-    /// The directory in which a process starts; `None` for the home of the user it runs as.
-    pub cwd: Option<PathBuf>,
-    /// The rules for starting a process.
-    pub process: ProcessRules,
-    /// The longest time that the whole attempt may take.
-    pub timeout: Duration,
-    /// The time between the signals TERM and KILL.
-    pub kill_grace: Duration,
-    /// The length of the lease. If the lease is lost, a tenth of it lies between TERM and KILL.
-    pub lease: Duration,
-}
-
-/// The payload of a notice. The texts of the payload come from outside and are passed on unchanged.
-/// So nothing in these texts counts as a reference to a credential.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NoticeFacts {
-    /// The variables of a process that delivers the notice. They override the variables of the
-    /// notice's job.
-    pub variables: BTreeMap<String, String>,
-    /// The body of a request that has no body of its own and whose method takes a body. An empty
-    /// text means no body.
-    pub body: String,
-    /// The run and the kind of a ping, which become part of the ping's address.
-    pub ping: Option<(RunId, Ping)>,
-}
-
-/// The signals to an attempt from outside while it runs.
-#[derive(Debug, Clone)]
-pub struct Control {
-    /// The instant at which the lease ends. Each renewal of the lease moves this instant on.
-    pub deadline: watch::Receiver<BootInstant>,
-    /// The reason to stop the attempt; `None` until a stop is requested.
-    pub stop: watch::Receiver<Option<StopReason>>,
-}
-
-/// The reason why an attempt is stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopReason {
-    /// An operator asked for the stop, or another run replaces this run.
-    Cancelled,
-    /// This node is stopping.
-    ShutDown,
-}
-
-impl StopReason {
-    /// Returns the ending of an attempt that was stopped for this reason.
-    pub fn ending(self) -> Ending {
-        match self {
-            Self::Cancelled => Ending::Stopped,
-            Self::ShutDown => Ending::ShutDown,
-        }
-    }
 }
 
 impl Executors {
@@ -272,17 +187,6 @@ impl Executors {
             if !making_do.start_without(wanting, &outcome) {
                 return making_do.told(outcome);
             }
-        }
-    }
-}
-
-impl Attempt {
-    /// Returns the arguments of the attempt's process; empty for a request.
-    fn argv(&self) -> Vec<String> {
-        match &self.action {
-            Action::Http(_) => Vec::new(),
-            Action::Command(argv) => argv.clone(),
-            Action::Shell(line) => vec![self.process.shell().into_owned(), "-c".to_owned(), line.clone()],
         }
     }
 }

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use tracing::warn;
 
-use super::Attempt;
 use super::account::MayRunAs;
+use super::attempt::Attempt;
 use crate::domain::job::job_spec::Action;
 use crate::domain::run::run_state::{AttemptOutcome, Ending};
 use crate::keeper::Wanting;
@@ -151,7 +151,7 @@ mod tests {
     use crate::domain::job::process_rules::ProcessRules;
     use crate::domain::name::names::Fence;
     use crate::domain::time::unix_millis::UnixMillis;
-    use crate::executor::NoticeFacts;
+    use crate::executor::attempt::NoticeFacts;
     use crate::keeper::BootInstant;
 
     fn attempt(run: &str) -> Attempt {

@@ -10,13 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::Span;
 
+pub use super::output_lines::LOG_TARGET;
 use super::output_lines::OutputLines;
 use crate::keeper::limits::excerpt::Excerpt;
 pub use crate::keeper::limits::excerpt::{Chunk, ExcerptStream, Output};
 use crate::keeper::{OutputBounds, OutputSink};
-
-/// The log target that marks an event as a line that a job wrote.
-pub const LOG_TARGET: &str = "schedd::job_output";
 
 /// The output of one attempt. Clones share the same output.
 #[derive(Debug, Clone, Default)]

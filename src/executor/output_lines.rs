@@ -5,7 +5,10 @@
 
 use tracing::Span;
 
-use super::output::{ExcerptStream, LOG_TARGET};
+use crate::keeper::limits::excerpt::ExcerptStream;
+
+/// The log target that marks an event as a line that a job wrote.
+pub const LOG_TARGET: &str = "schedd::job_output";
 
 /// The length of the longest line that is logged whole, in bytes.
 const LONGEST: usize = 8 * 1024;

@@ -6,9 +6,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::OutputBuffer;
 use super::account::Account;
+use super::attempt::{Attempt, Control, StopReason};
 use super::shortage::Shortage;
-use super::{Attempt, Control, OutputBuffer, StopReason};
 use crate::domain::job::process_limits::{LimitKind, Limits, listed};
 use crate::domain::job::process_rules::Umask;
 use crate::domain::name::byte_size::format_size;
@@ -185,7 +186,7 @@ mod tests {
             action: Action::Shell("true".to_owned()),
             env: std::collections::BTreeMap::new(),
             env_files: Vec::new(),
-            tidings: crate::executor::NoticeFacts::default(),
+            tidings: crate::executor::attempt::NoticeFacts::default(),
             webhook_secrets: Vec::new(),
             by_redis: (crate::domain::time::unix_millis::UnixMillis::EPOCH, crate::keeper::BootInstant::now()),
             cwd: None,

@@ -18,7 +18,8 @@ pub use limits::delegation::{Delegation, NotDelegated};
 pub use limits::excerpt::{Chunk, ExcerptStream, Output, OutputBounds};
 pub use process::end_mark::EndedMark;
 pub use process::environment_text::Variables;
-pub use protocol::keeper_link::{Child, Keeper, KeeperError, KeeperSettings, OutputSink};
+pub use protocol::keeper_handle::Keeper;
+pub use protocol::keeper_link::{Child, KeeperError, KeeperSettings, OutputSink};
 pub use protocol::keeper_process::run_from_args;
 pub use protocol::wire::{
     KeeperNews, KeeperOrder, Key, LaunchOrder, Owner, ProcessEnd, RunReport, Wanting, news_frame, order_frame, read_news,

@@ -23,8 +23,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use private_redis_error::PrivateServerError;
-pub use server_places::{find_socket, looked_at, state_dir};
+pub use server_places::state_dir;
 pub use server_program::ProgramSearch;
+pub use server_socket::{find_socket, looked_at};
 pub use state_directory::Access;
 
 use server_supervisor::{ServerLaunch, supervise};

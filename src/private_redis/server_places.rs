@@ -5,10 +5,9 @@
 //! existing files.
 
 use std::env;
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::{PrivateServerError, server_socket};
+use super::PrivateServerError;
 
 const SYSTEM_DIR: &str = "/var/lib/schedd";
 
@@ -20,19 +19,9 @@ pub fn state_dir() -> Result<PathBuf, PrivateServerError> {
     Places::from_env().own().ok_or(PrivateServerError::NoStateDirectory)
 }
 
-/// Returns the URL of the first socket in [`looked_at`] that exists.
-pub fn find_socket() -> Option<String> {
-    looked_at().into_iter().find(|path| is_socket(path)).map(|path| server_socket::url(&path))
-}
-
-/// Returns the paths of the sockets that [`find_socket`] tries, in order. A message can show these
-/// paths.
-pub fn looked_at() -> Vec<PathBuf> {
-    Places::from_env().all().iter().map(|dir| server_socket::of_dir(dir)).collect()
-}
-
-fn is_socket(path: &Path) -> bool {
-    path.metadata().is_ok_and(|meta| meta.file_type().is_socket())
+/// Returns the state directories in which a client searches for a private server, in order.
+pub(super) fn all_dirs() -> Vec<PathBuf> {
+    Places::from_env().all()
 }
 
 /// The values of the environment variables that name places for state.

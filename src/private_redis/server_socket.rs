@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::private_redis_error::io_error;
@@ -20,6 +20,21 @@ use super::{Access, PrivateServerError, server_places};
 const SOCKET_FILE: &str = "redis.sock";
 const RECORD_FILE: &str = "socket-path";
 const MAX_SOCKET_PATH: usize = 107;
+
+/// Returns the URL of the first socket in [`looked_at`] that exists.
+pub fn find_socket() -> Option<String> {
+    looked_at().into_iter().find(|path| is_socket(path)).map(|path| url(&path))
+}
+
+/// Returns the paths of the sockets that [`find_socket`] tries, in order. A message can show these
+/// paths.
+pub fn looked_at() -> Vec<PathBuf> {
+    server_places::all_dirs().iter().map(|dir| of_dir(dir)).collect()
+}
+
+fn is_socket(path: &Path) -> bool {
+    path.metadata().is_ok_and(|meta| meta.file_type().is_socket())
+}
 
 /// Returns the socket path of the server of the state directory `dir`: the recorded path, or else
 /// the default path.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use super::SecretError;
+use super::secret_error::SecretError;
 use super::small_file;
 use crate::domain::job::secret_reference;
 use crate::files::Owners;

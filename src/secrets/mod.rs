@@ -9,72 +9,21 @@
 
 mod credentials;
 mod redis_url;
+mod secret_error;
 mod small_file;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 pub use credentials::Credentials;
 pub use redis_url::RedisUrl;
+pub use secret_error::SecretError;
 
 use crate::domain::job::env_file;
-use crate::domain::job::env_file::{Absence, EnvFile, LineError};
-use crate::domain::job::secret_reference::ReferenceError;
+use crate::domain::job::env_file::{Absence, EnvFile};
 use crate::files::Owners;
 
 /// The user as whom the packaged daemon runs.
 const DAEMON: &str = "schedd";
-
-/// The reason why a secret cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SecretError {
-    /// This process has no directory of credentials.
-    #[error(
-        "credential {name} is not there: CREDENTIALS_DIRECTORY is not set; wanted LoadCredential={name}:/PATH in the unit, or that \
-         variable set to the directory it is in"
-    )]
-    NoDirectory {
-        /// The name of the wanted credential.
-        name: String,
-    },
-    /// A credential cannot be read.
-    #[error("credential {name} cannot be used: {}: {why}", path.display())]
-    Credential {
-        /// The name of the wanted credential.
-        name: String,
-        /// The file of the credential.
-        path: PathBuf,
-        /// The reason why the file cannot be read, as text.
-        why: String,
-    },
-    /// A file of environment variables cannot be read.
-    #[error("env_file {} cannot be used: {why}", path.display())]
-    EnvFile {
-        /// The file of variables.
-        path: PathBuf,
-        /// The reason why the file cannot be read, as text.
-        why: String,
-    },
-    /// A file of environment variables has a faulty line.
-    #[error("env_file {}: {fault}", path.display())]
-    Line {
-        /// The file of variables.
-        path: PathBuf,
-        /// The number of the line and its fault.
-        fault: LineError,
-    },
-    /// A file with the address of Redis cannot be read.
-    #[error("url_file {} cannot be used: {why}", path.display())]
-    UrlFile {
-        /// The file with the address of Redis.
-        path: PathBuf,
-        /// The reason why the file cannot be read, as text.
-        why: String,
-    },
-    /// A text has a faulty reference to a credential.
-    #[error(transparent)]
-    Reference(#[from] ReferenceError),
-}
 
 /// Returns the variables that a job sets for its processes, as far as they can be read. Also
 /// returns a text for each variable or file that cannot be read, with the reason.
@@ -82,7 +31,6 @@ pub enum SecretError {
 /// Later files override earlier files, and `own` overrides all files. Credentials are filled in.
 /// Each text names its file or variable. A file may also belong to `job_user`, the user as whom the
 /// processes run.
-/// processes run as.
 pub fn variables(
     files: &[EnvFile],
     job_user: Option<u32>,

@@ -3,8 +3,9 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use super::credentials::Credentials;
+use super::secret_error::SecretError;
 use super::small_file;
-use super::{Credentials, SecretError};
 use crate::files::Owners;
 
 /// The source of the address of Redis.

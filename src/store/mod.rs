@@ -37,9 +37,10 @@ pub use jobs::backfills::{BackfillReply, PlantReply};
 pub use jobs::boot_runs::RebootReply;
 pub use jobs::declared_sections::{DeclareReply, QueueRecord, Section, SectionText};
 pub use jobs::job_edits::{ApplyOrder, ApplyReply, DefinitionChange, Existing, UniqueOrder};
-pub use jobs::job_records::{JobRecord, JobSummary, RecordedRetry, Rev, SourceKind};
+pub use jobs::job_records::{JobRecord, JobSummary, RecordedRetry, SourceKind};
 pub use jobs::job_removal::{RemoveOrder, RemoveReply, StopRunning};
 pub use jobs::job_switch::{PauseReply, ResumeOrder, ResumeReply};
+pub use jobs::rev::Rev;
 pub use jobs::schedule_versions::KeptEra;
 pub use jobs::unique_keys::UniqueHolder;
 pub use nodes::node_events::{EventNote, NodeEvents};
@@ -60,9 +61,8 @@ pub use runs::dead_letter_retry::{Beside, RetryOrder, RetryReply};
 pub use runs::due_poll::{DataMarks, LaneAsk, LanePoll, Met, Poll, RipeEntry};
 pub use runs::placement::RunPlacement;
 pub use runs::run_cancellation::{CancelOrder, CancelReply};
-pub use runs::run_ends::{
-    ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor, Verdict,
-};
+pub use runs::run_ends::{ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Verdict};
+pub use runs::successor::Successor;
 pub use server::address::{Address, AddressError, Eviction, Reread};
 pub use server::preflight::Findings;
 pub use server::redis_keys::{DEFAULT_NAMESPACE, Keys};

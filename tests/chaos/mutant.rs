@@ -8,6 +8,6 @@ fn main() -> ExitCode {
         eprintln!("{problem}");
         return ExitCode::from(2);
     }
-    schedd::store::server::mutants::load_all();
+    schedd::store::server::load_all();
     schedd::keeper::run_from_args().unwrap_or_else(schedd::daemon::main)
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use schedd::domain::schedule::clock_changes::ClockChanges;
-use schedd::domain::schedule::schedule_form::{Schedule, Timetable};
+use schedd::domain::schedule::schedule_form::Schedule;
+use schedd::domain::schedule::timetable::Timetable;
 use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::domain::time::zone::Zone;
 

@@ -10,6 +10,7 @@ mod docs;
 mod doctor;
 mod fuzzed;
 mod http_executor;
+mod import_circles;
 mod installing;
 mod keeper;
 mod logs;

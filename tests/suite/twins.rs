@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use schedd::domain::schedule::schedule_form::{CalendarExpr, Recurrence, Schedule, Timetable};
+use schedd::domain::schedule::schedule_form::{CalendarExpr, Recurrence, Schedule};
+use schedd::domain::schedule::timetable::Timetable;
 use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::domain::time::zone::Zone;
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::Added;
+use super::added_job::Added;
 use crate::cli::failure::CliFailure;
 use crate::cli::render::Console;
 use crate::config;

@@ -12,7 +12,7 @@ use crate::cli::render::{Console, Relative, rfc3339, shown, span};
 use crate::config::NamedJob;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::schedule::lateness::{Decision, Due, judge};
-use crate::domain::schedule::schedule_form::Timetable;
+use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::human_time::{Instant, parse_instant};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;

@@ -5,6 +5,7 @@
 
 mod add_flags;
 mod add_warnings;
+mod added_job;
 mod clock_skew;
 mod from_flags;
 mod instant;
@@ -15,34 +16,28 @@ mod progress_bar;
 mod stdin_lines;
 mod unknown_pools;
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub(crate) use add_flags::{AddArgs, ProcessorsError};
 use add_warnings::{Host, timeless};
+use added_job::{Added, DRAWS, draw_name, is_dropped, pending, request};
 use instant::{bounds_of, instants_of};
 use key_conflict::key_taken;
 use unknown_pools::Pools;
 
-use super::args::Global;
 use super::connect::connect;
 use super::failure::CliFailure;
+use super::global::Global;
 use super::next::zone_of;
 use super::render::{Console, rfc3339, shown, zone_of_job};
 use crate::config::NamedJob;
-use crate::domain::job::unique_rule::Second;
-use crate::domain::name::names::{IdError, JobName};
+use crate::domain::name::names::JobName;
 use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::engine::planning::planting;
 use crate::engine::planning::planting::{Applied, Request};
-use crate::store::{Existing, JobRecord, Rev, SourceKind, Store};
-
-/// The maximum number of random names tried for one job. A second name is hardly ever needed.
-const DRAWS: usize = 8;
-const NAME_LETTERS: usize = 10;
+use crate::store::{Existing, JobRecord, Rev, Store};
 
 /// Adds one job given by flags, or the jobs on standard input. Returns the exit code.
 pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) -> Result<u8, CliFailure> {
@@ -123,9 +118,6 @@ async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<Rev>, CliFailur
     Ok(store.read_job(&name).await?.filter(JobRecord::is_live).map(|job| job.rev))
 }
 
-/// The result for one added job: its name, a word for the result, and its next due time.
-type Added = (JobName, &'static str, Option<UnixMillis>);
-
 /// Writes one job, given by flags, to Redis.
 async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, seen: Option<Rev>, host_zone: &Zone) -> Result<Added, CliFailure> {
     for _ in 0..DRAWS {
@@ -158,30 +150,4 @@ async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, seen: Option<Rev>,
 /// Returns since when the job is paused, if the add changed an existing job.
 async fn paused_since(store: &Store, (name, result, _): &Added) -> Result<Option<UnixMillis>, CliFailure> {
     Ok(if *result == "updated" { store.read_job(name).await?.and_then(|job| job.paused_at) } else { None })
-}
-
-/// Returns the result for an existing job, with the due time of its planned run.
-async fn pending(store: &Store, name: JobName, result: &'static str) -> Result<Added, CliFailure> {
-    let next = store.read_job(&name).await?.and_then(|job| job.pending).map(|run| run.due());
-    Ok((name, result, next))
-}
-
-/// Returns true if the add is dropped without an error while another job holds the unique key.
-fn is_dropped(job: &NamedJob) -> bool {
-    job.spec.unique.as_ref().is_some_and(|unique| matches!(unique.second, Second::Dropped { .. }))
-}
-
-fn request(name: JobName, job: &NamedJob, existing: Existing) -> Request {
-    let start_in: Option<Duration> = job.start_in;
-    Request { name, spec: job.spec.clone(), start_in, kind: SourceKind::Api, source: String::new(), existing, seen: None }
-}
-
-fn draw_name() -> Result<JobName, IdError> {
-    let letters: String = std::iter::repeat_with(|| fastrand::alphanumeric().to_ascii_lowercase()).take(NAME_LETTERS).collect();
-    format!("job-{letters}").parse()
-}
-
-/// Returns the JSON for one added job of `add --stdin`.
-fn line_json(line: usize, added: &Added, next_due: Option<&str>) -> Value {
-    json!({"line": line, "name": added.0.as_str(), "next_due": next_due, "result": added.1})
 }

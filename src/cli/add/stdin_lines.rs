@@ -8,17 +8,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::AddArgs;
+use super::add_flags::AddArgs;
 use super::add_warnings::LineDoubts;
+use super::added_job::{Added, DRAWS, draw_name, is_dropped, pending, request};
+use super::key_conflict::key_taken;
 use super::line_reader::{BATCH, Batch, read_batches};
 use super::progress_bar::AddProgress;
 use super::unknown_pools::Pools;
-use super::{Added, DRAWS, clock_skew, draw_name, is_dropped, key_taken, line_json, name_conflict, pending, request};
-use crate::cli::args::Global;
+use super::{clock_skew, name_conflict};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::render::{Console, JsonArray, rfc3339};
 use crate::config::NamedJob;
 use crate::domain::name::names::JobName;
@@ -270,6 +273,11 @@ impl Sheet<'_> {
             console.flush();
         });
     }
+}
+
+/// Returns the JSON for one added job of `add --stdin`.
+fn line_json(line: usize, added: &Added, next_due: Option<&str>) -> Value {
+    json!({"line": line, "name": added.0.as_str(), "next_due": next_due, "result": added.1})
 }
 
 /// Returns true if two batches share a name or a unique key.

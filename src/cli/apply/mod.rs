@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::args::Global;
 use super::connect::connect;
 use super::failure::CliFailure;
+use super::global::Global;
 use super::render::{Console, one_line};
 use crate::config;
 use crate::config::{Config, DaemonConfig, FilePlace, HistoryConfig, OutputConfig, Rendering, ServingConfig};

@@ -4,11 +4,11 @@
 
 use serde_json::json;
 
-use super::{Chosen, demand_dead};
-use crate::cli::args::Global;
+use super::dead_letters::{Chosen, demand_dead};
 use crate::cli::confirmation::{ask, is_terminal};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::render::Console;
 use crate::cli::runs::run_filter::{RunFilter, RunReader};
 use crate::domain::name::names::RunId;

@@ -5,10 +5,10 @@
 
 use serde_json::json;
 
-use super::{Chosen, demand_dead, not_dead};
-use crate::cli::args::Global;
+use super::dead_letters::{Chosen, demand_dead, not_dead};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::jobs::target::no_such_run;
 use crate::cli::render::{Console, Outcomes};
 use crate::cli::runs::run_filter::{RunFilter, RunReader};

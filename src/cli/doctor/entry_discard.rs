@@ -7,7 +7,7 @@ use super::quarantine_entries::{from, no_entry};
 use crate::cli::confirmation::{ask, is_terminal};
 use crate::cli::failure::CliFailure;
 use crate::cli::render::{Console, one_line};
-use crate::store::{CheckLevel, Discarded, QuarantineEntry, ServerCheck, Store};
+use crate::store::{Discarded, QuarantineEntry, Store};
 
 /// The word on the command line for every entry. An entry that is itself named `all` is written
 /// `\x61ll`.
@@ -72,19 +72,6 @@ fn tell(gone: &[QuarantineEntry], dropped: u64, console: &mut Console) {
     if !gone.is_empty() {
         console.note("run schedctl doctor to check the data without it");
     }
-}
-
-/// Returns a note about the last deletion from the quarantine: the entries deleted, when and by
-/// whom.
-pub(super) fn last(discarded: &[Discarded]) -> Option<ServerCheck> {
-    let last = discarded.first()?;
-    let at = last.at.map_or_else(|| "?".to_owned(), |at| at.to_string());
-    let by = last.by.as_deref().map_or_else(String::new, |by| format!(" by {by}"));
-    let before = match discarded.len() - 1 {
-        0 => String::new(),
-        more => format!("; {more} before it, listed by --json"),
-    };
-    Some(ServerCheck::new("discarded", CheckLevel::Note, format!("{} of {} at {at}{by}{before}", last.name, last.key)))
 }
 
 pub(super) fn discarded_json(discarded: &Discarded) -> Value {

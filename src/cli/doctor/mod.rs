@@ -16,9 +16,9 @@ mod report;
 use clap::Args;
 use serde_json::json;
 
-use super::args::Global;
 use super::connect::{meant, unusable};
 use super::failure::CliFailure;
+use super::global::Global;
 use super::render::Console;
 use crate::engine::maintenance::full_check;
 use crate::store::{CheckLevel, ServerCheck, StoreError};

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::entry_discard;
 use super::report::line;
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::target::Target;
@@ -31,8 +30,21 @@ pub(super) fn summary(count: u64, dropped: u64, discarded: &[Discarded]) -> Vec<
         );
         checks.push(ServerCheck::new("dropped", CheckLevel::Warn, text));
     }
-    checks.extend(entry_discard::last(discarded));
+    checks.extend(last(discarded));
     checks
+}
+
+/// Returns a note about the last deletion from the quarantine: the entries deleted, when and by
+/// whom.
+fn last(discarded: &[Discarded]) -> Option<ServerCheck> {
+    let last = discarded.first()?;
+    let at = last.at.map_or_else(|| "?".to_owned(), |at| at.to_string());
+    let by = last.by.as_deref().map_or_else(String::new, |by| format!(" by {by}"));
+    let before = match discarded.len() - 1 {
+        0 => String::new(),
+        more => format!("; {more} before it, listed by --json"),
+    };
+    Some(ServerCheck::new("discarded", CheckLevel::Note, format!("{} of {} at {at}{by}{before}", last.name, last.key)))
 }
 
 /// Prints the quarantine entries, oldest first.

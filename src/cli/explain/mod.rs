@@ -4,9 +4,9 @@
 
 mod view;
 
-use super::args::Global;
 use super::connect::connect;
 use super::failure::CliFailure;
+use super::global::Global;
 use super::jobs::target::{Target, find_run, no_such_job};
 use super::render::{Console, rfc3339, zone_of_job};
 use super::runs::past_time::parse_past;

@@ -1,25 +1,40 @@
 //! `check`: reports every problem of a jobs file without applying it.
 
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
 use std::io::IsTerminal;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::cli::args::{CheckArgs, Global};
 use crate::cli::connect::jobs_file;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::render::{Console, one_line, rfc3339};
 use crate::config;
 use crate::config::{Config, FilePlace, Rendering};
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::job::process_rules::RunAs;
 use crate::domain::name::names::JobName;
-use crate::domain::schedule::schedule_form::{Schedule, Timetable};
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::secrets;
 
 /// The exit code for a jobs file that cannot be used.
 const BAD_FILE: u8 = 78;
+
+/// Checks a jobs file and reports every problem with its line; nothing is changed and no Redis is
+/// needed.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  schedctl check /etc/schedd/jobs.toml\n\nExit codes: 0 no problems; 78 problems, or no such file."
+)]
+pub(crate) struct CheckArgs {
+    /// The jobs file [default: the one that would be used]
+    file: Option<PathBuf>,
+}
 
 /// Checks a jobs file and prints its problems and warnings. Returns the exit code.
 pub(crate) fn check(global: &Global, args: &CheckArgs, console: &mut Console) -> Result<u8, CliFailure> {

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::target::{definition_of, find_job};
-use crate::cli::args::Global;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::next::{is_calendar, job_named, schedule_of, zone_of};
 use crate::cli::render::Console;
 use crate::domain::name::names::JobName;

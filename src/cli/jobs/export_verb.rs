@@ -10,9 +10,9 @@ use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 
 use super::target::{declared_in, find_job, job_name};
-use crate::cli::args::Global;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::render::Console;
 use crate::config;
 use crate::config::TableForm;

@@ -1,17 +1,37 @@
 //! `pause` and `resume`. A failure for one job does not stop the command, and the worst exit code
 //! is returned.
 
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
 use serde_json::json;
 
 use super::target::{job_name, no_such_job};
-use crate::cli::args::{Global, Jobs};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::render::{Console, Outcomes, rfc3339, shown, zone_of_job};
+use crate::cli::shell::completion;
 use crate::domain::name::names::JobName;
 use crate::domain::time::zone::Zone;
 use crate::engine::planning::job_operations;
 use crate::store::{PauseReply, ResumeReply, Store};
+
+const SWITCH_EXAMPLES: &str = "\
+Examples:
+  schedctl pause backup report
+  schedctl resume backup report
+
+Retries and manual runs of a paused job go on. Occurrences during the pause are skipped. A one-shot
+that became due during the pause runs when it is resumed.";
+
+/// Pauses or resumes jobs.
+#[derive(Debug, clap::Args)]
+#[command(after_help = SWITCH_EXAMPLES)]
+pub(crate) struct PauseArgs {
+    /// Names of jobs
+    #[arg(required = true, value_name = "JOB", add = completion::jobs())]
+    names: Vec<String>,
+}
 
 /// The state to which a job is switched: paused or resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +48,7 @@ struct Done {
 }
 
 /// Pauses or resumes the named jobs. Returns the worst exit code.
-pub(crate) async fn switch(global: &Global, args: &Jobs, to: To, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn switch(global: &Global, args: &PauseArgs, to: To, console: &mut Console) -> Result<u8, CliFailure> {
     let names: Vec<JobName> = args.names.iter().map(|text| job_name(text)).collect::<Result<_, _>>()?;
     let store = connect(global, console).await?;
     let mut outcomes = Outcomes::on(console);

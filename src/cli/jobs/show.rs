@@ -1,26 +1,31 @@
 //! `show`: everything known about a job or a run.
 
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use super::notice_lines;
 use super::target::{Target, begun, declared_in, find_job, find_run, looked_at};
-use crate::cli::args::{Global, JobState, Show};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
+use crate::cli::render::JobState;
 use crate::cli::render::{
     Console, JobView, Relative, RunTable, RunView, Zones, action_line, attempts_json, attempts_table, day_rules, effective,
     one_line, paused_queue_words, policy_lines, queue_words, rfc3339, running_jobs, shown, view_jobs, view_runs,
 };
-use crate::cli::runs::history_verb::open_runs;
+use crate::cli::runs::open_runs::open_runs;
+use crate::cli::shell::completion;
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, RunId, RunKind};
 use crate::domain::queue::gate::Gate;
 use crate::domain::run::run_state::RunState;
 use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::schedule::timetable::skipped_count;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::wording::{skipped_count, span};
+use crate::domain::time::wording::span;
 use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
 use crate::engine::explanation::shut;
@@ -35,8 +40,28 @@ const RUNS: usize = 5;
 /// The delay between a run's end and its recording in Redis from which `show` mentions the delay.
 const RECORDED_LATE: Duration = Duration::from_secs(1);
 
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  schedctl show backup
+  schedctl show backup@1790000000000 --json
+  schedctl show backup/on_failure
+
+JOB/on_failure (on_success, on_late, on_recovered, ping) is the hidden job whose runs deliver the
+notices of JOB. It is shown as JOB defines it now. The notices lines of a job name its
+notices that failed for good, or are being retried.";
+
+/// Shows everything known about a job (its definition, state, next and last runs) or a run (its
+/// attempts).
+#[derive(Debug, clap::Args)]
+#[command(after_help = SHOW_EXAMPLES)]
+pub(crate) struct ShowArgs {
+    /// Name of a job or id of a run
+    #[arg(value_name = "JOB|RUN", add = completion::jobs_and_runs())]
+    target: String,
+}
+
 /// Shows the job or run named on the command line. Returns the exit code.
-pub(crate) async fn show(global: &Global, args: &Show, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn show(global: &Global, args: &ShowArgs, console: &mut Console) -> Result<u8, CliFailure> {
     if begun(&args.target).is_none() {
         Target::parse(&args.target)?;
     }

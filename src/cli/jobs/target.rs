@@ -6,7 +6,7 @@
 use anyhow::Context as _;
 
 use crate::cli::failure::CliFailure;
-use crate::cli::runs::history_verb::open_runs;
+use crate::cli::runs::open_runs::open_runs;
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::time::unix_millis::UnixMillis;

@@ -15,10 +15,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
 use signal_hook_tokio::Signals;
 
-use super::{ListArgs, Printed, Wanted, print};
-use crate::cli::args::Global;
+use super::job_sheet::{Printed, print};
+use super::list_flags::ListArgs;
+use super::listed_jobs::Wanted;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::render::{Colour, Console, shown, span};
 use crate::cli::runs::run_poller::Sight;
 use crate::domain::time::duration::parse_duration;

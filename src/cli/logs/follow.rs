@@ -11,13 +11,14 @@ use futures_util::StreamExt;
 use signal_hook::consts::SIGINT;
 use signal_hook_tokio::Signals;
 
+use super::found_output::last_with_output;
 use super::output_diff::{Growth, LogPiece};
 use super::output_writer::{Escaping, Pour};
-use super::{last_with_output, open_runs};
 use crate::cli::failure::CliFailure;
 use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{Target, find_run};
 use crate::cli::render::{Console, Zones, facts_in_words, shown, view_runs};
+use crate::cli::runs::open_runs::open_runs;
 use crate::cli::runs::run_poller::{PolledRun, Sight};
 use crate::cli::runs::run_verb::{INTERRUPTED, ending};
 use crate::domain::name::names::{Fence, JobName, RunId};

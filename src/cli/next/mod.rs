@@ -2,18 +2,20 @@
 
 mod next_flags;
 mod next_rows;
+mod planned_times;
 
 use std::path::Path;
 
-use super::args::Global;
 use super::connect::connect;
 use super::failure::CliFailure;
+use super::global::Global;
 use super::jobs::target::{definition_of, find_job};
 use super::render::{Console, day_rules, one_line, rfc3339, shown};
 use crate::config::{self, FilePlace, Rendering, start_of_rule};
 use crate::domain::name::names::JobName;
 use crate::domain::schedule::clock_changes::ClockChanges;
-use crate::domain::schedule::schedule_form::{CalendarExpr, Recurrence, Schedule, Timetable};
+use crate::domain::schedule::schedule_form::{CalendarExpr, Recurrence, Schedule};
+use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::duration::format_duration;
 use crate::domain::time::human_time::{Instant, parse_instant};
 use crate::domain::time::unix_millis::UnixMillis;
@@ -21,21 +23,12 @@ use crate::domain::time::zone::{Zone, ZoneName};
 
 pub(crate) use next_flags::NextArgs;
 use next_rows::{Coming, Style, comings, tell};
+use planned_times::Planned;
 
 /// The number of times shown of one job or expression, unless `-n` is given. For the jobs of a
 /// file, `COUNT_EACH` is the number for each job.
 const COUNT: u32 = 5;
 const COUNT_EACH: u32 = 1;
-
-/// A timetable whose next times are printed, with the job to which the timetable belongs.
-struct Planned {
-    job: Option<JobName>,
-    timetable: Timetable,
-    /// A remark that is printed at each time, unless the time is in `but_of`.
-    remark: Option<&'static str>,
-    /// A timetable of the times at which `remark` is not printed.
-    but_of: Option<Timetable>,
-}
 
 /// The timetables whose times are to be printed, and the current time.
 struct Found {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Planned;
+use super::planned_times::Planned;
 use crate::cli::render::{Cell, Console, JsonArray, Relative, Table, rfc3339, shown};
 use crate::domain::name::names::JobName;
 use crate::domain::schedule::clock_notes::clock_notes;
-use crate::domain::schedule::schedule_form::Timetable;
+use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 

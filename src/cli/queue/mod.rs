@@ -5,15 +5,20 @@ mod overview;
 use clap::Subcommand;
 use serde_json::json;
 
-pub(crate) use overview::{QueueOverview, queues, standings};
+pub(crate) use overview::{QUEUES_HELP, QueueOverview, queues, standings};
 
-use super::args::Global;
 use super::connect::connect;
 use super::failure::CliFailure;
+use super::global::Global;
 use super::render::Console;
 use crate::config;
 use crate::domain::name::names::QueueName;
 use crate::store::{QueueReply, QueueSwitch, Store};
+
+pub(crate) const QUEUE_HELP: &str = "\
+Examples:
+  schedctl queue set mail limit=5 rate=100/1m
+  schedctl queue pause mail";
 
 const SET_EXAMPLES: &str = "\
 Examples:

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cli::args::Global;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::render::{Cell, Colour, Console, Table, span};
 use crate::cli::state::nodes_verb::{is_present, serving};
 use crate::domain::name::names::{Label, QueueName};
@@ -20,6 +20,16 @@ use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueDepth, QueueRecord, RunTi
 /// The number of last ended runs, of all queues together, from which waiting and run times are
 /// calculated.
 const SAMPLED: usize = 1_000;
+
+pub(crate) const QUEUES_HELP: &str = "\
+Example:
+  schedctl queues
+
+STATE: open, paused, full (LIMIT is reached) or rate (RATE is used up for now). DEPTH: ready runs;
+OLDEST: how long the first of them has been ready; SCHEDULED: runs that are due later. CONCURRENCY:
+how many runs each node runs at once; LIMIT: how many all nodes together run; UTIL: running runs as
+a share of what may run. WAIT (from ready to start, of runs with one attempt) and RUN are the median
+and the 95th percentile, taken from the last 1,000 ended runs of all queues.";
 
 /// The state of one queue, as `queues` and `top` show it.
 pub(crate) struct QueueOverview {

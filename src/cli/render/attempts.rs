@@ -4,7 +4,6 @@
 use serde_json::{Value, json};
 
 use super::console::{Colour, Console};
-use super::run_view::facts_in_words;
 use super::table::{Cell, Table};
 use super::time_words::{in_words, shown};
 use crate::domain::name::names::Fence;
@@ -17,6 +16,11 @@ use crate::store::{PastAttempt, RunRecord};
 pub(super) fn first_start(run: &RunRecord) -> Option<UnixMillis> {
     let first = run.past.first().filter(|past| past.number == 1).and_then(|past| start_of(&record_of(past)));
     run.first_start.or(first).or(run.started_at)
+}
+
+/// Describes the facts of a failed attempt, such as its exit code.
+pub(crate) fn facts_in_words(record: &RunRecord) -> Option<String> {
+    in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status)
 }
 
 fn record_of(past: &PastAttempt) -> Value {

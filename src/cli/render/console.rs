@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::escape::{one_line, safe_json};
 use super::time_words::Detail;
-use crate::cli::args::Global;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 
 /// The width of a terminal, in columns, from which on tables show instants in full.
 const WIDE: u16 = 110;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::action_line::action_line;
 use super::lane_words::{labels_json, queue_words};
 use super::notification_lines::{telling_json, telling_lines};
 use crate::config;
-use crate::domain::job::job_spec::{Action, AskedOn, Backoff, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, RetryRule};
+use crate::domain::job::job_spec::{AskedOn, Backoff, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, RetryRule};
 use crate::domain::job::process_limits::Limits;
 use crate::domain::job::process_rules::ProcessRules;
 use crate::domain::job::unique_rule::{Second, Unique};
@@ -133,15 +134,6 @@ pub(crate) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
     ];
     keys.extend(filled.into_iter().chain(telling_json(spec)).map(|(key, value)| (key.to_owned(), value)));
     Value::Object(keys)
-}
-
-/// Returns the job's action as text on one line.
-pub(crate) fn action_line(action: &Action, rules: &ProcessRules) -> String {
-    match action {
-        Action::Command(words) => words.iter().map(|word| quoted_word(word)).collect::<Vec<_>>().join(" "),
-        Action::Shell(line) => format!("{} -c {}", quoted_word(&rules.shell()), quoted_word(line)),
-        Action::Http(request) => format!("{} {}", request.method, request.url),
-    }
 }
 
 /// Returns the lines of `show` for every rule of the job: a label and the value.
@@ -274,12 +266,6 @@ fn clock_changes(rule: ClockChanges) -> String {
     gap.into_iter().chain(fold).collect::<Vec<_>>().join(", ")
 }
 
-/// Quotes a word for a shell, if the word needs quotes.
-fn quoted_word(word: &str) -> String {
-    let is_plain = !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(&b));
-    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
-}
-
 fn backoff(backoff: Backoff) -> &'static str {
     match backoff {
         Backoff::Fixed => "fixed",
@@ -350,6 +336,7 @@ fn overlap(overlap: Overlap) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::job::job_spec::Action;
 
     #[test]
     fn every_rule_is_there_though_the_definition_names_none() {
@@ -390,11 +377,5 @@ mod tests {
             assert!(rules(text).is_empty(), "{text}");
         }
         assert!(day_rules(&Schedule::Manual).is_empty());
-    }
-
-    #[test]
-    fn an_action_reads_as_a_shell_would_take_it() {
-        let words = ["/bin/echo", "a b", "it's", ""].map(str::to_owned).to_vec();
-        assert_eq!(action_line(&Action::Command(words), &ProcessRules::default()), r"/bin/echo 'a b' 'it'\''s' ''");
     }
 }

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::console::Colour;
 use super::lane_words::labels_json;
 use super::time_words::{rfc3339, shown};
-use crate::cli::args::JobState;
+
 use crate::cli::failure::CliFailure;
 use crate::domain::name::names::{JobName, QueueName, RunId};
 use crate::domain::schedule::schedule_form::Schedule;
@@ -19,6 +20,31 @@ use crate::store::{JobRecord, JobSummary, QueueRecord, RecordedRetry, RunRecord,
 
 /// The maximum number of leases read to find running jobs. No namespace runs more at once.
 const LEASES_READ: usize = 100_000;
+
+/// The state of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum JobState {
+    Scheduled,
+    Running,
+    Retrying,
+    Paused,
+    Manual,
+    Finished,
+}
+
+impl JobState {
+    /// Returns the name of the state, as in the output of `list`.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Running => "running",
+            Self::Retrying => "retrying",
+            Self::Paused => "paused",
+            Self::Manual => "manual",
+            Self::Finished => "finished",
+        }
+    }
+}
 
 /// A job with all the data that `list` and `show` print.
 #[derive(Debug, Clone)]

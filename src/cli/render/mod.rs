@@ -3,6 +3,7 @@
 //! Invariant: each printed line stays one line, and no name or text of a job can control a
 //! terminal. Control characters are escaped.
 
+mod action_line;
 mod attempts;
 mod console;
 mod definition_lines;
@@ -16,14 +17,15 @@ mod run_view;
 mod table;
 mod time_words;
 
-pub(crate) use attempts::{attempts_json, attempts_table};
+pub(crate) use action_line::action_line;
+pub(crate) use attempts::{attempts_json, attempts_table, facts_in_words};
 pub(crate) use console::{Colour, Console, JsonArray};
-pub(crate) use definition_lines::{action_line, day_rules, effective, policy_lines};
+pub(crate) use definition_lines::{day_rules, effective, policy_lines};
 pub(crate) use escape::{one_line, safe_text};
-pub(crate) use job_view::{JobView, paused_queue_words, running_jobs, view_jobs, zone_of_job};
+pub(crate) use job_view::{JobState, JobView, paused_queue_words, running_jobs, view_jobs, zone_of_job};
 pub(crate) use key_change::key_change;
 pub(crate) use lane_words::{labels_json, queue_words};
 pub(crate) use outcomes::Outcomes;
-pub(crate) use run_view::{RunTable, RunView, Zones, facts_in_words, view_runs};
+pub(crate) use run_view::{RunTable, RunView, Zones, view_runs};
 pub(crate) use table::{Cell, Table};
 pub(crate) use time_words::{Detail, Relative, rfc3339, shown, shown_in, span};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::definition_lines::action_line;
+use super::action_line::action_line;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::webhook::SigningSecret;

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::attempts::first_start;
+use super::attempts::{facts_in_words, first_start};
 use super::console::{Colour, Console};
 use super::lane_words::labels_json;
 use super::table::{Cell, Table};
-use super::time_words::{Detail, in_words, rfc3339, shown_in, span};
+use super::time_words::{Detail, rfc3339, shown_in, span};
 use crate::cli::failure::CliFailure;
 use crate::domain::name::names::{Fence, JobName, RunId, RunKind};
 use crate::domain::queue::gate::Gate;
 use crate::domain::run::run_state::RunState;
+use crate::domain::schedule::timetable::skipped_count;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::wording::skipped_count;
 use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
 use crate::store::{LetIn, RunRecord, Store};
@@ -194,11 +194,6 @@ impl RunView {
             (reason, _) => reason,
         }
     }
-}
-
-/// Describes the facts of a failed attempt, such as its exit code.
-pub(crate) fn facts_in_words(record: &RunRecord) -> Option<String> {
-    in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status)
 }
 
 /// A table of runs, printed page by page.

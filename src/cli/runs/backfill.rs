@@ -9,9 +9,9 @@
 use serde_json::json;
 
 use super::past_time::parse_past;
-use crate::cli::args::Global;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{definition_of, find_job, job_name};
 use crate::cli::render::{Console, rfc3339, shown};

@@ -1,16 +1,19 @@
 //! `cancel`: stops runs and removes jobs. A failure for one target does not stop the command, and
 //! the worst exit code is returned.
 
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
 use std::fmt::Write as _;
 
 use serde_json::json;
 
-use super::history_verb::open_runs;
-use crate::cli::args::{Cancel, Global};
+use super::open_runs::open_runs;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::jobs::target::{Target, declared_in, is_applied, no_such_job, no_such_run};
 use crate::cli::render::{Console, Outcomes, shown};
+use crate::cli::shell::completion;
 use crate::domain::job::notice::NoticeKind;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::time::unix_millis::UnixMillis;
@@ -23,6 +26,32 @@ const NO_RETRY: &str = "; a job added under this name with another definition en
 /// The reason that history shows for a cancelled run.
 const REASON: &str = "cancelled";
 
+const CANCEL_EXAMPLES: &str = "\
+Examples:
+  schedctl cancel job-4f9k2m1xq0
+  schedctl cancel backup --stop
+  schedctl cancel backup@1790000000000
+  schedctl cancel backup --backfill
+
+A cancelled run ends, and its job goes on. A job is removed together with its planned run. The
+running run of a one-shot is stopped too, that of a recurring job only with --stop. To remove a job
+declared in a file, edit the file.";
+
+/// Stops runs (JOB@DUE_MS), or removes jobs that schedctl added.
+#[derive(Debug, clap::Args)]
+#[command(after_help = CANCEL_EXAMPLES)]
+pub(crate) struct CancelArgs {
+    /// Names of jobs, ids of runs
+    #[arg(required = true, value_name = "JOB|RUN", add = completion::jobs_and_runs())]
+    targets: Vec<String>,
+    /// Also stop the running run of a recurring job
+    #[arg(long)]
+    stop: bool,
+    /// For each JOB, cancel only the backfill runs that have not ended
+    #[arg(long, conflicts_with = "stop")]
+    backfill: bool,
+}
+
 /// The outcome of the command for one target.
 struct Done {
     result: &'static str,
@@ -30,7 +59,7 @@ struct Done {
 }
 
 /// Cancels the named jobs and runs. Returns the worst exit code of all targets.
-pub(crate) async fn cancel(global: &Global, args: &Cancel, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn cancel(global: &Global, args: &CancelArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let targets: Vec<Target> = args.targets.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
     let running = if args.stop { StopRunning::Yes } else { StopRunning::No };
     let store = connect(global, console).await?;

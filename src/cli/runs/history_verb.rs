@@ -1,20 +1,62 @@
 //! `history`: lists runs, newest first. Runs are read and printed page by page.
 
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::run_filter::RunReader;
-use crate::cli::args::{Global, History};
+use super::open_runs::open_runs;
+use super::run_filter::{RunFilter, RunReader};
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::jobs::target::{job_name, no_such_job};
 use crate::cli::render::{Console, JsonArray, RunTable, Zones, view_runs};
+use crate::cli::shell::completion;
 use crate::domain::name::names::{JobName, RunId};
 use crate::store::{Letters, RunNotices, RunRecord, Store};
 
+const HISTORY_EXAMPLES: &str = "\
+Examples:
+  schedctl history
+  schedctl history backup --limit 5 --json
+  schedctl history --dead --since 24h
+  schedctl history backup --state failed,timed_out
+
+Dead letters are runs that ended failed, timed_out or lost; schedctl retry tries them again. --since
+and --until compare with the end of a run. They take a time as add --at does, or a duration, which
+means that long ago. A time of day or a weekday alone means the last past one.
+
+With a JOB its open runs come first: those running or waiting for a retry, and the last 100 manual
+runs, also before they start. Without a JOB the runs of notices (JOB/on_failure, JOB/ping) are left
+out unless --dead is given; --notices lists them too.";
+
+/// Lists ended runs, newest first, also those of jobs that are no longer defined.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HISTORY_EXAMPLES)]
+pub(crate) struct HistoryArgs {
+    /// Only runs of this job
+    #[arg(add = completion::jobs())]
+    job: Option<String>,
+    /// Only dead letters: runs that ended failed, timed_out or lost
+    #[arg(long)]
+    dead: bool,
+    /// Include the runs of notices, as history JOB/on_failure shows them for one job
+    #[arg(long, conflicts_with_all = ["job", "dead"])]
+    notices: bool,
+    #[command(flatten)]
+    which: RunFilter,
+    /// Show at most N runs; 0 = all
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: usize,
+    /// Skip the first N runs
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    offset: usize,
+}
+
 /// Lists the selected runs. Returns the exit code.
-pub(crate) async fn history(global: &Global, args: &History, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn history(global: &Global, args: &HistoryArgs, console: &mut Console) -> Result<u8, CliFailure> {
     let job = args.job.as_deref().map(job_name).transpose()?;
     let letters = if args.dead { Letters::Dead } else { Letters::All };
     args.which.check(letters)?;
@@ -74,25 +116,12 @@ async fn is_stranger(store: &Store, job: &JobName) -> Result<bool, CliFailure> {
 }
 
 /// Returns the message for a search that found no run. The message says what was searched.
-fn none_of(args: &History, letters: Letters) -> String {
+fn none_of(args: &HistoryArgs, letters: Letters) -> String {
     let what = if letters == Letters::Dead { "no dead letters" } else { "no runs" };
     let of = args.job.as_ref().map(|job| format!(" of {job}")).unwrap_or_default();
     let is_narrowed = args.which.has_bounds() || !args.which.state.is_empty() || args.offset > 0;
     let which = if is_narrowed { " that the filters select" } else { "" };
     format!("{what}{of}{which}")
-}
-
-/// Returns the runs of a job that have not ended, the latest due time first. These runs are open,
-/// manual, waiting for another run, or missed and still to start.
-pub(crate) async fn open_runs(store: &Store, job: &JobName) -> Result<Vec<RunRecord>, CliFailure> {
-    let mut ids: Vec<RunId> = store.list_open(job).await?;
-    ids.extend(store.list_waiting(job).await?);
-    ids.extend(store.list_spread(job).await?);
-    ids.extend(store.list_manual(job).await?);
-    ids.sort_by(|a, b| b.due().cmp(&a.due()).then_with(|| b.cmp(a)));
-    ids.dedup();
-    let records = store.read_runs(&ids).await?;
-    Ok(records.into_iter().filter_map(|record| record.ok().flatten()).filter(|run| !run.state.is_final()).collect())
 }
 
 struct Sheet {

@@ -3,6 +3,7 @@
 pub(crate) mod backfill;
 pub(crate) mod cancel;
 pub(crate) mod history_verb;
+pub(crate) mod open_runs;
 pub(crate) mod past_time;
 pub(crate) mod rerun;
 pub(crate) mod run_filter;

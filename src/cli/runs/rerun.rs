@@ -3,9 +3,9 @@
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
 use super::run_verb::{WaitArgs, follow, refuse_damaged};
-use crate::cli::args::Global;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::jobs::target::{find_run, no_such_job};
 use crate::cli::render::Console;
 use crate::domain::name::names::RunId;

@@ -14,9 +14,9 @@ use signal_hook::consts::SIGINT;
 use signal_hook_tokio::Signals;
 
 use super::run_poller::{PolledRun, Sight};
-use crate::cli::args::Global;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::jobs::pause_resume::not_defined;
 use crate::cli::jobs::target::{definition_of, job_name};
 use crate::cli::render::{Console, RunView, Zones, rfc3339, span, view_runs};

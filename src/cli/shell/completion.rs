@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
-use crate::cli::args::Global;
 use crate::cli::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::jobs::target::runs_beginning;
 use crate::cli::render::Console;
 use crate::domain::name::names::JobName;

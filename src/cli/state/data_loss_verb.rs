@@ -3,16 +3,23 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::args::Global;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::render::{Cell, Colour, Console, Table, shown};
 use crate::domain::name::names::JobName;
 use crate::domain::time::zone::Zone;
 use crate::store::{LossKind, LossRecord};
 
+pub(crate) const DATA_LOSS_HELP: &str = "\
+Example:
+  schedctl data-loss
+
+RESTORED: ended runs restored from the journals of nodes. LOST: at-most-once runs whose end is not
+known. JOBS GONE: jobs added by schedctl, which no file restores.";
+
 /// Lists the data losses of Redis, newest first. Returns the exit code.
-pub(crate) async fn losses(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
+pub(crate) async fn data_loss(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
     let store = connect(global, console).await?;
     let losses = store.read_losses().await?;
     if console.is_json() {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::cli::args::Global;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::render::{Cell, Console, Relative, Table, shown};
 use crate::domain::name::names::{GroupName, JobName, RunId};
 use crate::domain::queue::gate::Gate;
@@ -16,6 +16,14 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::engine::Definition;
 use crate::store::{GroupStanding, JobRecord, Store, StoreError};
+
+pub(crate) const GROUPS_HELP: &str = "\
+Example:
+  schedctl groups
+
+TURN and SINCE: only for a group whose members take turns. RUNNING: the run that holds the group,
+from its claim on. NEXT: the time at which the group opens by itself, because its gap is over or its
+turn_timeout with a member without a due run ends.";
 
 /// The maximum number of running or waiting runs named for each group.
 const SHOWN: usize = 3;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::cli::args::Global;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::render::{Cell, Colour, Console, Relative, Table, labels_json, shown};
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, Label, QueueName};
@@ -16,6 +16,13 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 use crate::engine::GONE_AFTER;
 use crate::store::{NodeRecord, Store};
+
+pub(crate) const NODES_HELP: &str = "\
+Example:
+  schedctl nodes
+
+A node that was not seen for 15 seconds is shown as gone. Where the files of nodes have one job
+otherwise, the last change holds, and both nodes say so.";
 
 /// The maximum number of jobs named for a node whose file differs from another file.
 const DIFFERENCES_SHOWN: usize = 3;

@@ -2,10 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::cli::args::Global;
 use crate::cli::connect::connect;
 use crate::cli::failure::CliFailure;
+use crate::cli::global::Global;
 use crate::cli::render::Console;
+
+pub(crate) const STATS_HELP: &str = "\
+Example:
+  schedctl stats --json";
 
 /// Prints the counts. Returns the exit code.
 pub(crate) async fn stats(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {

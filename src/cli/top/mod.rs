@@ -3,7 +3,7 @@
 //! - `top_lists`: the data that was read; `top_data`: the reading of that data
 //! - `top_model`: the state of the screen and the meaning of the keys
 //! - `top_actions`: actions on jobs, runs and queues
-//! - `screen_view` and `pane_view`: drawing; `screen`: the terminal
+//! - `screen_view` and `pane_view`: drawing; `theme`: styles; `screen`: the terminal
 //!
 //! Invariant: every event comes through one channel, so the model changes in one place. A slow or
 //! missing Redis delays no key.
@@ -11,6 +11,7 @@
 mod pane_view;
 mod screen;
 mod screen_view;
+mod theme;
 mod top_actions;
 mod top_data;
 mod top_lists;
@@ -28,14 +29,14 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook_tokio::Signals;
 use tokio::sync::{mpsc, watch};
 
-use super::args::Global;
 use super::connect::connect;
 use super::failure::CliFailure;
+use super::global::Global;
 use super::render::Console;
 use crate::domain::time::zone::Zone;
 use crate::store::Store;
 use screen::TopScreen;
-use screen_view::Theme;
+use theme::Theme;
 use top_lists::{TopData, TopSubject};
 use top_model::{Model, TopAction, TopRequest};
 
@@ -44,7 +45,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The maximum number of events that may wait to be handled.
 const NEWS: usize = 64;
 
-pub(crate) const HELP: &str = "\
+pub(crate) const TOP_HELP: &str = "\
 Example:
   schedctl top
 

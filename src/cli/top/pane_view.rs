@@ -9,7 +9,7 @@ use ratatui::style::Modifier;
 use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Widget};
 
-use super::screen_view::Theme;
+use super::theme::Theme;
 use super::top_lists::{Pane, Row};
 use super::top_model::{Model, TopOrder};
 use crate::cli::render::Colour;
@@ -18,22 +18,6 @@ use crate::cli::render::Colour;
 const GAP: usize = 2;
 /// The minimum width of the last column. If less space is left, another column is left out.
 const NARROWEST: usize = 10;
-
-/// Returns the columns of a list, each with its rank. If space is short, the column of the highest
-/// rank is left out first. The last column always stays.
-fn columns(pane: Pane) -> &'static [(&'static str, u8)] {
-    match pane {
-        Pane::Due => &[("IN", 1), ("DUE", 4), ("STATE", 2), ("QUEUE", 3), ("JOB", 0)],
-        Pane::Running => &[("FOR", 1), ("NODE", 2), ("TRY", 4), ("STANDS AT", 3), ("RUN", 0)],
-        Pane::Recent => &[("ENDED", 2), ("STATE", 1), ("TOOK", 4), ("RUN", 0), ("WHY", 3)],
-        Pane::Queues => &[("STATE", 1), ("READY", 2), ("OLDEST", 4), ("RUNNING", 3), ("LIMIT", 5), ("NODES", 6), ("QUEUE", 0)],
-    }
-}
-
-/// Returns the index of the column that shows the state, if the list has such a column.
-pub(super) fn state_column(pane: Pane) -> Option<usize> {
-    columns(pane).iter().position(|(title, _)| *title == "STATE")
-}
 
 /// Draws one list into an area of the screen.
 pub(super) fn draw_pane(model: &Model, pane: Pane, theme: &Theme, area: Rect, buffer: &mut Buffer) {
@@ -48,10 +32,10 @@ pub(super) fn draw_pane(model: &Model, pane: Pane, theme: &Theme, area: Rect, bu
     // The selected row stays visible.
     let from = if at < room { 0 } else { at + 1 - room };
     let seen = rows.get(from..rows.len().min(from.saturating_add(room))).unwrap_or_default();
-    let fitted = fit(columns(pane), seen, width);
+    let fitted = fit(pane.columns(), seen, width);
 
     let mut lines = vec![title(model, pane, rows.len(), theme, width)];
-    let header = fitted.iter().map(|(column, width)| (columns(pane)[*column].0, *width));
+    let header = fitted.iter().map(|(column, width)| (pane.columns()[*column].0, *width));
     lines.push(Line::styled(text(theme.more(), header), theme.style(Colour::Dim)));
     for (index, row) in seen.iter().enumerate() {
         let cells = fitted.iter().map(|(column, width)| (row.cells.get(*column).map_or("", String::as_str), *width));

@@ -6,15 +6,15 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Widget};
 
 use super::pane_view::draw_pane;
+use super::theme::Theme;
 use super::top_lists::Pane;
 use super::top_model::{Mode, Model};
 use crate::cli::render::{Colour, one_line, shown, span};
-use crate::domain::time::zone::Zone;
 
 const KEYS: [(&str, &str); 12] = [
     ("tab, 1-4", "the next list, or one by its number"),
@@ -35,61 +35,6 @@ const KEYS: [(&str, &str); 12] = [
 const GRID: (u16, u16) = (130, 20);
 /// The number of lines from which on all lists are drawn, one below the other.
 const STACK: u16 = 20;
-
-/// The properties of the terminal, and the fixed texts of the screen.
-#[derive(Debug, Clone)]
-pub(super) struct Theme {
-    pub(super) has_colour: bool,
-    /// True if the terminal shows more than ASCII.
-    pub(super) is_unicode: bool,
-    /// The zone in which the screen shows times.
-    pub(super) zone: Zone,
-    /// The namespace and the address of the Redis.
-    pub(super) place: String,
-}
-
-impl Theme {
-    /// Returns the style for a colour. On a terminal without colours, all text except bold, red and
-    /// dim text looks plain.
-    pub(super) fn style(&self, colour: Colour) -> Style {
-        let plain = Style::new();
-        match (colour, self.has_colour) {
-            (Colour::Plain, _) | (Colour::Green | Colour::Yellow, false) => plain,
-            (Colour::Bold, _) | (Colour::Red, false) => plain.add_modifier(Modifier::BOLD),
-            (Colour::Dim, _) => plain.add_modifier(Modifier::DIM),
-            (Colour::Green, true) => plain.fg(Color::Green),
-            (Colour::Yellow, true) => plain.fg(Color::Yellow),
-            (Colour::Red, true) => plain.fg(Color::Red),
-        }
-    }
-
-    /// Returns the sign that marks the omitted rest of a line.
-    pub(super) fn more(&self) -> &'static str {
-        if self.is_unicode { "…" } else { ">" }
-    }
-
-    /// Cuts a line to `width` columns. A cut line ends with the sign of [`Self::more`].
-    fn fitted<'a>(&self, line: Line<'a>, width: u16) -> Line<'a> {
-        let width = usize::from(width);
-        if line.to_string().trim_end().chars().count() <= width {
-            return line;
-        }
-        let mut left = width.saturating_sub(1);
-        let mut spans: Vec<Span<'a>> = Vec::new();
-        for span in line.spans {
-            let kept: String = span.content.chars().take(left).collect();
-            left -= kept.chars().count();
-            spans.push(Span::styled(kept, span.style));
-        }
-        spans.push(Span::raw(self.more()));
-        Line::from(spans).style(line.style)
-    }
-
-    /// Returns the character of which horizontal lines consist.
-    pub(super) fn rule(&self) -> &'static str {
-        if self.is_unicode { "─" } else { "-" }
-    }
-}
 
 /// Returns the number of lines for the details of one object on a terminal of `height` lines.
 pub(super) fn page_of(height: u16) -> usize {

@@ -38,6 +38,24 @@ impl Pane {
     pub(super) fn moved(self, by: usize) -> Self {
         Self::ALL[(self as usize + by) % Self::ALL.len()]
     }
+
+    /// Returns the columns of the list, each with its rank. If space is short, the column of the highest
+    /// rank is left out first. The last column always stays.
+    pub(super) fn columns(self) -> &'static [(&'static str, u8)] {
+        match self {
+            Self::Due => &[("IN", 1), ("DUE", 4), ("STATE", 2), ("QUEUE", 3), ("JOB", 0)],
+            Self::Running => &[("FOR", 1), ("NODE", 2), ("TRY", 4), ("STANDS AT", 3), ("RUN", 0)],
+            Self::Recent => &[("ENDED", 2), ("STATE", 1), ("TOOK", 4), ("RUN", 0), ("WHY", 3)],
+            Self::Queues => {
+                &[("STATE", 1), ("READY", 2), ("OLDEST", 4), ("RUNNING", 3), ("LIMIT", 5), ("NODES", 6), ("QUEUE", 0)]
+            }
+        }
+    }
+
+    /// Returns the index of the column that shows the state, if the list has such a column.
+    pub(super) fn state_column(self) -> Option<usize> {
+        self.columns().iter().position(|(title, _)| *title == "STATE")
+    }
 }
 
 /// The object that a row shows: a job, a run or a queue.

@@ -7,7 +7,6 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::pane_view;
 use super::top_lists::{Pane, Row, TopData, TopSubject};
 use crate::cli::render::Colour;
 use crate::domain::name::names::{JobName, RunId};
@@ -183,7 +182,7 @@ impl Model {
             TopOrder::Name => rows.sort_by_key(|row| row.subject.text()),
             // Rows with problems come first. Rows of one state keep the order of reading.
             TopOrder::State => {
-                let state = pane_view::state_column(pane);
+                let state = pane.state_column();
                 let rank = |row: &Row| match row.colour {
                     Colour::Red => 0,
                     Colour::Yellow => 1,

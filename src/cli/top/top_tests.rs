@@ -7,7 +7,8 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
 
-use super::screen_view::{Theme, draw, page_of};
+use super::screen_view::{draw, page_of};
+use super::theme::Theme;
 use super::top_lists::{Head, Pane, Row, TopData, TopList, TopSubject};
 use super::top_model::{Mode, Model, TopAction};
 use crate::cli::render::Colour;

@@ -3,7 +3,7 @@
 //! Thousands of runs may wait in front of a free run. Reading each of their definitions in full
 //! would delay that run.
 //!
-//! Invariant: for a readable definition the result equals [`crate::domain::queue::gate::first_gate`] of
+//! Invariant: for a readable definition the result equals [`crate::domain::job::job_spec::first_gate`] of
 //! the whole definition.
 
 use serde::Deserialize;
@@ -32,7 +32,7 @@ pub fn first_gate_in(text: &str) -> Option<Gate> {
 mod tests {
     use super::*;
     use crate::config::{from_surface, to_surface};
-    use crate::domain::queue::gate::first_gate;
+    use crate::domain::job::job_spec::first_gate;
 
     #[test]
     fn it_is_the_first_gate_of_the_whole_definition() {

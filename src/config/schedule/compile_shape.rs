@@ -8,8 +8,9 @@ use crate::config::job::policies::Origin;
 use crate::config::syntax::problem::{Problems, nearest, one_of, quoted};
 use crate::config::syntax::reader::{DurationBounds, Spot, TableReader};
 use crate::domain::schedule::day_sets::{DayItem, DaySet};
-use crate::domain::schedule::schedule_form::{Schedule, Timetable};
+use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::schedule::schedule_modifiers::Shape;
+use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 

@@ -4,7 +4,8 @@ use super::bad_jobs::job_fault;
 use super::{good, host, job};
 use crate::config::canonical::canonical_job::{from_surface, to_surface};
 use crate::config::{compile_text, job_from_json};
-use crate::domain::schedule::schedule_form::{Schedule, Timetable};
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 
 /// Returns the first times of the only job of a file.

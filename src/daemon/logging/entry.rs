@@ -17,6 +17,15 @@ pub(super) struct Pairs {
     pairs: Vec<(&'static str, Value)>,
 }
 
+/// The author of a log line: schedd itself or a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LogSource {
+    /// The daemon itself.
+    Schedd,
+    /// A job. Lines of jobs may be of any number, and never displace lines of the daemon.
+    Job,
+}
+
 /// A log entry before it is written as a line.
 #[derive(Debug)]
 pub(super) struct LogEntry {

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use tracing::Level;
 
-use super::Source;
-use super::entry::LogEntry;
+use super::entry::{LogEntry, LogSource};
 
 /// The length of one counting period.
 const WHILE: Duration = Duration::from_secs(10);
@@ -48,15 +47,15 @@ struct Kind {
     level: Level,
     message: String,
     job: Option<String>,
-    source: Source,
+    source: LogSource,
 }
 
 impl LineLimit {
     /// Decides whether `entry` is written now.
-    pub(super) fn admit(&self, entry: &LogEntry, source: Source, now: Instant) -> Admission {
+    pub(super) fn admit(&self, entry: &LogEntry, source: LogSource, now: Instant) -> Admission {
         let most = match source {
-            Source::Schedd => MOST,
-            Source::Job => MOST_OF_A_JOB,
+            LogSource::Schedd => MOST,
+            LogSource::Job => MOST_OF_A_JOB,
         };
         let mut kinds = self.kinds();
         if let Some(kind) = kinds.get_mut(&number_of(entry, source)) {
@@ -77,8 +76,8 @@ impl LineLimit {
         }
         if kinds.len() < KINDS {
             let message = match source {
-                Source::Schedd => entry.message.clone(),
-                Source::Job => String::new(),
+                LogSource::Schedd => entry.message.clone(),
+                LogSource::Job => String::new(),
             };
             let job = entry.job().map(str::to_owned);
             let kind = Kind { since: now, written: 1, held_back: 0, level: entry.level, message, job, source };
@@ -113,8 +112,8 @@ impl Kind {
             return None;
         }
         let message = match self.source {
-            Source::Schedd => format!("{} ... {count} more like it within {seconds} s", self.message),
-            Source::Job => format!("... {count} more lines of this job within {seconds} s are not logged"),
+            LogSource::Schedd => format!("{} ... {count} more like it within {seconds} s", self.message),
+            LogSource::Job => format!("... {count} more lines of this job within {seconds} s are not logged"),
         };
         let entry = LogEntry::new(self.level, message).with("held_back", count.into());
         Some(match &self.job {
@@ -126,12 +125,12 @@ impl Kind {
 
 /// Returns a hash that is equal for entries of one kind. Entries of two kinds have the same hash
 /// with probability 1 in 2^64.
-fn number_of(entry: &LogEntry, source: Source) -> u64 {
+fn number_of(entry: &LogEntry, source: LogSource) -> u64 {
     let mut hasher = DefaultHasher::new();
     (entry.level.as_str(), entry.job()).hash(&mut hasher);
     match source {
-        Source::Schedd => entry.message.hash(&mut hasher),
-        Source::Job => 0_u8.hash(&mut hasher),
+        LogSource::Schedd => entry.message.hash(&mut hasher),
+        LogSource::Job => 0_u8.hash(&mut hasher),
     }
     hasher.finish()
 }
@@ -145,16 +144,16 @@ mod tests {
     }
 
     /// Returns how many of `count` copies of `entry` are written.
-    fn written(limit: &LineLimit, count: usize, entry: &LogEntry, source: Source, now: Instant) -> usize {
+    fn written(limit: &LineLimit, count: usize, entry: &LogEntry, source: LogSource, now: Instant) -> usize {
         (0..count).filter(|_| matches!(limit.admit(entry, source, now), Admission::Written(_))).count()
     }
 
     #[test]
     fn of_many_like_each_other_the_first_are_written_and_the_others_are_counted() {
         let (limit, start) = (LineLimit::default(), Instant::now());
-        assert_eq!(written(&limit, 223, &entry("again", "a"), Source::Schedd, start), 100);
+        assert_eq!(written(&limit, 223, &entry("again", "a"), LogSource::Schedd, start), 100);
         for other in [entry("another", "a"), entry("again", "b"), LogEntry { level: Level::ERROR, ..entry("again", "a") }] {
-            assert_eq!(written(&limit, 1, &other, Source::Schedd, start), 1, "{other:?}");
+            assert_eq!(written(&limit, 1, &other, LogSource::Schedd, start), 1, "{other:?}");
         }
         assert!(limit.summaries(start + Duration::from_millis(9_999)).is_empty());
         let told = limit.summaries(start + WHILE);
@@ -163,15 +162,15 @@ mod tests {
             (told.message.as_str(), told.level, told.job()),
             ("again ... 123 more like it within 10 s", Level::WARN, Some("a"))
         );
-        assert_eq!(written(&limit, 101, &entry("again", "a"), Source::Schedd, start + WHILE), 100, "it begins anew");
+        assert_eq!(written(&limit, 101, &entry("again", "a"), LogSource::Schedd, start + WHILE), 100, "it begins anew");
         assert_eq!(limit.all_summaries()[0].message, "again ... 1 more like it within 10 s");
     }
 
     #[test]
     fn the_next_of_its_kind_is_told_of_first() {
         let (limit, start) = (LineLimit::default(), Instant::now());
-        written(&limit, 102, &entry("again", "a"), Source::Schedd, start);
-        let Admission::Written(Some(summary)) = limit.admit(&entry("again", "a"), Source::Schedd, start + WHILE) else {
+        written(&limit, 102, &entry("again", "a"), LogSource::Schedd, start);
+        let Admission::Written(Some(summary)) = limit.admit(&entry("again", "a"), LogSource::Schedd, start + WHILE) else {
             panic!("no summary")
         };
         assert!(summary.message.contains("2 more like it"));
@@ -181,7 +180,7 @@ mod tests {
     #[test]
     fn what_a_job_writes_is_one_kind_whatever_it_says() {
         let (limit, now) = (LineLimit::default(), Instant::now());
-        let count = (0..1_500).map(|n| written(&limit, 1, &entry(&n.to_string(), "a"), Source::Job, now)).sum::<usize>();
+        let count = (0..1_500).map(|n| written(&limit, 1, &entry(&n.to_string(), "a"), LogSource::Job, now)).sum::<usize>();
         assert_eq!(count, 1_000);
         assert_eq!(limit.all_summaries()[0].message, "... 500 more lines of this job within 10 s are not logged");
     }
@@ -190,7 +189,7 @@ mod tests {
     fn more_kinds_than_are_counted_are_all_written() {
         let (limit, now) = (LineLimit::default(), Instant::now());
         for n in 0..2 * KINDS {
-            assert_eq!(written(&limit, 1, &entry("again", &n.to_string()), Source::Schedd, now), 1);
+            assert_eq!(written(&limit, 1, &entry("again", &n.to_string()), LogSource::Schedd, now), 1);
         }
         assert_eq!(limit.kinds().len(), KINDS);
     }

@@ -42,7 +42,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Scope};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use entry::{LogEntry, Pairs};
+use entry::{LogEntry, LogSource, Pairs};
 use form::LogForm;
 use limit::{Admission, LineLimit};
 use writer::{LogWriter, WrittenLines};
@@ -201,7 +201,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
                 entry.add(pairs);
             }
         }
-        let source = if event.metadata().target() == LOG_TARGET { Source::Job } else { Source::Schedd };
+        let source = if event.metadata().target() == LOG_TARGET { LogSource::Job } else { LogSource::Schedd };
         match self.shared.limit.admit(&entry, source, Instant::now()) {
             Admission::HeldBack => {}
             Admission::Written(summary) => {
@@ -211,13 +211,4 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
             }
         }
     }
-}
-
-/// The author of a log line: schedd itself or a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
-    /// The daemon itself.
-    Schedd,
-    /// A job. Lines of jobs may be of any number, and never displace lines of the daemon.
-    Job,
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use super::Source;
+use super::entry::LogSource;
 
 /// The maximum number of lines that wait for the reader of the log.
 const WAITING: usize = 4_096;
@@ -65,10 +65,10 @@ impl LogWriter {
     }
 
     /// Passes a line to the writer thread, or counts the line as lost if too many lines wait.
-    pub(super) fn put(&self, line: Vec<u8>, source: Source) {
+    pub(super) fn put(&self, line: Vec<u8>, source: LogSource) {
         let Counts { lost, waiting } = &*self.counts;
         let before = waiting.fetch_add(1, Ordering::Relaxed);
-        let has_room = source == Source::Schedd || before < WAITING / 2;
+        let has_room = source == LogSource::Schedd || before < WAITING / 2;
         if !has_room || self.items.try_send(Item::Line(line)).is_err() {
             waiting.fetch_sub(1, Ordering::Relaxed);
             lost.fetch_add(1, Ordering::Relaxed);
@@ -168,10 +168,10 @@ mod tests {
         let shut = gate.written.lock().unwrap();
         // Those of jobs leave room for the daemon's own.
         for _ in 0..WAITING {
-            writer.put(b"job\n".to_vec(), Source::Job);
+            writer.put(b"job\n".to_vec(), LogSource::Job);
         }
         for _ in 0..WAITING / 2 {
-            writer.put(b"line\n".to_vec(), Source::Schedd);
+            writer.put(b"line\n".to_vec(), LogSource::Schedd);
         }
         drop(shut);
         // One line may be in the thread's hand already.
@@ -210,10 +210,10 @@ mod tests {
             told => tell(told),
         });
         let writer = writer.unwrap();
-        (0..3).for_each(|_| writer.put(b"line\n".to_vec(), Source::Schedd));
+        (0..3).for_each(|_| writer.put(b"line\n".to_vec(), LogSource::Schedd));
         writer.flush();
         door.lock().unwrap().0 = true;
-        writer.put(b"back\n".to_vec(), Source::Schedd);
+        writer.put(b"back\n".to_vec(), LogSource::Schedd);
         writer.flush();
         assert_eq!(door.lock().unwrap().1, b"back\n3 lost\n");
     }

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-use super::PARKED;
 use super::inconsistency::{DUE_TIME, FindingSubject, Inconsistency};
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
+
+/// The score in the index of jobs for a job without a next due time.
+const PARKED: i64 = UnixMillis::END;
 
 /// The planned run that a job should have by its definition.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -33,6 +33,3 @@ pub use run_differences::{RunRepair, judge_run};
 pub use run_places::{RecordFacts, RunFacts, RunPlace};
 pub use text_checks::{has_judged_text, judge_text};
 pub use unique_checks::{UniqueFacts, judge_unique};
-
-/// The score in the index of jobs for a job without a next due time.
-const PARKED: i64 = super::time::unix_millis::UnixMillis::END;

@@ -8,14 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use super::action::{Action, AskedOn, DoneCheck, HttpRequest};
 use super::env_file::EnvFile;
-use super::notice::NoticeKind;
 use super::process_rules::{ProcessRules, Started};
 use super::unique_rule::Unique;
 use super::webhook::SigningSecret;
-use crate::domain::name::names::{GroupName, JobName, Label, QueueName};
-use crate::domain::queue::gate;
-use crate::domain::queue::gate::{PerKey, SharedKey};
+use crate::domain::name::names::{GroupName, JobName, Label, NoticeKind, QueueName};
+use crate::domain::queue::gate::{Gate, PerKey, SharedKey};
 use crate::domain::queue::lane::{Lane, Priority};
 use crate::domain::schedule::clock_changes::ClockChanges;
 use crate::domain::schedule::schedule_form::Schedule;
@@ -98,37 +97,6 @@ pub struct JobSpec {
     /// The rules for the job's processes. A rule that has no effect on this job has its default
     /// value.
     pub process: ProcessRules,
-}
-
-/// The action of an attempt: a program, a shell line or an HTTP request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    /// Runs a program without a shell. There is at least one word, the first word is not empty,
-    /// and no word has a NUL.
-    Command(Vec<String>),
-    /// Runs a line with `/bin/sh -c`, or with another shell. The line is not blank and has no NUL.
-    Shell(String),
-    /// Makes an HTTP request.
-    Http(HttpRequest),
-}
-
-/// The request of an `http` job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HttpRequest {
-    /// The method in upper case. The default is GET, or POST with a body.
-    pub method: String,
-    /// The absolute `http` or `https` URL of the request. After its credentials are inserted, the
-    /// URL has a host and no user or password. At most 8 KiB.
-    pub url: String,
-    /// The header fields in the order of their names. The fields contain no CR, LF or NUL.
-    pub headers: BTreeMap<String, String>,
-    /// The body of the request. An empty text means no body.
-    pub body: String,
-    /// The statuses that count as success. An empty list means any 2xx status.
-    pub expect: Vec<u16>,
-    /// The maximum number of redirects to follow. With 0 a redirect is an answer like any other
-    /// answer.
-    pub redirects: u8,
 }
 
 /// The rule for retries of failed attempts.
@@ -216,55 +184,6 @@ pub enum Delivery {
     AtMostOnce,
 }
 
-/// A check, made before an attempt under the run's own lease, that finds out if the work is
-/// already done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DoneCheck {
-    /// The command or request of the check. Exit code 0 or an expected status means that the work
-    /// is done. 1, 404 or 410 mean that the work is not done.
-    pub question: Action,
-    /// The attempts before which the check is made.
-    pub on: AskedOn,
-    /// The maximum time for the answer of the check. 100 ms to 1 hour.
-    pub timeout: Duration,
-}
-
-/// The attempts before which a `done_check` is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AskedOn {
-    /// The check is made before each attempt except the attempt of the run's very first claim.
-    Retry,
-    /// The check is made before each attempt.
-    Always,
-}
-
-impl Action {
-    /// Returns true if the action starts a process instead of making a request.
-    pub fn starts_process(&self) -> bool {
-        match self {
-            Self::Command(_) | Self::Shell(_) => true,
-            Self::Http(_) => false,
-        }
-    }
-}
-
-impl HttpRequest {
-    /// Creates a POST request without a body.
-    pub fn post(url: String) -> Self {
-        Self { method: "POST".to_owned(), url, headers: BTreeMap::new(), body: String::new(), expect: Vec::new(), redirects: 0 }
-    }
-
-    /// Returns true if an answer with this status counts as success.
-    pub fn expects(&self, status: u16) -> bool {
-        if self.expect.is_empty() { (200..300).contains(&status) } else { self.expect.contains(&status) }
-    }
-}
-
-impl DoneCheck {
-    /// The default maximum time for the answer of a check.
-    pub const TIMEOUT: Duration = Duration::from_secs(60);
-}
-
 impl Default for RetryRule {
     fn default() -> Self {
         Self {
@@ -285,9 +204,28 @@ impl Default for CatchUp {
     }
 }
 
+/// Returns the first gate that the definition of a job names, or `None` if the definition names no
+/// gate.
+pub fn first_gate(spec: &JobSpec) -> Option<Gate> {
+    let of_group = spec.group.as_ref().map(Gate::of_group);
+    of_group.or_else(|| spec.not_while.first().map(Gate::of_job)).or_else(|| spec.key.as_ref().map(Gate::of_key))
+}
+
+/// Returns the gates that a run of `job` has to pass, in the order of passing. `is_shunned` is true
+/// if other jobs may not run beside `job`.
+pub fn gates_of(job: &JobName, spec: &JobSpec, is_shunned: bool) -> Vec<Gate> {
+    let group = spec.group.as_ref().map(Gate::of_group);
+    let mut jobs: BTreeSet<&JobName> = spec.not_while.iter().collect();
+    if is_shunned {
+        jobs.insert(job);
+    }
+    let key = spec.key.as_ref().map(Gate::of_key);
+    group.into_iter().chain(jobs.into_iter().map(Gate::of_job)).chain(key).collect()
+}
+
 /// Formats the entry for a gate that the runs of `job` have to pass before they start in `lane`:
 /// `LANE GATE JOB`.
-pub fn gated_entry(job: &JobName, lane: &Lane, gate: &gate::Gate) -> String {
+pub fn gated_entry(job: &JobName, lane: &Lane, gate: &Gate) -> String {
     format!("{lane} {} {job}", gate.as_str())
 }
 
@@ -350,7 +288,7 @@ impl JobSpec {
     /// Returns the lane in which the job's runs are due if they are moved to `queue`.
     pub fn lane_in(&self, queue: QueueName) -> Lane {
         let lane = Lane::new(queue, self.priority, self.requires.clone());
-        match gate::first_gate(self) {
+        match first_gate(self) {
             Some(first) => lane.strand_for(&first),
             None => lane,
         }
@@ -359,7 +297,7 @@ impl JobSpec {
     /// Formats the entry for the first gate that the runs of `job` have to pass before they start
     /// in `lane`: `LANE GATE JOB`. Returns `None` if the job has no gates.
     pub fn gated_entry(&self, job: &JobName, lane: &Lane) -> Option<String> {
-        gate::first_gate(self).map(|gate| gated_entry(job, lane, &gate))
+        first_gate(self).map(|gate| gated_entry(job, lane, &gate))
     }
 
     /// Returns the overlap rule of a backfill run. A backfill run waits for open runs. Open runs

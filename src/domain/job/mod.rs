@@ -1,5 +1,6 @@
 //! A job: its action, its rules and its notifications.
 
+pub mod action;
 pub mod audit_entry;
 pub mod env_file;
 pub mod job_spec;

@@ -17,59 +17,15 @@
 //! notice is planted once however often it is requested, and a receiver recognizes a repeated
 //! notice by its id. A hidden job requests no notices.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::job_spec::{Action, Backoff, HttpRequest, JobSpec, Overlap, RetryRule};
 use super::process_limits::Limits;
 use super::process_rules::ProcessRules;
-use crate::domain::name::names::{IdError, JobName, RunId};
+use crate::domain::name::names::{IdError, JobName, QueueName, RunId};
 use crate::domain::schedule::schedule_form::Schedule;
 
-/// The kind of a notice: the fact that it reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum NoticeKind {
-    /// The notice of a run that became a dead letter.
-    Failure,
-    /// The notice of a run that succeeded.
-    Success,
-    /// The notice of a run that started late, or was skipped as missed.
-    Late,
-    /// The notice of a run that succeeded after a run that failed.
-    Recovered,
-    /// The notice of a run that ended, sent as a ping to a monitoring service.
-    Ping,
-}
-
-impl NoticeKind {
-    /// The kinds of notices that a job requests, each by an action of its own.
-    pub const ASKED: [Self; 4] = [Self::Failure, Self::Recovered, Self::Success, Self::Late];
-    /// All kinds of notices.
-    pub const ALL: [Self; 5] = [Self::Failure, Self::Recovered, Self::Success, Self::Late, Self::Ping];
-
-    /// Returns the name of this kind. For a kind in `ASKED` the name is also the key in a
-    /// definition.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Failure => "on_failure",
-            Self::Success => "on_success",
-            Self::Late => "on_late",
-            Self::Recovered => "on_recovered",
-            Self::Ping => "ping",
-        }
-    }
-
-    /// Returns the kind with this name.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
-    }
-}
-
-impl fmt::Display for NoticeKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+pub use crate::domain::name::names::NoticeKind;
 
 /// A deadline of a run: a time by which the run must have started or ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -165,7 +121,7 @@ pub fn notice_job(told: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
         NoticeKind::Failure | NoticeKind::Success | NoticeKind::Late | NoticeKind::Recovered => told.notices.get(&kind)?.clone(),
     };
     let mut spec = JobSpec::with_defaults(Schedule::Manual, action);
-    spec.queue = crate::domain::name::names::QueueName::of_notices();
+    spec.queue = QueueName::of_notices();
     spec.overlap = Overlap::Allow;
     spec.timeout = if kind == NoticeKind::Ping { PING_TIMEOUT } else { TIMEOUT };
     spec.retry = RetryRule {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::job_spec::{Action, DoneCheck};
+use super::action::{Action, DoneCheck};
 use super::process_limits::Limits;
 
 /// The rules for starting a job's process. An absent rule means the default.

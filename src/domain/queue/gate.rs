@@ -6,12 +6,10 @@
 //! Invariant: a run passes its gates in a fixed order: its group, the jobs by name, its key. So no
 //! two runs ever wait for each other.
 
-use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use super::rate::Rate;
-use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::names::{GroupName, JobName};
 
 /// The name of a gate in Redis: `group:X`, `job:NAME` or `key:K`. Every byte of `K` except `A-Z a-z
@@ -161,25 +159,6 @@ impl fmt::Display for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
-}
-
-/// Returns the first gate that the definition of a job names, or `None` if the definition names no
-/// gate.
-pub fn first_gate(spec: &JobSpec) -> Option<Gate> {
-    let of_group = spec.group.as_ref().map(Gate::of_group);
-    of_group.or_else(|| spec.not_while.first().map(Gate::of_job)).or_else(|| spec.key.as_ref().map(Gate::of_key))
-}
-
-/// Returns the gates that a run of `job` has to pass, in the order of passing. `is_shunned` is true
-/// if other jobs may not run beside `job`.
-pub fn gates_of(job: &JobName, spec: &JobSpec, is_shunned: bool) -> Vec<Gate> {
-    let group = spec.group.as_ref().map(Gate::of_group);
-    let mut jobs: BTreeSet<&JobName> = spec.not_while.iter().collect();
-    if is_shunned {
-        jobs.insert(job);
-    }
-    let key = spec.key.as_ref().map(Gate::of_key);
-    group.into_iter().chain(jobs.into_iter().map(Gate::of_job)).chain(key).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
-//! A run: its state, its id, its retries, and the node events that may keep a run from starting.
+//! A run: its state, its retries, and the node events that may keep a run from starting.
 
 pub mod node_event;
 pub mod retry;
-pub mod run_id;
 pub mod run_state;

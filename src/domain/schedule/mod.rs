@@ -7,6 +7,7 @@ pub mod cron;
 pub mod day_sets;
 pub mod describe;
 pub mod lateness;
+pub mod left_out;
 pub mod nested_ranges;
 pub mod recurrence;
 pub mod schedule_form;

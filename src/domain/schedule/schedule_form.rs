@@ -1,5 +1,5 @@
-//! Schedules: the forms that `[jobs.X]` and `schedctl add` accept. A [`Timetable`] yields their
-//! occurrences.
+//! Schedules: the forms that `[jobs.X]` and `schedctl add` accept. A
+//! [`Timetable`](super::timetable::Timetable) yields their occurrences.
 
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use crate::domain::time::zone::Zone;
 pub use super::calendar::{CalendarError, CalendarExpr};
 pub use super::cron::{CronError, CronExpr};
 pub use super::recurrence::{Recurrence, RecurrenceError};
-pub use super::timetable::{LeftOut, Timetable};
 
 /// The schedule of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]

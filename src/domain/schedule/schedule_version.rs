@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::schedule_form::Timetable;
+use super::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 
 /// A stretch of time in which a schedule was in force.

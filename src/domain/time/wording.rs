@@ -1,11 +1,9 @@
 //! English texts for instants, durations and failures, for use in sentences.
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::unix_millis::UnixMillis;
 use super::zone::Zone;
-use crate::domain::schedule::timetable::Timetable;
 
 /// Returns the last character boundary of `text` at or before byte `most`. A text that is too long
 /// is cut at this boundary.
@@ -42,14 +40,9 @@ pub fn shown_exactly(at: UnixMillis, zone: &Zone) -> String {
     at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%a %F %T%.3f %Z").to_string()
 }
 
-/// Formats how many occurrences were skipped together. Counting stops at 100,000, so from that
-/// number on there may be more.
-pub fn skipped_count(count: u64) -> String {
-    match count.cmp(&u64::from(Timetable::COUNTED)) {
-        Ordering::Less => count.to_string(),
-        Ordering::Equal => "at least 100,000".to_owned(),
-        Ordering::Greater => "more than 100,000".to_owned(),
-    }
+/// Formats an instant for a description, for example `Thursday 2026-12-24 at 09:00:00 CET`.
+pub(crate) fn moment(at: UnixMillis, zone: &Zone) -> String {
+    at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%A %F at %T %Z").to_string()
 }
 
 /// Formats a duration in its two largest units: `2d 3h`, `5m 10s`, `12s`, `350ms`.

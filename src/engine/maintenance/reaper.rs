@@ -136,7 +136,7 @@ async fn pass(shared: &NodeContext, watched: &mut HashMap<(RunId, Fence), Watche
         };
         let unchanged = if given_up.contains(&key) { Duration::MAX } else { BootInstant::now().since(since.max(awake_since)) };
         #[cfg(feature = "mutants")]
-        let unchanged = crate::store::server::mutants::watched(&lease, unchanged);
+        let unchanged = crate::store::server::mutants::watched(&lease.end, unchanged);
         let has_ended = lease.end.parse::<i64>().is_ok_and(|end| end < now.as_i64());
         // If Redis' clock was set back, the end may lie far ahead. Twice the lease length is proof
         // enough.

@@ -6,8 +6,8 @@
 
 use super::backfill_plan;
 use super::passed_ranges::unrecorded;
+use crate::domain::job::job_spec::gates_of;
 use crate::domain::name::names::{IdError, JobName, RunId, RunKind};
-use crate::domain::queue::gate::gates_of;
 use crate::domain::run::run_state::RunState;
 use crate::domain::schedule::lateness;
 use crate::domain::schedule::lateness::SkippedStretch;

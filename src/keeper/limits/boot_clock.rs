@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use serde::{Deserialize, Serialize};
 
-use crate::keeper::process::spawn::Awaited;
+use crate::keeper::process::awaited::Awaited;
 
 /// A number of nanoseconds since this machine booted, time asleep included (`clock_gettime(2)`,
 /// `CLOCK_BOOTTIME`).

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::process_start::{StartingProcess, start};
-use super::process_table::{ProcessTable, ProcessWord};
+use super::process_table::{GivenUp, ProcessTable, ProcessWord};
 use super::program_file;
 use super::start_progress::StartReport;
 use crate::keeper::limits::boot_clock::BootInstant;
@@ -54,16 +54,6 @@ pub(crate) async fn attend(
     };
     house.release(key);
     house.say(KeeperNews::Ended(key, report));
-}
-
-/// The state of a killed process that does not die.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GivenUp {
-    /// The program of the process never began and never will. The process is stuck in the kernel,
-    /// and dies when it wakes.
-    Unbegun,
-    /// The process may continue: it is stuck in the kernel, or belongs to another user.
-    Alive,
 }
 
 /// The reason why the wait for a leader ended.

@@ -1,6 +1,7 @@
 //! The processes of a run: start, watch, signals, end.
 
 pub(crate) mod attendance;
+pub(crate) mod awaited;
 pub(crate) mod child_setup;
 pub(crate) mod end_mark;
 pub(crate) mod environment_text;

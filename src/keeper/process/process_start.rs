@@ -17,13 +17,13 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::attendance::GivenUp;
+use super::awaited::Awaited;
 use super::child_setup::ChildSetup;
-use super::process_table::{ProcessTable, ProcessWord};
+use super::process_table::{GivenUp, ProcessTable, ProcessWord};
 use super::process_tree;
 use super::program_file;
 use super::program_file::Candidates;
-use super::spawn::{Awaited, Image, SpawnPlan, fork_into};
+use super::spawn::{Image, SpawnPlan, fork_into};
 use super::start_progress;
 use super::start_progress::StartProgress;
 use crate::keeper::limits::boot_clock::{BootInstant, BootTimer};

@@ -13,7 +13,6 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use tokio::sync::{Notify, mpsc};
 
-use super::attendance::GivenUp;
 use super::process_tree;
 use super::process_tree::{Identity, Process, ProcessClaim, Snapshot};
 use crate::domain::job::process_limits::Limits;
@@ -33,6 +32,16 @@ pub(crate) enum ProcessWord {
     Stop,
     /// Kill the run at once, without grace.
     Abandon,
+}
+
+/// The state of a killed process that does not die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    /// The program of the process never began and never will. The process is stuck in the kernel,
+    /// and dies when it wakes.
+    Unbegun,
+    /// The process may continue: it is stuck in the kernel, or belongs to another user.
+    Alive,
 }
 
 struct Resident {

@@ -1,5 +1,4 @@
-//! The start of a job's process, and the wait on a bare descriptor. This is the only place with
-//! unsafe code.
+//! The start of a job's process. Only this file and `awaited` have unsafe code.
 //!
 //! Invariant: the child leads its own session, dies with the keeper, and has default signal
 //! dispositions and an empty mask. The child has only its three standard descriptors. The child
@@ -19,7 +18,6 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::time::Timespec;
-use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 use super::child_setup::ChildSetup;
 use super::program_file::Candidates;
@@ -176,32 +174,6 @@ fn close_all_but(kept: BorrowedFd<'_>) {
             // again.
             unsafe { libc::syscall(libc::SYS_close_range, first, last, 0_u32) };
         }
-    }
-}
-
-/// A descriptor that a task can wait for. `Awaited` never gives the descriptor away, which makes
-/// the wait sound.
-pub(crate) struct Awaited(AsyncFd<OwnedFd>);
-
-impl Awaited {
-    /// Watches `fd` until dropped. Must be called inside a runtime. Fails if the system will not
-    /// watch `fd`.
-    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
-        // SAFETY: an `OwnedFd` is open and names one descriptor as long as it lives. It is private
-        // to this type and lent only by shared reference. So it is neither closed nor replaced
-        // while it is registered.
-        Ok(Self(unsafe { AsyncFd::register(fd) }?))
-    }
-
-    /// Waits until the descriptor can be read.
-    pub(crate) async fn readable(&self) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
-        self.0.readable().await
-    }
-}
-
-impl AsFd for Awaited {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.get_ref().as_fd()
     }
 }
 

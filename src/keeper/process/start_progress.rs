@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::spawn::Awaited;
+use super::awaited::Awaited;
 
 /// A step of the start of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,21 +1,18 @@
-//! The daemon's side of the connection with its keeper: handles on the keeper and on its runs.
+//! The daemon's side of the connection with its keeper, and the handles on the keeper's runs.
 //!
 //! Invariant: every [`Child`] ends, by the keeper's report or because the keeper is gone and its
 //! runs were killed. A child that is dropped before its end is killed.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{mpsc, oneshot};
 
-use super::supervisor;
 use super::wire;
 use super::wire::{KeeperNews, KeeperOrder, Key, LaunchOrder, ProcessEnd, RunReport};
-use crate::domain::job::process_limits::LimitKind;
 use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::delegation::Delegation;
 use crate::keeper::limits::excerpt::{ExcerptStream, OutputBounds};
@@ -67,96 +64,6 @@ pub trait OutputSink: Send + Sync {
     fn add_dropped(&self, count: u64);
 }
 
-/// A handle on the node's keeper. When the last handle is dropped, the keeper kills all runs and
-/// exits.
-#[derive(Debug, Clone)]
-pub struct Keeper {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    link: watch::Receiver<Option<Arc<KeeperLink>>>,
-    limits: BTreeSet<LimitKind>,
-    has_cgroups: bool,
-    closing: CancellationToken,
-    next_key: AtomicU64,
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.closing.cancel();
-    }
-}
-
-impl Keeper {
-    /// Starts the keeper, and another keeper whenever the present keeper dies. Makes the calling
-    /// process a subreaper.
-    ///
-    /// Fails if the first keeper cannot be started. Must be called inside a runtime that lives as
-    /// long as the keeper is needed.
-    pub async fn start(settings: KeeperSettings) -> Result<Self, KeeperError> {
-        let closing = CancellationToken::new();
-        let limits = settings.delegation.as_ref().map(|delegation| delegation.limits().clone()).unwrap_or_default();
-        let has_cgroups = settings.delegation.is_some();
-        let link = supervisor::start(settings, closing.clone()).await?;
-        Ok(Self { inner: Arc::new(Inner { link, limits, has_cgroups, closing, next_key: AtomicU64::new(0) }) })
-    }
-
-    /// Stops the keeper, which kills the runs that are left. Returns when the keeper is gone.
-    pub async fn stop(self) {
-        self.inner.closing.cancel();
-        let mut link = self.inner.link.clone();
-        while link.changed().await.is_ok() {}
-    }
-
-    /// Returns the limits that the keeper's cgroups can enforce; none without cgroups.
-    pub fn limits(&self) -> &BTreeSet<LimitKind> {
-        &self.inner.limits
-    }
-
-    /// Returns true if each run has a cgroup of its own.
-    pub fn has_cgroups(&self) -> bool {
-        self.inner.has_cgroups
-    }
-
-    /// Returns the process id of the present keeper; `None` while there is none.
-    pub fn pid(&self) -> Option<u32> {
-        self.inner.link.borrow().as_ref().map(|link| link.pid)
-    }
-
-    /// Returns true if a keeper answers, so that a run started now would not wait for a keeper.
-    pub fn is_ready(&self) -> bool {
-        self.inner.link.borrow().as_ref().is_some_and(|link| link.silent_looks.load(Ordering::Relaxed) < DOUBTFUL_LOOKS)
-    }
-
-    /// Starts the program of `launch`. The report of the returned child says how the start went.
-    /// Waits for a keeper as long as the lease allows.
-    pub async fn spawn(&self, launch: LaunchOrder, output: Arc<dyn OutputSink>) -> Child {
-        let key = self.inner.next_key.fetch_add(1, Ordering::Relaxed);
-        let mut links = self.inner.link.clone();
-        let left = launch.deadline.saturating_sub(launch.margin).since(BootInstant::now());
-        let link = match tokio::time::timeout(left, links.wait_for(Option::is_some)).await {
-            Ok(Ok(link)) => link.clone(),
-            Ok(Err(_)) | Err(_) => None,
-        };
-        let Some(link) = link else {
-            return Child::never(RunReport::of(ProcessEnd::Refused, "not started: this node's keeper is not running"));
-        };
-        let identity = Identity { run: launch.run.clone(), fence: launch.fence, leader: None };
-        let deadline = launch.deadline;
-        let frame = match wire::order_frame(&KeeperOrder::Start { key, launch: Box::new(launch) }) {
-            Ok(frame) => frame,
-            Err(error) => return Child::never(RunReport::of(ProcessEnd::CannotStart, format!("cannot start: {error}"))),
-        };
-        let (ended, report) = oneshot::channel();
-        link.admit(key, Resident { identity, deadline, output, ended });
-        // If the keeper is gone, its runs get a report of that, and so does this run.
-        let _ = link.orders.send(frame).await;
-        Child { state: State::Living { key, link, report } }
-    }
-}
-
 /// A connection of the daemon with one keeper.
 #[derive(Debug)]
 pub(crate) struct KeeperLink {
@@ -196,6 +103,21 @@ impl KeeperLink {
         }
     }
 
+    /// Starts the run `key` in the keeper. The report of the returned child says how the start went.
+    pub(crate) async fn start(link: Arc<Self>, key: Key, launch: LaunchOrder, output: Arc<dyn OutputSink>) -> Child {
+        let identity = Identity { run: launch.run.clone(), fence: launch.fence, leader: None };
+        let deadline = launch.deadline;
+        let frame = match wire::order_frame(&KeeperOrder::Start { key, launch: Box::new(launch) }) {
+            Ok(frame) => frame,
+            Err(error) => return Child::never(RunReport::of(ProcessEnd::CannotStart, format!("cannot start: {error}"))),
+        };
+        let (ended, report) = oneshot::channel();
+        link.admit(key, Resident { identity, deadline, output, ended });
+        // If the keeper is gone, its runs get a report of that, and so does this run.
+        let _ = link.orders.send(frame).await;
+        Child { state: State::Living { key, link, report } }
+    }
+
     fn residents(&self) -> MutexGuard<'_, Option<HashMap<Key, Resident>>> {
         self.residents.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -218,6 +140,11 @@ impl KeeperLink {
     /// Stores the number of checks in a row in which the keeper had sent no message.
     pub(crate) fn note_silence(&self, looks: u32) {
         self.silent_looks.store(looks, Ordering::Relaxed);
+    }
+
+    /// Returns true if the keeper was not silent for so long that it may hang.
+    pub(crate) fn is_answering(&self) -> bool {
+        self.silent_looks.load(Ordering::Relaxed) < DOUBTFUL_LOOKS
     }
 
     /// Returns true if the keeper sent anything since the last call.
@@ -297,7 +224,8 @@ enum State {
 }
 
 impl Child {
-    fn never(report: RunReport) -> Self {
+    /// Returns a handle on a run that was never started, with the report of that.
+    pub(crate) fn never(report: RunReport) -> Self {
         Self { state: State::Over(report) }
     }
 

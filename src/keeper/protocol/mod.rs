@@ -1,5 +1,6 @@
 //! The messages between a node and its keeper, and both ends.
 
+pub(crate) mod keeper_handle;
 pub(crate) mod keeper_link;
 pub(crate) mod keeper_process;
 pub(crate) mod outbox;

@@ -11,10 +11,10 @@ use redis::Value;
 use crate::domain::name::names::NodeName;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
-use crate::store::runs::claims::millis;
 use crate::store::server::reply::text_of;
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
+use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
 
 /// The turn of a node at the background consistency check, as taken from Redis.
@@ -58,7 +58,7 @@ impl Store {
         let mut reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {
             "turn" => Ok(Some(AuditTurn {
-                now: crate::store::runs::claims::instant(&mut reply)?,
+                now: reply.instant()?,
                 place: reply.text()?,
                 list: reply.text()?,
                 round_at: reply.text()?.parse().ok().and_then(UnixMillis::new),

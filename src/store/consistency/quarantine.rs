@@ -9,7 +9,6 @@
 use redis::Value;
 use serde_json::Value as Json;
 
-pub(crate) use crate::domain::consistency::member_bytes;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
@@ -17,6 +16,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
 use crate::store::runs::due_poll::RipeEntry;
+pub(crate) use crate::store::server::member_text::{member_bytes, shown_member};
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
@@ -234,34 +234,4 @@ fn entry(field: &Value, value: &Value) -> Option<QuarantineEntry> {
         kind,
         raw: raw.clone(),
     })
-}
-
-/// Returns a member as reversible text. Bytes that are not text, and backslashes, are written
-/// `\xNN`.
-pub(crate) fn shown_member(value: &Value) -> Option<String> {
-    let Value::BulkString(bytes) = value else { return crate::store::server::reply::text_of(value) };
-    if let Ok(text) = std::str::from_utf8(bytes)
-        && !text.contains('\\')
-    {
-        return Some(text.to_owned());
-    }
-    let show = |byte: &u8| match byte {
-        b' '..=b'~' if *byte != b'\\' => char::from(*byte).to_string(),
-        _ => format!("\\x{byte:02x}"),
-    };
-    Some(bytes.iter().map(show).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn any_member_is_shown_as_text_that_leads_back_to_it() {
-        for bytes in [&b"a@5"[..], b"", b"\xff\xfe", b"a\\x41", b"\\", b"\\\xff\n", "\u{e9}".as_bytes()] {
-            let shown = shown_member(&Value::BulkString(bytes.to_vec())).unwrap();
-            assert_eq!(member_bytes(&shown), bytes, "{shown}");
-        }
-        assert_eq!(shown_member(&Value::BulkString(b"a@5".to_vec())).unwrap(), "a@5");
-    }
 }

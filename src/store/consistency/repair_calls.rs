@@ -9,7 +9,7 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
 use crate::store::jobs::job_records::JobRecord;
-use crate::store::runs::run_ends::Successor;
+use crate::store::runs::successor::Successor;
 use crate::store::server::reply::Reply;
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;

@@ -5,7 +5,7 @@ use redis::Value;
 
 use crate::domain::name::names::{JobName, RunId};
 use crate::store::Store;
-use crate::store::consistency::quarantine::{member_bytes, shown_member};
+use crate::store::server::member_text::{member_bytes, shown_member};
 use crate::store::server::reply::number_of;
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;

@@ -16,10 +16,10 @@ use crate::domain::queue::queue_rules::{QueueSettings, Share};
 use crate::domain::queue::rate::{MOST_RUNS, Rate};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
-use crate::store::runs::claims::millis;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
+use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
 
 /// A section of a file, by the queue or group that the section configures.

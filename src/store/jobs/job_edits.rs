@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::job_records::{Rev, SourceKind};
+use super::job_records::SourceKind;
+use super::rev::Rev;
 use crate::domain::job::unique_rule::{Second, Unique, UniqueKey};
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, RunId};
@@ -16,7 +17,7 @@ use crate::domain::schedule::lateness::SkippedStretch;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
-use crate::store::runs::run_ends::Successor;
+use crate::store::runs::successor::Successor;
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redis::Value;
 
+use super::rev::Rev;
 use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::name::job_source::SourceName;
@@ -20,22 +21,6 @@ use crate::store::server::store_error::StoreError;
 
 /// The most jobs read in one pipeline.
 const PAGE: usize = 1_000;
-
-/// The revision of a job: a number as text. Revisions are only compared for equality.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Rev(String);
-
-impl Rev {
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Display for Rev {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// The origin of a job's definition: a file or the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +125,7 @@ impl JobRecord {
         };
         Ok(Some(Self {
             name: name.clone(),
-            rev: Rev(rev.clone()),
+            rev: Rev::of(rev),
             definition: text("def")?.clone(),
             hash: text("hash")?.clone(),
             kind: SourceKind::parse(text("kind")?).ok_or_else(|| missing("kind"))?,

@@ -4,7 +4,8 @@
 //! another revision, the reply is `stale` and nothing changes. Occurrences that are due at the
 //! removal are recorded.
 
-use super::job_records::{Rev, SourceKind};
+use super::job_records::SourceKind;
+use super::rev::Rev;
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::gate::Gate;
@@ -13,7 +14,6 @@ use crate::domain::schedule::lateness::SkippedStretch;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
-use crate::store::runs::claims::count;
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
@@ -121,7 +121,7 @@ impl Store {
             .gate_keys(keys, &order.gates);
         let mut reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
-            "removed" => RemoveReply::Removed(count(&mut reply)?),
+            "removed" => RemoveReply::Removed(reply.count()?),
             "over" => RemoveReply::Over(reply.text()?),
             "listed" => RemoveReply::Listed,
             "held" => RemoveReply::Held(reply.text()?),

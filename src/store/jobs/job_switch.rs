@@ -4,7 +4,8 @@
 //! which it was computed. If the job has another revision, the reply is `stale` and nothing
 //! changes.
 
-use super::job_records::{JobRecord, Rev};
+use super::job_records::JobRecord;
+use super::rev::Rev;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
@@ -12,7 +13,7 @@ use crate::domain::schedule::lateness::SkippedStretch;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
 use crate::store::history::run_history::RunRecord;
-use crate::store::runs::run_ends::Successor;
+use crate::store::runs::successor::Successor;
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;

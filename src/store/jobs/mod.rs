@@ -9,5 +9,6 @@ pub(crate) mod job_edits;
 pub(crate) mod job_records;
 pub(crate) mod job_removal;
 pub(crate) mod job_switch;
+pub(crate) mod rev;
 pub(crate) mod schedule_versions;
 pub(crate) mod unique_keys;

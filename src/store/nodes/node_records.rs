@@ -11,10 +11,10 @@ use crate::domain::name::names::{Label, NodeName, QueueName};
 use crate::domain::queue::lane_serving::Serving;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
-use crate::store::runs::claims::{instant, millis};
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
+use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
 
 /// The facts that a node reports with each heartbeat.
@@ -214,7 +214,7 @@ impl Store {
         }
         let mut reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
-            "present" => BeatReply::Present { now: instant(&mut reply)? },
+            "present" => BeatReply::Present { now: reply.instant()? },
             "taken" => BeatReply::Taken {
                 incarnation: reply.text()?,
                 host: reply.text()?,

@@ -10,8 +10,8 @@ use redis::Value;
 use crate::domain::consistency::{CountFacts, SizeFacts};
 use crate::domain::name::names::Fence;
 use crate::store::Store;
-use crate::store::consistency::quarantine::{member_bytes, shown_member};
 use crate::store::history::output_index::job_of;
+use crate::store::server::member_text::{member_bytes, shown_member};
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::store_error::StoreError;
 

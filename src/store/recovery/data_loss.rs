@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::domain::name::names::{Fence, JobName, NodeName};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
-use crate::store::runs::claims::millis;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
+use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
 
 /// The most jobs that one report of a data loss names.

@@ -5,12 +5,12 @@
 //! another node makes the next call. The job stores the rest of the window, for exactly the run
 //! that comes next.
 
-use super::run_ends::Successor;
+use super::successor::Successor;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
-use crate::store::jobs::job_records::Rev;
+use crate::store::jobs::rev::Rev;
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::run_ends::Successor;
+use super::successor::Successor;
 use crate::domain::job::job_spec::Overlap;
 use crate::domain::name::names::{Fence, JobName, NodeName, RunId};
 use crate::domain::queue::gate::{Gate, PerKey};
@@ -17,10 +17,10 @@ use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
 use crate::store::history::run_history::RunRecord;
-use crate::store::jobs::job_records::Rev;
+use crate::store::jobs::rev::Rev;
 use crate::store::server::reply::Reply;
 use crate::store::server::scripts;
-use crate::store::server::scripts::Invocation;
+use crate::store::server::scripts::{Invocation, millis};
 use crate::store::server::store_error::StoreError;
 
 /// The node that claims runs. Its name, incarnation and lease are written with each claim.
@@ -199,7 +199,7 @@ impl Store {
         orders: &[ClaimOrder],
     ) -> Result<Vec<ClaimReply>, StoreError> {
         #[cfg(feature = "mutants")]
-        self.zrem_first(lane, orders).await;
+        self.zrem_first(lane, orders.iter().map(|order| &order.run)).await;
         let keys = &self.keys;
         let gates: BTreeSet<&Gate> = orders.iter().flat_map(|order| order.gates.iter().chain(&order.stands_at)).collect();
         let gates: Vec<Gate> = gates.into_iter().cloned().collect();
@@ -264,7 +264,7 @@ impl Store {
         if reply.word != "items" {
             return Err(reply.unknown());
         }
-        let now = instant(&mut reply)?;
+        let now = reply.instant()?;
         if reply.number()? == 1 {
             tracing::error!(key = keys.fence(), "The fence counter in Redis was corrupt; new fences continue from the clock.");
         }
@@ -312,7 +312,7 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, lane: &Lane, now: UnixMilli
         "claimed" => {
             let fence = u64::try_from(reply.number()?).ok().and_then(Fence::new);
             let fence = fence.ok_or_else(|| StoreError::corrupt("claim_runs", "a fence out of range"))?;
-            let attempt = count(&mut reply)?;
+            let attempt = reply.count()?;
             reply.number()?;
             ClaimReply::Claimed(Claim {
                 run: order.run.clone(),
@@ -320,9 +320,9 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, lane: &Lane, now: UnixMilli
                 job_lane: order.job_lane.clone(),
                 fence,
                 attempt,
-                recoveries: count(&mut reply)?,
-                failures: count(&mut reply)?,
-                unclear: count(&mut reply)?,
+                recoveries: reply.count()?,
+                failures: reply.count()?,
+                unclear: reply.count()?,
                 claimed_before: reply.number()? != 0,
                 claimed_at: now,
                 places: order.gates.clone(),
@@ -351,16 +351,6 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, lane: &Lane, now: UnixMilli
     })
 }
 
-pub(crate) fn instant(reply: &mut Reply) -> Result<UnixMillis, StoreError> {
-    let millis = reply.number()?;
-    UnixMillis::new(millis).ok_or_else(|| StoreError::corrupt("TIME", millis.to_string()))
-}
-
-pub(crate) fn count(reply: &mut Reply) -> Result<u32, StoreError> {
-    let number = reply.number()?;
-    u32::try_from(number).map_err(|_| StoreError::corrupt("a count", number.to_string()))
-}
-
 /// Returns the limits of the order's concurrency key in the script's format, or '' if the order has
 /// no concurrency key.
 fn limits_of(order: &ClaimOrder) -> String {
@@ -380,8 +370,4 @@ fn overlap_words(overlap: Overlap) -> (&'static str, u32) {
         Overlap::Replace => ("replace", 1),
         Overlap::Allow => ("allow", 0),
     }
-}
-
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -4,7 +4,7 @@ use crate::domain::name::names::{Fence, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
-use crate::store::jobs::job_records::Rev;
+use crate::store::jobs::rev::Rev;
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;

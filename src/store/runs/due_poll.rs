@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::claims::millis;
 use crate::domain::name::names::Fence;
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::queue_rules::QueueHold;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
-use crate::store::consistency::quarantine::shown_member;
+use crate::store::server::member_text::shown_member;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
+use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
 
 /// The time for which nothing is claimed on a server that nodes polled for the first time. Every

@@ -8,7 +8,7 @@ use redis::Value;
 use super::due_poll::RipeEntry;
 use crate::domain::queue::lane::Lane;
 use crate::store::Store;
-use crate::store::consistency::quarantine::{member_bytes, shown_member};
+use crate::store::server::member_text::{member_bytes, shown_member};
 use crate::store::server::reply::text_of;
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;

@@ -8,3 +8,6 @@ pub(crate) mod lane_walk;
 pub(crate) mod placement;
 pub(crate) mod run_cancellation;
 pub(crate) mod run_ends;
+pub(crate) mod successor;
+#[cfg(feature = "mutants")]
+pub(crate) mod zrem_first;

@@ -3,14 +3,14 @@
 //! Invariant: a planned run ends at once. A running run is only asked to stop, and the node that
 //! executes the run ends it.
 
-use super::run_ends::Successor;
+use super::successor::Successor;
 use crate::domain::name::names::RunId;
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
-use crate::store::jobs::job_records::Rev;
+use crate::store::jobs::rev::Rev;
 use crate::store::server::reply::Reply;
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;

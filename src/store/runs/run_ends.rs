@@ -2,49 +2,23 @@
 
 use std::time::Duration;
 
-use super::claims::{Claim, count, millis};
-use crate::domain::name::names::{Fence, JobName, RunId};
+use super::claims::Claim;
+use super::successor::Successor;
+use crate::domain::name::names::{Fence, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
-use crate::store::consistency::quarantine::shown_member;
 use crate::store::gates::gate_calls::names_of;
-use crate::store::jobs::job_records::Rev;
+use crate::store::jobs::rev::Rev;
+use crate::store::server::member_text::shown_member;
 use crate::store::server::redis_keys::parse_lease_member;
 use crate::store::server::reply::{Reply, text_of};
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
+use crate::store::server::scripts::millis;
 use crate::store::server::store_error::StoreError;
-
-/// The run that becomes its job's next planned run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Successor {
-    /// The id of the successor, which contains its due time.
-    pub run: RunId,
-    /// The time from which the successor may be claimed.
-    pub ready: UnixMillis,
-}
-
-impl Successor {
-    /// Returns the regular run of `job` that is due at `due` and ready at the same time.
-    pub fn on_time(job: &JobName, due: UnixMillis) -> Self {
-        Self { run: RunId::regular(job.clone(), due), ready: due }
-    }
-
-    pub(crate) fn id(next: Option<&Self>) -> String {
-        next.map_or_else(String::new, |next| next.run.to_string())
-    }
-
-    pub(crate) fn due(next: Option<&Self>) -> i64 {
-        next.map_or(0, |next| next.run.due().as_i64())
-    }
-
-    pub(crate) fn ready(next: Option<&Self>) -> i64 {
-        next.map_or(0, |next| next.ready.as_i64())
-    }
-}
 
 /// An order to skip a range of occurrences that must not run.
 #[derive(Debug, Clone)]
@@ -243,10 +217,10 @@ impl Store {
         };
         let mut reply = self.settle_in(&claim.job_lane, &claim.places, call).await?;
         Ok(match reply.word.as_str() {
-            "finished" => FinishReply::Finished(count(&mut reply)?),
-            "retrying" => FinishReply::Retrying(super::claims::instant(&mut reply)?),
+            "finished" => FinishReply::Finished(reply.count()?),
+            "retrying" => FinishReply::Retrying(reply.instant()?),
             "released" => FinishReply::Released,
-            "asking_later" => FinishReply::AskingLater(super::claims::instant(&mut reply)?),
+            "asking_later" => FinishReply::AskingLater(reply.instant()?),
             "lost" => FinishReply::Lost,
             _ => return Err(reply.unknown()),
         })

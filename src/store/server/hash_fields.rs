@@ -8,7 +8,7 @@ use super::scripts;
 use super::scripts::Invocation;
 use super::store_error::StoreError;
 use crate::store::Store;
-use crate::store::consistency::quarantine::{member_bytes, shown_member};
+use crate::store::server::member_text::{member_bytes, shown_member};
 
 /// The number of fields read from a hash in one step.
 const PAGE: usize = 1_000;

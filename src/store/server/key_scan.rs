@@ -10,8 +10,9 @@ use super::reply::{number_of, text_of};
 use super::store_error::StoreError;
 use crate::domain::consistency::KeyFacts;
 use crate::store::Store;
-use crate::store::consistency::quarantine::{Quarantined, member_bytes, shown_member};
+use crate::store::consistency::quarantine::Quarantined;
 use crate::store::runs::due_poll::RipeEntry;
+use crate::store::server::member_text::{member_bytes, shown_member};
 
 /// The number of keys in one call.
 const PAGE: usize = 1_000;

@@ -3,6 +3,7 @@
 pub(crate) mod address;
 pub(crate) mod hash_fields;
 pub(crate) mod key_scan;
+pub(crate) mod member_text;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 pub(crate) mod preflight;
@@ -12,3 +13,6 @@ pub(crate) mod refusal;
 pub(crate) mod reply;
 pub(crate) mod scripts;
 pub(crate) mod store_error;
+
+#[cfg(feature = "mutants")]
+pub use scripts::load_all;

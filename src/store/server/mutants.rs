@@ -10,12 +10,8 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::domain::job::job_spec::Delivery;
-use crate::domain::queue::lane::{Lane, Priority};
+use crate::domain::queue::lane::Priority;
 use crate::domain::queue::queue_rules::Share;
-use crate::store::{ClaimOrder, ExpiredLease, Store};
-
-/// The time during which a run is in no set if a claim removes it from the due set first.
-const NOWHERE_FOR: Duration = Duration::from_millis(200);
 
 /// A rule of schedd that is broken on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,12 +140,6 @@ pub fn from_environment() -> Result<Option<Mutant>, String> {
     })
 }
 
-/// Loads every script, so that a mutant that does not apply ends the process at once. In a later
-/// task the process would continue, and its failure would look like the broken rule.
-pub fn load_all() {
-    super::scripts::all();
-}
-
 /// Returns true if this process must break the rule of that mutant.
 pub fn is(mutant: Mutant) -> bool {
     static CHOSEN: LazyLock<Option<Mutant>> = LazyLock::new(|| from_environment().ok().flatten());
@@ -180,39 +170,16 @@ pub fn priority(priority: Priority) -> Priority {
     if is(Mutant::OrderForgotten) { Priority::default() } else { priority }
 }
 
-/// Returns the time for which the reaper believes a lease was unchanged.
-pub fn watched(lease: &ExpiredLease, unchanged: Duration) -> Duration {
+/// Returns the time for which the reaper believes a lease was unchanged. `end` is the end of the
+/// lease in ms.
+pub fn watched(end: &str, unchanged: Duration) -> Duration {
     if !is(Mutant::ReaperTrustsClock) {
         return unchanged;
     }
     let skew = std::env::var("SCHEDD_MUTANT_SKEW_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_add(Duration::from_millis(skew));
-    let is_past = lease.end.parse::<u64>().is_ok_and(|end| Duration::from_millis(end) < wall);
+    let is_past = end.parse::<u64>().is_ok_and(|end| Duration::from_millis(end) < wall);
     if is_past { Duration::MAX } else { Duration::ZERO }
-}
-
-impl Store {
-    /// Removes runs from the due set and restores them only for the claim. A node that dies between
-    /// these steps loses the runs.
-    pub(crate) async fn zrem_first(&self, lane: &Lane, orders: &[ClaimOrder]) {
-        if !is(Mutant::ZremFirst) {
-            return;
-        }
-        let due = self.keys.due(lane);
-        let mut taken = Vec::new();
-        for order in orders {
-            let run = order.run.to_string();
-            let mut pipeline = redis::pipe();
-            pipeline.cmd("ZSCORE").arg(&due).arg(&run).cmd("ZREM").arg(&due).arg(&run);
-            if let Ok([score, redis::Value::Int(1)]) = self.link.query(&mut pipeline).await.as_deref() {
-                taken.extend(super::reply::text_of(score).map(|score| (score, run)));
-            }
-        }
-        tokio::time::sleep(NOWHERE_FOR).await;
-        for (score, run) in taken {
-            let _ = self.link.query(redis::pipe().cmd("ZADD").arg(&due).arg(score).arg(run)).await;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use redis::Value;
 
 use super::scripts::Script;
 use super::store_error::StoreError;
+use crate::domain::time::unix_millis::UnixMillis;
 
 /// The reply of a script: its status word, then items that are read in order.
 #[derive(Debug)]
@@ -50,6 +51,18 @@ impl Reply {
     pub(crate) fn number(&mut self) -> Result<i64, StoreError> {
         let value = self.value()?;
         number_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("found {value:?}, wanted a number")))
+    }
+
+    /// Reads the next item as an instant in ms.
+    pub(crate) fn instant(&mut self) -> Result<UnixMillis, StoreError> {
+        let millis = self.number()?;
+        UnixMillis::new(millis).ok_or_else(|| StoreError::corrupt("TIME", millis.to_string()))
+    }
+
+    /// Reads the next item as a count.
+    pub(crate) fn count(&mut self) -> Result<u32, StoreError> {
+        let number = self.number()?;
+        u32::try_from(number).map_err(|_| StoreError::corrupt("a count", number.to_string()))
     }
 
     /// Returns the error for a status word that the caller does not know.

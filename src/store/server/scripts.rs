@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use redis::ToRedisArgs;
 
@@ -85,6 +86,18 @@ impl Header {
         }
         header
     }
+}
+
+/// Loads every script, so that a mutant that does not apply ends the process at once. In a later
+/// task the process would continue, and its failure would look like the broken rule.
+#[cfg(feature = "mutants")]
+pub fn load_all() {
+    all();
+}
+
+/// Returns a duration as an argument in milliseconds.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 macro_rules! scripts {

@@ -1,7 +1,7 @@
 //! The facts of a job, as Redis has them.
 
 use crate::domain::job::job_spec::JobSpec;
-use crate::domain::schedule::schedule_form::Timetable;
+use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 
 /// The facts of a job, as Redis has them.

@@ -18,7 +18,7 @@ use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
-use crate::domain::schedule::schedule_form::Timetable;
+use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::shown;
 use crate::domain::time::zone::Zone;

@@ -10,8 +10,9 @@ use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::name::names::RunKind;
 use crate::domain::run::run_state::RunState;
 use crate::domain::schedule::timetable::Timetable;
+use crate::domain::schedule::timetable::skipped_count;
 use crate::domain::time::unix_millis::UnixMillis;
-use crate::domain::time::wording::{skipped_count, span};
+use crate::domain::time::wording::span;
 
 fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Became.finding(code, text)

@@ -8,7 +8,9 @@ use crate::domain::job::audit_entry::AuditEntry;
 use crate::domain::job::job_spec::JobSpec;
 use crate::domain::name::names::RunKind;
 use crate::domain::schedule::day_sets::DaySet;
-use crate::domain::schedule::schedule_form::{LeftOut, Schedule, Timetable};
+use crate::domain::schedule::left_out::LeftOut;
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::{shown, shown_exactly};
 

@@ -8,7 +8,8 @@ use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::Serving;
 use crate::domain::run::node_event::{NodeEvent, NodeEventKind};
 use crate::domain::run::run_state::RunState;
-use crate::domain::schedule::schedule_form::{Schedule, Timetable};
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 

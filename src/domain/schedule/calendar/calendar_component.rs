@@ -1,11 +1,12 @@
 //! The components of a calendar expression: lists of ranges and steps, and the numbers they select.
 
+use super::calendar_cursor::{CalendarCursor, CalendarFault};
 use super::calendar_plan::{CalendarDays, CalendarPlan};
-use super::calendar_reader::{CalendarCursor, CalendarFault};
 
 /// The first and last year that an expression may name. systemd ends at 2199; a schedule ends
 /// before 2100.
 const YEARS: (i64, i64) = (1970, 2199);
+
 /// An item of a list: a value or a range, either with an optional step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CalendarItem {

@@ -4,16 +4,9 @@
 //! Every error names the character at which the fault begins.
 
 use super::calendar_component::{CalendarItem, Component, plan_of};
+use super::calendar_cursor::{CalendarCursor, CalendarFault};
 use super::calendar_plan::CalendarPlan;
 use crate::domain::time::zone::{Zone, ZoneName};
-
-/// The reason why a calendar expression is refused: the byte where the fault begins, and the
-/// problem.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CalendarFault {
-    pub(super) offset: usize,
-    pub(super) problem: String,
-}
 
 /// The maximum number of items in a component, as in systemd.
 const MOST_ITEMS: usize = 240;
@@ -50,12 +43,6 @@ const SHORTHANDS: [(&str, &str); 13] = [
     ("annually", "*-01-01 00:00:00"),
     ("anually", "*-01-01 00:00:00"),
 ];
-
-/// The position of the parser in the text of a calendar expression.
-pub(super) struct CalendarCursor<'a> {
-    pub(super) text: &'a str,
-    at: usize,
-}
 
 /// Returns the plan and the zone of the calendar expression `text`.
 pub(super) fn read(text: &str) -> Result<(CalendarPlan, Option<Zone>), CalendarFault> {
@@ -101,38 +88,6 @@ fn fault(offset: usize, problem: String) -> CalendarFault {
 }
 
 impl CalendarCursor<'_> {
-    fn rest(&self) -> &str {
-        self.text.get(self.at..).unwrap_or_default()
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
-    }
-
-    fn skip_blanks(&mut self) {
-        self.at += self.rest().len() - self.rest().trim_start_matches(' ').len();
-    }
-
-    fn character(&self, offset: usize) -> usize {
-        self.text.get(..offset).map_or(0, |before| before.chars().count()) + 1
-    }
-
-    /// Returns a fault at the character under the cursor.
-    fn fault(&self, what: &str) -> CalendarFault {
-        let at = self.character(self.at);
-        let problem = match self.peek() {
-            Some(found) => format!("{found:?} at character {at} {what}"),
-            None => format!("the end after character {} {what}", at - 1),
-        };
-        CalendarFault { offset: self.at, problem }
-    }
-
-    /// Returns a fault for the text that begins at `offset`.
-    pub(super) fn fault_at(&self, offset: usize, what: &str) -> CalendarFault {
-        const WANTED: &str = "wanted numbers within their range, ranges that rise and steps above 0";
-        CalendarFault { offset, problem: format!("{what} at character {}, {WANTED}", self.character(offset)) }
-    }
-
     /// Parses the weekdays at the cursor. Monday is bit 0. All bits are set if the text names no
     /// weekday.
     fn weekdays(&mut self) -> Result<u8, CalendarFault> {

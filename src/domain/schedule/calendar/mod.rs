@@ -6,6 +6,7 @@
 //! step (`0/2`) in hour or minute follows real time, unless its job sets another rule.
 
 mod calendar_component;
+mod calendar_cursor;
 mod calendar_plan;
 mod calendar_reader;
 #[cfg(test)]

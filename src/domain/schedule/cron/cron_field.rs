@@ -5,8 +5,8 @@
 //! Invariant: a parsed field means what crontab(5) says. Any other text is refused with its name
 //! and position; nothing is guessed.
 
-use super::cron_days::Letter;
 use super::cron_piece::{CronFault, CronPiece};
+use super::day_letter::Letter;
 use super::hash_draw;
 use super::hash_draw::Draw;
 use super::number_set::Set;

@@ -13,10 +13,11 @@ use std::str::FromStr as _;
 
 use chrono::{DateTime, Datelike as _, NaiveDate, NaiveTime, Utc};
 
-use super::cron_days::{CronDayRule, Month};
+use super::cron_days::CronDayRule;
 use super::cron_field::{CronField, DAY, HOUR, MINUTE, MONTH, SECOND, Values, WEEKDAY, YEAR};
 use super::cron_piece::{CronFault, CronPiece};
 use super::cron_search::Wall;
+use super::day_letter::Month;
 use super::hash_draw::Draw;
 use super::number_set::Set;
 use super::search_work;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::CronError;
+use super::cron_error::CronError;
 use super::cron_piece::{CronFault, CronPiece};
 use super::cron_plan::{CronFields, CronPlan};
 use super::cron_search::Wall as _;

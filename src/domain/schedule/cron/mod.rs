@@ -6,6 +6,7 @@
 //! module sees that crate's own dialect.
 
 mod cron_days;
+mod cron_error;
 mod cron_field;
 #[cfg(test)]
 mod cron_oracle;
@@ -16,6 +17,7 @@ mod cron_search;
 mod cron_stretch;
 #[cfg(test)]
 mod cron_tests;
+mod day_letter;
 mod drawn_fields;
 mod hash_draw;
 mod number_set;
@@ -29,14 +31,14 @@ use std::sync::Arc;
 
 use super::clock_changes::ClockChanges;
 use crate::domain::time::zone::Zone;
-use cron_piece::CronFault;
 use cron_plan::CronPlan;
 
-pub(crate) use cron_days::Letter;
+pub use cron_error::CronError;
 pub(crate) use cron_field::{CronField, DAY, Drawn, HOUR, MINUTE, MONTH, SECOND, Values, WEEKDAY, YEAR};
 pub(crate) use cron_reader::fields_of;
 pub use cron_reader::{LONGEST_EXPRESSION, period_of};
 pub(crate) use cron_search::{Wall, first_from};
+pub(crate) use day_letter::Letter;
 #[cfg(test)]
 pub(crate) use search_work::steps_of;
 
@@ -47,19 +49,6 @@ pub struct CronExpr {
     text: Arc<str>,
     plan: Arc<CronPlan>,
     clock_changes: ClockChanges,
-}
-
-/// The reason why a text is not a cron expression.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cron {text:?}: {problem}")]
-pub struct CronError {
-    /// The text of the expression, cut if the text is long.
-    pub text: String,
-    /// The fault, the character where it begins (counted from 1), and what was wanted.
-    pub problem: String,
-    /// The byte at which the fault begins. If a part is missing at the end, the length of the
-    /// text.
-    pub offset: usize,
 }
 
 impl CronExpr {
@@ -147,18 +136,5 @@ impl fmt::Debug for CronExpr {
 impl fmt::Display for CronExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
-    }
-}
-
-impl CronError {
-    fn of(text: &str, CronFault { offset, problem }: CronFault) -> Self {
-        Self { text: cut(text), problem, offset }
-    }
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(120) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }

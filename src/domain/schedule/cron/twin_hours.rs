@@ -6,11 +6,11 @@ use jiff::civil::{Date, Weekday};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::cron_days::Letter;
 use super::cron_field::Values;
 use super::cron_piece::CronPiece;
 use super::cron_plan::{CronFields, CronPlan};
 use super::cron_search::Wall as _;
+use super::day_letter::Letter;
 use super::hash_draw::Draw;
 use super::{cron_oracle, search_work};
 

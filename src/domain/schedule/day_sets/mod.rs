@@ -10,7 +10,7 @@ mod day_set_tests;
 use std::fmt;
 use std::str::FromStr;
 
-use super::timetable::LeftOut;
+use super::left_out::LeftOut;
 use crate::domain::time::civil::{DAY, Date, days_in_month, falling_on, first_named, weekday};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;

@@ -1,8 +1,8 @@
 //! The description of a calendar expression in English. The expression becomes the equivalent cron
 //! fields, which are then described.
 
+use super::cron_words::fields_in_words;
 use super::field_words::{DAY, DescribedField, DescribedFields, FieldKind, HOUR, MINUTE, MONTH, SECOND, WEEKDAY, YEAR};
-use super::fields_in_words;
 use super::number_words::days_from_end;
 use crate::domain::schedule::calendar::{CalendarDays, CalendarExpr};
 

@@ -5,6 +5,7 @@
 //! times. [`crate::domain::schedule::clock_notes`] describes the effect of clock changes.
 
 mod calendar_words;
+mod cron_words;
 mod day_words;
 #[cfg(test)]
 mod describe_tests;
@@ -16,12 +17,12 @@ mod time_of_day;
 
 pub use modifier_words::shape_in_words;
 
-use super::schedule_form::{CronExpr, Schedule};
+use super::schedule_form::Schedule;
 use crate::domain::name::names::JobName;
 use crate::domain::time::duration::format_duration;
 use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::wording::moment;
 use crate::domain::time::zone::Zone;
-use field_words::DescribedFields;
 use number_words::list;
 
 /// The maximum number of instants that a description lists individually.
@@ -59,7 +60,7 @@ pub fn in_words(schedule: &Schedule, of: PhraseOf<'_>) -> Vec<Phrase> {
             None => format!("every {}, counted from the job's first apply", format_duration(*period)),
             Some(anchor) => format!("every {}, the first on {}", format_duration(*period), moment(anchor, of.zone)),
         }),
-        Schedule::Cron(list) => list.iter().map(|one| on_the_wall(expression_in_words(one, of.job), !one.is_at_boot())).collect(),
+        Schedule::Cron(list) => list.iter().map(|one| on_the_wall(cron_words::words(one, of.job), !one.is_at_boot())).collect(),
         Schedule::Instants(instants) => by_itself(instants_in_words(instants, of.zone)),
         Schedule::Delay(delay) => by_itself(format!("{} after the end of each run", format_duration(*delay))),
         Schedule::Calendar(list) => {
@@ -68,11 +69,6 @@ pub fn in_words(schedule: &Schedule, of: PhraseOf<'_>) -> Vec<Phrase> {
         Schedule::Rules(list) => list.iter().map(|one| on_the_wall(rule_words::words(one), true)).collect(),
         Schedule::Several(list) => list.iter().flat_map(|one| in_words(one, of)).collect(),
     }
-}
-
-/// Formats an instant, for example `Thursday 2026-12-24 at 09:00:00 CET`.
-fn moment(at: UnixMillis, zone: &Zone) -> String {
-    at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%A %F at %T %Z").to_string()
 }
 
 fn instants_in_words(instants: &[UnixMillis], zone: &Zone) -> String {
@@ -84,32 +80,4 @@ fn instants_in_words(instants: &[UnixMillis], zone: &Zone) -> String {
         }
         _ => format!("{} times, on {}", instants.len(), list(&instants.iter().map(|at| moment(*at, zone)).collect::<Vec<_>>())),
     }
-}
-
-/// Describes a cron expression, for example
-/// `every 15 minutes from 09:00 to 17:59, Monday to Friday`.
-fn expression_in_words(expression: &CronExpr, job: Option<&JobName>) -> String {
-    if expression.is_at_boot() {
-        return "once on each host after each of its boots".to_owned();
-    }
-    let words =
-        |text: &str| DescribedFields::of(text).map_or_else(|| format!("as {text:?} says"), |fields| fields_in_words(&fields));
-    match job.filter(|_| expression.is_drawn()) {
-        Some(job) => format!("{} (H as drawn for {job})", words(&expression.text_for(job.as_str()))),
-        None => words(expression.as_str()),
-    }
-}
-
-fn fields_in_words(fields: &DescribedFields) -> String {
-    let mut words = time_of_day::words(&fields.second, &fields.minute, &fields.hour);
-    match day_words::words(&fields.day, &fields.weekday) {
-        Some(days) => words = format!("{words}, {days}"),
-        // `every day` is added only if the hours could be those of a single day.
-        None if !fields.hour.is_whole() => words.push_str(" every day"),
-        None => {}
-    }
-    for more in [day_words::months(&fields.month), day_words::years(&fields.year)].into_iter().flatten() {
-        words = format!("{words}, {more}");
-    }
-    words
 }

@@ -1,10 +1,10 @@
 //! The descriptions of the modifiers of a schedule in English, each on a line of its own.
 
-use super::moment;
 use super::number_words::list;
 use crate::domain::schedule::day_sets::DaySet;
 use crate::domain::schedule::schedule_modifiers::Shape;
 use crate::domain::time::duration::format_duration;
+use crate::domain::time::wording::moment;
 use crate::domain::time::zone::Zone;
 
 /// The maximum number of days that a description lists individually.

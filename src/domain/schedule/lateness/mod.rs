@@ -10,8 +10,8 @@ mod lateness_tests;
 
 use std::time::Duration;
 
-use super::schedule_form::Timetable;
 use super::schedule_version::ScheduleVersions;
+use super::timetable::Timetable;
 use crate::domain::job::job_spec::{CatchUp, CatchUpMode};
 use crate::domain::time::unix_millis::UnixMillis;
 

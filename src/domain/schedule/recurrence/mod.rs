@@ -72,7 +72,8 @@ impl Recurrence {
             let problem = format!("{} bytes found, wanted at most {LONGEST_RULE}", text.len());
             return Err(refuse(end_within(text, LONGEST_RULE), problem));
         }
-        let (rule, plan) = rule_reader::read(text, local_second(start)).map_err(|fault| refuse(fault.offset, fault.problem))?;
+        let (rule, plan) =
+            rule_reader::read(text, rule_reader::local_second(start)).map_err(|fault| refuse(fault.offset, fault.problem))?;
         let is_over = |local: i64| matches!(plan.until, Some(Until::Real(until)) if local - LONGEST_OFFSET > until);
         if plan.first_local_from(plan.start).is_none_or(|local| local >= UnixMillis::END / 1000 || is_over(local)) {
             let problem = match plan.until {
@@ -144,11 +145,6 @@ impl Recurrence {
         let at = shown.and_then(|shown| zone.rules().to_ambiguous_timestamp(shown).compatible());
         at.is_ok_and(|at| at.as_second() <= until)
     }
-}
-
-/// Converts a wall clock time to seconds since 1970 by the wall clock.
-fn local_second(at: jiff::civil::DateTime) -> i64 {
-    at.to_zoned(jiff::tz::TimeZone::UTC).map_or(0, |at| at.timestamp().as_second())
 }
 
 impl PartialEq for Recurrence {

@@ -1,7 +1,6 @@
 //! The parser of a recurrence rule, part by part. Every error names the character at which the
 //! fault begins.
 
-use super::local_second;
 use super::recurrence_plan::RecurrencePlan;
 use super::recurrence_rule::{Freq, RecurrenceRule, Until};
 use crate::domain::time::civil::{DAY, Date, weekday};
@@ -264,4 +263,9 @@ fn until(piece: Piece<'_>) -> Result<Until, RuleFault> {
     let clock = clock.and_then(|((hour, minute), second)| jiff::civil::Time::new(hour, minute, second, 0).ok());
     let second = local_second(date.to_datetime(clock.ok_or_else(refuse)?));
     Ok(if is_utc { Until::Real(second) } else { Until::Local(second) })
+}
+
+/// Converts a wall clock time to seconds since 1970 by the wall clock.
+pub(super) fn local_second(at: jiff::civil::DateTime) -> i64 {
+    at.to_zoned(jiff::tz::TimeZone::UTC).map_or(0, |at| at.timestamp().as_second())
 }

@@ -12,9 +12,11 @@ mod timetable_part;
 #[cfg(test)]
 mod timetable_tests;
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use super::day_sets::Filter;
+use super::left_out::LeftOut;
 use super::schedule_form::Schedule;
 use super::schedule_modifiers::Shape;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -251,31 +253,6 @@ impl Timetable {
     }
 }
 
-/// The modifier because of which an instant of a schedule does not count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeftOut {
-    /// The instant lies before `start`.
-    Start,
-    /// The instant lies after `end`, or after the last of `max_runs`.
-    End,
-    /// The day of the instant is not in `only_on`.
-    OnlyOn,
-    /// The day of the instant is in `exclude`.
-    Exclude,
-}
-
-impl LeftOut {
-    /// Returns the key in the definition that excludes the instant.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::End => "end",
-            Self::OnlyOn => "only_on",
-            Self::Exclude => "exclude",
-        }
-    }
-}
-
 /// The occurrences from an instant on, the oldest first. The iterator keeps the next instant of
 /// each schedule and yields the earliest instant that counts.
 struct Occurrences<'a> {
@@ -321,12 +298,23 @@ impl Iterator for Occurrences<'_> {
                 return None;
             }
             let may_come_from = match &self.table.filter {
-                Some(filter) if self.jumps > Self::PLAIN_JUMPS => {
-                    self.meeting.get_or_insert_with(|| Meeting::new(self.table, filter)).from(counts_from)?
-                }
+                Some(filter) if self.jumps > Self::PLAIN_JUMPS => self
+                    .meeting
+                    .get_or_insert_with(|| Meeting::new(&self.table.zone, &self.table.parts, filter))
+                    .from(counts_from)?,
                 _ => counts_from,
             };
             self.advance(may_come_from);
         }
+    }
+}
+
+/// Formats how many occurrences were skipped together. Counting stops at 100,000, so from that
+/// number on there may be more.
+pub fn skipped_count(count: u64) -> String {
+    match count.cmp(&u64::from(Timetable::COUNTED)) {
+        Ordering::Less => count.to_string(),
+        Ordering::Equal => "at least 100,000".to_owned(),
+        Ordering::Greater => "more than 100,000".to_owned(),
     }
 }

@@ -4,11 +4,19 @@
 use jiff::civil::DateTime;
 use jiff::tz::AmbiguousOffset;
 
-use super::Instant;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
 pub(super) const RANGE: &str = "wanted a time from 1970 to 2099";
+
+/// The instant that a text means, with a note for the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instant {
+    /// The instant that the text means.
+    pub at: UnixMillis,
+    /// A note for the user if the local time comes twice and the first was taken.
+    pub note: Option<String>,
+}
 
 /// Returns the instant at which the wall clock shows `local`. If there are two such instants, the
 /// first counts. The error says why there is no such instant, and names the nearest instants.

@@ -21,22 +21,13 @@ use super::unix_millis::UnixMillis;
 use super::zone::Zone;
 use local_time::RANGE;
 use named_days::NamedDay;
-use time_vocabulary::{TimeFault, TimeWord};
+use time_vocabulary::{FORMS, TimeFault, TimeWord};
 
-const FORMS: &str = "\"2026-12-24T09:00:00+01:00\", \"2026-12-24 09:00\", \"24 dec 9am\", \"09:00\", \"noon\", \"tomorrow 9am\", \
-                     \"fri 17:00\", \"next fri\", \"in 2h30m\" or \"@1790000000\"";
+pub use local_time::Instant;
+
 const FIXED_FORMS: &str = "a date and time such as \"2026-12-24T09:00:00+01:00\" or \"2026-12-24T09:00\"";
 /// The maximum length of a text, in bytes.
 const LONGEST_TEXT: usize = 200;
-
-/// The instant that a text means, with a note for the user.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Instant {
-    /// The instant that the text means.
-    pub at: UnixMillis,
-    /// A note for the user if the local time comes twice and the first was taken.
-    pub note: Option<String>,
-}
 
 /// The error for a text that means no instant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

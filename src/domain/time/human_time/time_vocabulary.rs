@@ -1,6 +1,8 @@
 //! The words of a text with their positions, and the faults that point at a word.
 
-use super::FORMS;
+/// The forms of an instant that a message offers.
+pub(super) const FORMS: &str = "\"2026-12-24T09:00:00+01:00\", \"2026-12-24 09:00\", \"24 dec 9am\", \"09:00\", \"noon\", \"tomorrow 9am\", \
+                     \"fri 17:00\", \"next fri\", \"in 2h30m\" or \"@1790000000\"";
 
 /// A word of the text in lower case, and the byte at which this word begins.
 #[derive(Debug, Clone, Copy)]

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use super::{Claimer, Planned, Tally};
+use crate::domain::job::job_spec::gates_of;
 use crate::domain::name::names::RunKind;
-use crate::domain::queue::gate::gates_of;
 use crate::domain::queue::lane::Lane;
 use crate::domain::schedule::lateness::Decision;
 use crate::domain::schedule::schedule_form::Schedule;

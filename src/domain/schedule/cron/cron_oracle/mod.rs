@@ -16,7 +16,8 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::{CronExpr, search_work};
 use crate::domain::schedule::clock_changes::{ClockChanges, Fold, Gap};
-use crate::domain::schedule::schedule_form::{Schedule, Timetable};
+use crate::domain::schedule::schedule_form::Schedule;
+use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::{Zone, ZoneName};
 use walker::{WalkWindow, walk};

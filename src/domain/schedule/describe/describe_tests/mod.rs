@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::cron_words::fields_in_words;
 use super::field_words::{DescribedField, DescribedFields};
-use super::{PhraseOf, expression_in_words, fields_in_words, in_words};
+use super::{PhraseOf, cron_words, in_words};
 use crate::domain::name::names::JobName;
 use crate::domain::schedule::day_sets::DaySet;
-use crate::domain::schedule::schedule_form::{CronExpr, Schedule, Timetable};
+use crate::domain::schedule::schedule_form::{CronExpr, Schedule};
 use crate::domain::schedule::schedule_modifiers::Shape;
+use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
@@ -28,7 +30,7 @@ fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {
 #[test]
 fn every_example_is_told_as_the_table_says() {
     let wrong: Vec<String> = examples()
-        .map(|(text, wanted)| (text, wanted, expression_in_words(&text.parse().unwrap(), None)))
+        .map(|(text, wanted)| (text, wanted, cron_words::words(&text.parse().unwrap(), None)))
         .filter(|(_, wanted, found)| wanted != found)
         .map(|(text, _, found)| format!("{text:<30} | {found}"))
         .collect();

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use crate::domain::schedule::describe::{calendar_words, rule_words};
-use crate::domain::schedule::schedule_form::{CalendarExpr, Recurrence, Schedule, Timetable};
+use crate::domain::schedule::schedule_form::{CalendarExpr, Recurrence, Schedule};
+use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 

@@ -6,6 +6,7 @@ use super::*;
 use crate::domain::schedule::day_sets::DaySet;
 use crate::domain::schedule::schedule_form::{Recurrence, Schedule};
 use crate::domain::schedule::schedule_modifiers::Shape;
+use crate::domain::schedule::timetable::Timetable;
 
 fn rule(text: &str) -> Schedule {
     Schedule::Rules(vec![Recurrence::new(text, "2018-01-01T23:45".parse().unwrap()).unwrap()])
@@ -95,7 +96,7 @@ fn what_is_found_over_months_is_what_a_try_at_each_time_finds() {
             .collect();
         let shape = Shape { only_on: Some(only_on), exclude, ..Shape::default() };
         let table = Timetable::shaped(schedule.clone(), &shape, zone.clone(), anchor);
-        let meeting = Meeting::new(&table, &filter);
+        let meeting = Meeting::new(&table.zone, &table.parts, &filter);
         let mut from = begin;
         for at in &tried {
             // The search skips no occurrence that counts, wherever it begins.

@@ -7,16 +7,16 @@
 #[cfg(test)]
 mod meeting_tests;
 
-use super::Timetable;
 use super::timetable_part::{Shift, TimetablePart};
 use crate::domain::schedule::day_sets::{Filter, LAST_DAY, local_day, midnights};
 use crate::domain::time::civil::{DAY, Date, first_named};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::Zone;
 
-/// The search for the days that a timetable's schedules and its filter have in common.
+/// The search for the days that the schedules of a timetable and its filter have in common.
 pub(super) struct Meeting<'a> {
-    table: &'a Timetable,
+    zone: &'a Zone,
+    parts: &'a [TimetablePart],
     filter: &'a Filter,
     /// The shift of the days of each schedule on the clock of the timetable.
     shifts: Vec<Shift>,
@@ -26,17 +26,18 @@ pub(super) struct Meeting<'a> {
 }
 
 impl<'a> Meeting<'a> {
-    pub(super) fn new(table: &'a Timetable, filter: &'a Filter) -> Self {
-        let clock = Clock::of(&table.zone);
-        let shift = |part: &TimetablePart| part.elsewhere(&table.zone).map(|(own, ends)| clock.shift_from(&Clock::of(own), ends));
-        let shifts = table.parts.iter().map(|part| shift(part).unwrap_or_default()).collect();
-        Self { table, filter, shifts, entered_by_gaps: clock.entered_by_gaps }
+    /// Creates the search for the days that `filter` and any of `parts` have in common.
+    pub(super) fn new(zone: &'a Zone, parts: &'a [TimetablePart], filter: &'a Filter) -> Self {
+        let clock = Clock::of(zone);
+        let shift = |part: &TimetablePart| part.elsewhere(zone).map(|(own, ends)| clock.shift_from(&Clock::of(own), ends));
+        let shifts = parts.iter().map(|part| shift(part).unwrap_or_default()).collect();
+        Self { zone, parts, filter, shifts, entered_by_gaps: clock.entered_by_gaps }
     }
 
     /// Returns an instant at or after `millis` before which no instant counts. Returns `None` if
     /// no instant from `millis` on counts.
     pub(super) fn from(&self, millis: i64) -> Option<i64> {
-        let zone = &self.table.zone;
+        let zone = self.zone;
         // If the clock is set back over midnight, the day before comes a second time.
         let day = first_named(local_day(zone, millis) - 1, LAST_DAY + 2, |year, month| self.days_of_month(year, month))?;
         Some(midnights(zone, day).first().map_or(millis, |midnight| millis.max(*midnight)))
@@ -50,9 +51,8 @@ impl<'a> Meeting<'a> {
         let first = Date::new(year, month, 1).number();
         let entered = self.entered_by_gaps.iter().map(|day| day - first + 1).filter(|day| (1..=31).contains(day));
         let entered = entered.fold(0, |days, day| days | 1 << day);
-        let parts = self.table.parts.iter().zip(&self.shifts);
-        let named =
-            |(part, shift): (&TimetablePart, &Shift)| part.days_of_month(&self.table.zone, *shift, (year, month), allowed);
+        let parts = self.parts.iter().zip(&self.shifts);
+        let named = |(part, shift): (&TimetablePart, &Shift)| part.days_of_month(self.zone, *shift, (year, month), allowed);
         parts.fold(entered, |days, part| days | named(part)) & allowed
     }
 }

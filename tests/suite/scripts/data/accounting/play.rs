@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use schedd::config;
+use schedd::domain::job::job_spec::gates_of;
 use schedd::domain::name::names::RunId;
-use schedd::domain::queue::gate::gates_of;
 use schedd::domain::run::run_state::RunState;
 use schedd::domain::schedule::lateness;
 use schedd::domain::schedule::lateness::{Decision, Due};
-use schedd::domain::schedule::schedule_form::Timetable;
+use schedd::domain::schedule::timetable::Timetable;
 use schedd::domain::time::unix_millis::UnixMillis;
 use schedd::domain::time::zone::Zone;
 use schedd::engine::Definition;

@@ -1,4 +1,4 @@
-//! Names and ids of jobs, queues, groups and nodes. [`crate::domain::run::run_id`] makes the ids of runs.
+//! Names of jobs, queues, groups and nodes.
 //!
 //! Invariant: a value of these types is always well formed. So a name from a user or from Redis can
 //! go into a key, a log line or a path without another check.
@@ -6,8 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::domain::job::notice::NoticeKind;
-pub use crate::domain::run::run_id::{RunId, RunKind};
+use super::notice_kind::NoticeKind;
 
 /// The error for a text that is not a name or id. The message says what was found and what was
 /// wanted.
@@ -51,7 +50,7 @@ fn is_name(text: &str) -> bool {
     first_ok && rest_ok && bytes.len() <= MAX_NAME_LEN
 }
 
-pub(crate) fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     const SHOWN: usize = 80;
     if text.chars().count() <= SHOWN {
         return text.to_owned();
@@ -207,33 +206,6 @@ impl NodeName {
             .collect();
         let trimmed = mapped.trim_start_matches(['.', '_', '-']);
         if trimmed.is_empty() { Self("node".to_owned()) } else { Self(trimmed.to_owned()) }
-    }
-}
-
-/// The fence of a lease: a number that only grows. The fence shows which of two holders of a lease
-/// is the later. Redis and the receiver of a job's work compare fences. A fence is below 2^53, so a
-/// fence is exact as a number in Lua and JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fence(u64);
-
-impl Fence {
-    /// The largest fence: 2^53 - 1.
-    pub const MAX: u64 = (1 << 53) - 1;
-
-    /// Returns the fence with this number, or `None` if the number is past [`Fence::MAX`].
-    pub fn new(number: u64) -> Option<Self> {
-        (number <= Self::MAX).then_some(Self(number))
-    }
-
-    /// Returns the fence as a number.
-    pub fn as_u64(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for Fence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

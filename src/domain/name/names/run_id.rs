@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::domain::name::names::{IdError, JobName, shortened};
+use super::name_types::{IdError, JobName, shortened};
 use crate::domain::time::unix_millis::UnixMillis;
 
 /// The origin of a run.

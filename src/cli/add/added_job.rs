@@ -1,0 +1,41 @@
+//! The request to add one job, and its result.
+
+use std::time::Duration;
+
+use crate::cli::failure::CliFailure;
+use crate::config::NamedJob;
+use crate::domain::job::unique_rule::Second;
+use crate::domain::name::names::{IdError, JobName};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::engine::planning::planting::Request;
+use crate::store::{Existing, SourceKind, Store};
+
+/// The maximum number of random names tried for one job. A second name is hardly ever needed.
+pub(super) const DRAWS: usize = 8;
+const NAME_LETTERS: usize = 10;
+
+/// The result for one added job: its name, a word for the result, and its next due time.
+pub(super) type Added = (JobName, &'static str, Option<UnixMillis>);
+
+/// Returns the result for an existing job, with the due time of its planned run.
+pub(super) async fn pending(store: &Store, name: JobName, result: &'static str) -> Result<Added, CliFailure> {
+    let next = store.read_job(&name).await?.and_then(|job| job.pending).map(|run| run.due());
+    Ok((name, result, next))
+}
+
+/// Returns true if the add is dropped without an error while another job holds the unique key.
+pub(super) fn is_dropped(job: &NamedJob) -> bool {
+    job.spec.unique.as_ref().is_some_and(|unique| matches!(unique.second, Second::Dropped { .. }))
+}
+
+/// Returns the request to add a job under a name.
+pub(super) fn request(name: JobName, job: &NamedJob, existing: Existing) -> Request {
+    let start_in: Option<Duration> = job.start_in;
+    Request { name, spec: job.spec.clone(), start_in, kind: SourceKind::Api, source: String::new(), existing, seen: None }
+}
+
+/// Returns a random name for a job that was given none.
+pub(super) fn draw_name() -> Result<JobName, IdError> {
+    let letters: String = std::iter::repeat_with(|| fastrand::alphanumeric().to_ascii_lowercase()).take(NAME_LETTERS).collect();
+    format!("job-{letters}").parse()
+}

@@ -1,0 +1,48 @@
+//! The dead letters that a command names or selects.
+
+use crate::cli::failure::CliFailure;
+use crate::cli::jobs::target::no_such_run;
+use crate::cli::render::shown;
+use crate::cli::shell::completion;
+use crate::domain::name::names::{IdError, RunId};
+use crate::domain::time::unix_millis::UnixMillis;
+use crate::domain::time::zone::Zone;
+use crate::store::Store;
+
+/// The dead letters to handle.
+#[derive(Debug, clap::Args)]
+pub(super) struct Chosen {
+    /// Ids of runs
+    #[arg(value_name = "RUN", add = completion::runs(), required_unless_present = "dead", conflicts_with = "dead")]
+    pub(super) runs: Vec<String>,
+    /// All dead letters that the filters select
+    #[arg(long)]
+    pub(super) dead: bool,
+    /// Only runs of this job
+    #[arg(long, requires = "dead", conflicts_with = "runs")]
+    pub(super) job: Option<String>,
+}
+
+impl Chosen {
+    /// Returns the ids of the runs named on the command line.
+    pub(super) fn named(&self) -> Result<Vec<RunId>, CliFailure> {
+        let parsed = self.runs.iter().map(|word| word.parse().map_err(|error: IdError| CliFailure::Invalid(error.to_string())));
+        parsed.collect()
+    }
+}
+
+/// Returns the failure for a run that is not a dead letter.
+pub(super) fn not_dead(run: &RunId, state: &str, at: Option<UnixMillis>, advice: &str) -> CliFailure {
+    let at = at.map_or_else(String::new, |at| format!(" at {}", shown(at, &Zone::of_host())));
+    let state = state.replace('_', " ");
+    CliFailure::Conflict(format!("run {run} is no dead letter: found {state}{at}, wanted failed, timed_out or lost; {advice}"))
+}
+
+/// Fails unless `run` exists and is a dead letter.
+pub(super) async fn demand_dead(store: &Store, run: &RunId, advice: &str) -> Result<(), CliFailure> {
+    match store.read_run(run).await? {
+        Some(record) if record.state.is_dead() => Ok(()),
+        Some(record) => Err(not_dead(run, record.state.as_str(), record.finished_at, advice)),
+        None => Err(no_such_run(store, run).await),
+    }
+}

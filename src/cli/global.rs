@@ -1,0 +1,30 @@
+//! The flags that every verb takes.
+
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
+use std::path::PathBuf;
+
+/// The flags that every verb takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Global {
+    /// Address of the Redis, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock (also
+    /// SCHEDD_REDIS_URL)
+    #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
+    pub(crate) redis: Option<String>,
+    /// Prefix of all keys in that Redis (also SCHEDD_NAMESPACE) [default: schedd]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
+    pub(crate) namespace: Option<String>,
+    /// The jobs file (also SCHEDD_JOBS) [default: ./jobs.toml, which only root and you may change,
+    /// then /etc/schedd/jobs.toml]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub(crate) jobs: Option<PathBuf>,
+    /// Print one JSON document instead of text
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) json: bool,
+    /// Leave out the header line of tables
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) no_headers: bool,
+    /// Print only the result and errors
+    #[arg(long, short, global = true, help_heading = "Global options")]
+    pub(crate) quiet: bool,
+}

@@ -1,0 +1,69 @@
+//! The search for the output of an attempt, by run or by job.
+
+use crate::cli::failure::CliFailure;
+use crate::cli::jobs::target::{find_run, no_such_job};
+use crate::cli::runs::open_runs::open_runs;
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::run::run_state::RunState;
+use crate::store::{KeptOutput, RunRecord, Store};
+
+/// The number of a job's newest runs in which the latest run with output is looked for.
+const RUNS_LOOKED_AT: usize = 200;
+
+/// An attempt whose output is printed. Attempt 0 means that the run has not started, or never did.
+pub(super) struct FoundOutput {
+    pub(super) run: RunId,
+    pub(super) attempt: u32,
+    /// The state of the run, if `attempt` is the run's last attempt.
+    pub(super) state: Option<RunState>,
+    pub(super) output: Option<KeptOutput>,
+}
+
+/// Returns the attempt of a run that was named, else its last, with the output.
+pub(super) async fn of_run(store: &Store, run: &RunId, attempt: Option<u32>) -> Result<FoundOutput, CliFailure> {
+    let record = find_run(store, run).await?;
+    let (run, last) = (&record.run, last_with_output(&record));
+    if let Some(wanted) = attempt.filter(|wanted| *wanted > last) {
+        return Err(CliFailure::NotFound(format!("run {run} has no attempt {wanted}: its last is number {last}")));
+    }
+    let attempt = attempt.unwrap_or(last);
+    let output = if attempt == 0 { None } else { read_output(store, run, attempt).await? };
+    let state = (attempt == last).then_some(record.state);
+    Ok(FoundOutput { run: run.clone(), attempt, state, output })
+}
+
+/// Returns the number of the last attempt of a run that may have output.
+///
+/// If an attempt is to be repeated, its number is returned: it was cut short, or its `done_check`
+/// gave no clear answer. The output of that `done_check` is stored as output of the attempt.
+pub(super) fn last_with_output(record: &RunRecord) -> u32 {
+    let is_held_back = record.state == RunState::Scheduled && record.unclear > 0 || record.is_cut_short();
+    record.attempt.saturating_add(u32::from(is_held_back))
+}
+
+/// Returns the stored output of an attempt, or `None` if there is no output.
+async fn read_output(store: &Store, run: &RunId, attempt: u32) -> Result<Option<KeptOutput>, CliFailure> {
+    let output = store.read_output(run, attempt).await?;
+    Ok(output.filter(|kept| !kept.stdout.is_empty() || !kept.stderr.is_empty() || kept.dropped_bytes > 0))
+}
+
+/// Returns the newest run of a job that has output, with that output.
+pub(super) async fn of_job(store: &Store, job: &JobName, attempt: Option<u32>) -> Result<Option<FoundOutput>, CliFailure> {
+    let mut runs: Vec<RunRecord> = open_runs(store, job).await?;
+    runs.extend(store.read_history(Some(job), 0, RUNS_LOOKED_AT).await?.runs);
+    if runs.is_empty() && store.read_job(job).await?.is_none() {
+        return Err(no_such_job(store, job).await);
+    }
+    let most = runs.iter().map(last_with_output).max().unwrap_or(0);
+    if let Some(wanted) = attempt.filter(|wanted| *wanted > most) {
+        let of_it = format!("none of the last runs of {job} has an attempt {wanted}");
+        return Err(CliFailure::NotFound(format!("{of_it}: the highest number is {most}; wanted schedctl logs RUN --attempt N")));
+    }
+    for record in runs.into_iter().filter(|record| last_with_output(record) > 0) {
+        let number = attempt.unwrap_or_else(|| last_with_output(&record));
+        if let Some(output) = read_output(store, &record.run, number).await? {
+            return Ok(Some(FoundOutput { run: record.run, attempt: number, state: None, output: Some(output) }));
+        }
+    }
+    Ok(None)
+}

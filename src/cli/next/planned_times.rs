@@ -1,0 +1,14 @@
+//! A timetable whose next times are printed.
+
+use crate::domain::name::names::JobName;
+use crate::domain::schedule::timetable::Timetable;
+
+/// A timetable whose next times are printed, with the job to which the timetable belongs.
+pub(super) struct Planned {
+    pub(super) job: Option<JobName>,
+    pub(super) timetable: Timetable,
+    /// A remark that is printed at each time, unless the time is in `but_of`.
+    pub(super) remark: Option<&'static str>,
+    /// A timetable of the times at which `remark` is not printed.
+    pub(super) but_of: Option<Timetable>,
+}

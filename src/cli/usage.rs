@@ -1,0 +1,180 @@
+//! The help texts and the errors of usage that the parser of the command line reports.
+//!
+//! Invariant: a usage error is one line that names the help to read.
+
+use std::error::Error;
+use std::io::Write as _;
+use std::num::ParseIntError;
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::add::ProcessorsError;
+use super::render::one_line;
+use super::verbs::CliArgs;
+use crate::domain::schedule::schedule_form::Schedule;
+
+/// Prints a help text, or a usage error as one line. Returns the exit code for it.
+pub(crate) fn tell_usage(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // A failed write needs no report: the reader has gone.
+            let _ = error.print();
+        }
+        _ => {
+            let verb = named_verb();
+            if let Some(line) = verb.as_deref().and_then(refused_expression) {
+                let _ = writeln!(std::io::stderr(), "schedctl: {line}");
+                return ExitCode::from(2);
+            }
+            let line = reworded(error, verb.as_deref()).unwrap_or_else(|| condensed(&error.to_string(), verb.as_deref()));
+            // clap cannot name the most common mistakes with `add`: it only knows that a word is
+            // missing or unexpected.
+            let hint = match error.kind() {
+                _ if !line.contains("schedctl add") => "",
+                ErrorKind::UnknownArgument if !line.contains("argument '-") => "; a command goes after --",
+                ErrorKind::MissingRequiredArgument if line.contains("COMMAND") => {
+                    "; a command goes after --, as in schedctl add --in 10m -- echo hello"
+                }
+                _ => "",
+            };
+            let _ = writeln!(std::io::stderr(), "schedctl: {line}{hint}");
+        }
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Returns the error message for an expression that begins with `-` and was therefore taken as a
+/// flag.
+fn refused_expression(verb: &str) -> Option<String> {
+    let takes_one = matches!(verb, "next" | "describe");
+    let is_expression = |word: &String| word.starts_with('-') && word.contains(char::is_whitespace);
+    let word = std::env::args().skip(1).find(|word| takes_one && is_expression(word))?;
+    Schedule::of_cron(&word).err().map(|error| error.to_string())
+}
+
+/// Returns the verb on the command line, even if other arguments there are wrong.
+fn named_verb() -> Option<String> {
+    let command = CliArgs::command();
+    std::env::args().skip(1).find(|word| command.find_subcommand(word).is_some())
+}
+
+/// Returns a usage error in the form subject, found and wanted, or `None` if the text of clap is
+/// clear.
+fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let list = |kind| match error.get(kind) {
+        Some(ContextValue::Strings(texts)) => texts.as_slice(),
+        _ => &[],
+    };
+    let what = match error.kind() {
+        ErrorKind::ValueValidation if error.source().is_some_and(<dyn Error>::is::<ParseIntError>) => {
+            let flag = flag_of(text(ContextKind::InvalidArg)?);
+            format!("{flag}: found {:?}, wanted a whole number", text(ContextKind::InvalidValue)?)
+        }
+        ErrorKind::ValueValidation if error.source().is_some_and(<dyn Error>::is::<ProcessorsError>) => {
+            let flag = flag_of(text(ContextKind::InvalidArg)?);
+            format!("{flag}: found {:?}, {ProcessorsError}", text(ContextKind::InvalidValue)?)
+        }
+        ErrorKind::InvalidValue if !list(ContextKind::ValidValue).is_empty() => {
+            let flag = flag_of(text(ContextKind::InvalidArg)?);
+            let found = text(ContextKind::InvalidValue).filter(|value| !value.is_empty())?;
+            format!("{flag}: found {found:?}, wanted one of {}", list(ContextKind::ValidValue).join(", "))
+        }
+        ErrorKind::MissingRequiredArgument => {
+            let lacks = |word: &str| list(ContextKind::InvalidArg).iter().any(|arg| arg.starts_with(word));
+            match verb? {
+                verb @ ("retry" | "purge") if lacks("<RUN>") => {
+                    format!("no run is named, wanted ids of runs, or --dead for all dead letters that the filters select, as in schedctl {verb} --dead --job backup")
+                }
+                "add" if lacks("--on-late") => {
+                    "--must-start-within and --must-finish-within: nobody would be told, wanted them together with --on-late LINE or URL".to_owned()
+                }
+                _ => return None,
+            }
+        }
+        _ => return None,
+    };
+    let of = verb.map(|verb| format!(" {verb}")).unwrap_or_default();
+    Some(format!("{}; see schedctl{of} --help", one_line(&what)))
+}
+
+/// Returns the flag or value that a usage text names: `--limit` in `--limit <N>`, `SHELL` in
+/// `<SHELL>`.
+fn flag_of(usage: &str) -> &str {
+    usage.split_whitespace().next().unwrap_or(usage).trim_matches(['<', '>', '[', ']', '.'])
+}
+
+/// Joins the paragraphs of a usage error into one line. The verb `verb` is used if the text names
+/// no verb.
+fn condensed(text: &str, verb: Option<&str>) -> String {
+    let mut said = String::new();
+    let mut usage = "";
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("For more information")) {
+        if let Some(words) = line.strip_prefix("Usage: ") {
+            usage = words;
+            break;
+        }
+        // Text after `--` is the command of a job, so this tip cannot help with a mistyped flag.
+        if line.starts_with("tip: to pass ") {
+            continue;
+        }
+        let line = line.strip_prefix("error: ").or_else(|| line.strip_prefix("tip: ")).unwrap_or(line);
+        if !said.is_empty() {
+            said.push_str(if said.ends_with(':') { " " } else { "; " });
+        }
+        said.push_str(line);
+    }
+    // The words before the first flag or value name the verb whose help applies.
+    let words: Vec<&str> = usage.split(' ').take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase())).collect();
+    let words = match (words.as_slice(), verb) {
+        ([], None) => "schedctl".to_owned(),
+        ([], Some(verb)) => format!("schedctl {verb}"),
+        (words, _) => words.join(" "),
+    };
+    format!("{}; see {words} --help", one_line(&said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_usage_error_becomes_one_line_that_names_the_help_to_read() {
+        let text = "error: unrecognized subcommand 'ad'\n\n  tip: a similar subcommand exists: 'add'\n\nUsage: schedctl [OPTIONS] <COMMAND>\n\nFor more information, try '--help'.\n";
+        let line = "unrecognized subcommand 'ad'; a similar subcommand exists: 'add'; see schedctl --help";
+        assert_eq!(condensed(text, None), line);
+        let text = "error: the following required arguments were not provided:\n  <JOB>...\n\nUsage: schedctl pause <JOB>...\n";
+        let line = "the following required arguments were not provided: <JOB>...; see schedctl pause --help";
+        assert_eq!(condensed(text, None), line);
+        let text =
+            "error: a value is required for '--name <NAME>' but none was supplied\n\nFor more information, try '--help'.\n";
+        let line = "a value is required for '--name <NAME>' but none was supplied; see schedctl add --help";
+        assert_eq!(condensed(text, Some("add")), line);
+        let text = "error: unexpected argument '--fo' found\n\n  tip: to pass '--fo' as a value, use '-- --fo'\n\nUsage: schedctl add [OPTIONS] -- COMMAND...\n       schedctl add --stdin\n";
+        assert_eq!(condensed(text, None), "unexpected argument '--fo' found; see schedctl add --help");
+    }
+
+    #[test]
+    fn parser_errors_are_reworded_as_subject_found_and_wanted() {
+        use clap::Parser as _;
+        let told = |words: &str| {
+            let words: Vec<&str> = words.split(' ').collect();
+            reworded(&CliArgs::try_parse_from(&words).unwrap_err(), words.get(1).copied()).unwrap_or_default()
+        };
+        assert_eq!(told("schedctl list --limit x"), "--limit: found \"x\", wanted a whole number; see schedctl list --help");
+        assert_eq!(
+            told("schedctl completions csh"),
+            "SHELL: found \"csh\", wanted one of bash, zsh, fish; see schedctl completions --help"
+        );
+        for verb in ["retry", "purge"] {
+            assert!(told(&format!("schedctl {verb}")).starts_with("no run is named, wanted ids of runs, or --dead"));
+        }
+        assert!(told("schedctl add --must-start-within 1m -- true").contains("wanted them together with --on-late"));
+        assert_eq!(told("schedctl pause"), "", "the words of the parser say it");
+    }
+}

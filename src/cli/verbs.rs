@@ -1,0 +1,187 @@
+//! The grammar of the command line and the texts of `--help`, which are the manual.
+//!
+//! Only the form of arguments is checked here. Values are checked by the code that checks jobs
+//! files, so a flag obeys the same rules as the key of the same name.
+
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
+use clap::{Parser, Subcommand};
+
+use super::add::{AddArgs, add};
+use super::apply::{ApplyArgs, DiffArgs, apply, diff};
+use super::dead::{PurgeArgs, RetryArgs, purge, retry};
+use super::doctor::{DoctorArgs, doctor};
+use super::explain::{ExplainArgs, explain};
+use super::failure::CliFailure;
+use super::global::Global;
+use super::jobs::check::{CheckArgs, check};
+use super::jobs::describe_verb::{DescribeArgs, describe};
+use super::jobs::export_verb::{ExportArgs, export};
+use super::jobs::pause_resume::{PauseArgs, To, switch};
+use super::jobs::show::{ShowArgs, show};
+use super::list::{ListArgs, list};
+use super::logs::{LogsArgs, logs};
+use super::next::{NextArgs, next};
+use super::queue::{QUEUE_HELP, QUEUES_HELP, QueueVerb, queue, queues};
+use super::render::Console;
+use super::runs::backfill::{BackfillArgs, backfill};
+use super::runs::cancel::{CancelArgs, cancel};
+use super::runs::history_verb::{HistoryArgs, history};
+use super::runs::rerun::{RerunArgs, rerun};
+use super::runs::run_verb::{RunArgs, run};
+use super::shell::completions_verb::{CompletionsArgs, completions};
+use super::state::data_loss_verb::{DATA_LOSS_HELP, data_loss};
+use super::state::groups::{GROUPS_HELP, groups};
+use super::state::nodes_verb::{NODES_HELP, nodes};
+use super::state::stats_verb::{STATS_HELP, stats};
+use super::top::{TOP_HELP, top};
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  schedctl add --in 10m -- /usr/local/bin/report --year 2026
+  schedctl add --name backup --cron '30 2 * * *' --shell 'pg_dump app > /backup/app.sql'
+  schedctl list
+  schedctl run backup --wait
+  schedctl history backup
+
+Redis is looked for in --redis, SCHEDD_REDIS_URL, [redis] of the jobs file (--jobs, SCHEDD_JOBS,
+./jobs.toml, /etc/schedd/jobs.toml), then at the socket of a schedd that keeps its own.
+
+Exit codes: 0 done; 1 failed or differs; 2 bad usage or invalid input; 3 no such job or run;
+4 conflict; 69 Redis unreachable; 78 invalid configuration file. run --wait exits as the job does.";
+
+/// Adds, shows, runs and stops the jobs of schedd, a scheduler for delayed and recurring jobs.
+#[derive(Debug, Parser)]
+#[command(name = "schedctl", version, arg_required_else_help = true, max_term_width = 100, after_help = TOP_EXAMPLES)]
+pub(crate) struct CliArgs {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Add a job and print its name
+    Add(Box<AddArgs>),
+    /// List jobs by their next run
+    List(ListArgs),
+    /// Cancel a run, or remove a job that schedctl added
+    Cancel(CancelArgs),
+    /// Show everything known about a job or a run
+    Show(ShowArgs),
+    /// List runs, newest first
+    History(HistoryArgs),
+    /// Explain why a run did or did not start
+    Explain(ExplainArgs),
+    /// Print the output of a run
+    Logs(LogsArgs),
+    /// Print the next times of a job, of a file's jobs or of a cron expression
+    Next(NextArgs),
+    /// Describe in words when a job runs or what a cron expression means
+    Describe(DescribeArgs),
+    /// Run a job now, in addition to its schedule
+    Run(RunArgs),
+    /// Repeat an ended run, as a new run
+    Rerun(RerunArgs),
+    /// Run past occurrences of a job
+    Backfill(BackfillArgs),
+    /// Retry runs that failed, timed out or were lost
+    Retry(RetryArgs),
+    /// Delete dead letters: runs that failed, timed out or were lost
+    Purge(PurgeArgs),
+    /// Pause jobs until they are resumed
+    Pause(PauseArgs),
+    /// Resume paused jobs
+    Resume(PauseArgs),
+    /// Change the settings of a queue, pause or resume it
+    #[command(subcommand, after_help = QUEUE_HELP)]
+    Queue(QueueVerb),
+    /// List the queues: how full they are, how long their runs wait and take
+    #[command(after_help = QUEUES_HELP)]
+    Queues,
+    /// Check a jobs file without applying it
+    Check(CheckArgs),
+    /// Show what applying a jobs file would change
+    Diff(DiffArgs),
+    /// Apply a jobs file without a node that reads it
+    Apply(ApplyArgs),
+    /// Print jobs as a jobs file
+    Export(ExportArgs),
+    /// Print counts of jobs, runs, nodes and stored data
+    #[command(after_help = STATS_HELP)]
+    Stats,
+    /// Watch due, running and ended runs, and act on them
+    #[command(after_help = TOP_HELP)]
+    Top,
+    /// List the nodes (schedd processes)
+    #[command(after_help = NODES_HELP)]
+    Nodes,
+    /// List the groups: whose turn it is, which runs run and which wait
+    #[command(after_help = GROUPS_HELP)]
+    Groups,
+    /// Check Redis, the nodes, their files and all stored data, and repair what is safe
+    Doctor(DoctorArgs),
+    /// List each data loss of Redis and what was restored
+    #[command(after_help = DATA_LOSS_HELP)]
+    DataLoss,
+    /// Print a shell completion script
+    Completions(CompletionsArgs),
+}
+
+/// Runs one verb. Returns the exit code.
+pub(crate) async fn dispatch(args: CliArgs, console: &mut Console) -> Result<u8, CliFailure> {
+    let global = &args.global;
+    match args.verb {
+        Verb::Add(args) => add(global, &args, console).await,
+        Verb::List(args) => list(global, &args, console).await,
+        Verb::Show(args) => show(global, &args, console).await,
+        Verb::History(args) => history(global, &args, console).await,
+        Verb::Explain(args) => Box::pin(explain(global, &args, console)).await,
+        Verb::Logs(args) => logs(global, &args, console).await,
+        Verb::Next(args) => next(global, &args, console).await,
+        Verb::Describe(args) => describe(global, &args, console).await,
+        Verb::Run(args) => run(global, &args, console).await,
+        Verb::Rerun(args) => rerun(global, &args, console).await,
+        Verb::Backfill(args) => backfill(global, &args, console).await,
+        Verb::Cancel(args) => cancel(global, &args, console).await,
+        Verb::Retry(args) => retry(global, &args, console).await,
+        Verb::Purge(args) => purge(global, &args, console).await,
+        Verb::Pause(args) => switch(global, &args, To::Paused, console).await,
+        Verb::Resume(args) => switch(global, &args, To::Resumed, console).await,
+        Verb::Queue(args) => queue(global, &args, console).await,
+        Verb::Queues => queues(global, console).await,
+        Verb::Check(args) => check(global, &args, console),
+        Verb::Diff(args) => diff(global, &args, console).await,
+        Verb::Apply(args) => apply(global, &args, console).await,
+        Verb::Export(args) => export(global, &args, console).await,
+        Verb::Stats => stats(global, console).await,
+        Verb::Top => top(global, console).await,
+        Verb::Nodes => nodes(global, console).await,
+        Verb::Groups => groups(global, console).await,
+        Verb::Doctor(args) => doctor(global, &args, console).await,
+        Verb::DataLoss => data_loss(global, console).await,
+        Verb::Completions(args) => completions(&args, console),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_flags_do_not_contradict_each_other() {
+        CliArgs::command().debug_assert();
+    }
+
+    #[test]
+    fn every_verb_takes_the_global_flags_and_says_an_example() {
+        let command = CliArgs::command();
+        for verb in command.get_subcommands() {
+            let help = verb.clone().render_long_help().to_string();
+            assert!(help.contains("Example"), "{help}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The reason why schedd cannot start, with its exit code.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use tracing::error;
+
+/// The reason why schedd cannot start. The reason is one line, or one line for each problem, with
+/// an exit code.
+#[derive(Debug)]
+pub(super) struct SetupFailure {
+    lines: String,
+    code: u8,
+}
+
+impl SetupFailure {
+    pub(super) fn usage(error: impl Display) -> Self {
+        Self { lines: error.to_string(), code: 2 }
+    }
+
+    pub(super) fn conflict(error: impl Display) -> Self {
+        Self { lines: error.to_string(), code: 4 }
+    }
+
+    pub(super) fn redis(error: impl Display) -> Self {
+        Self { lines: error.to_string(), code: 69 }
+    }
+
+    pub(super) fn config(lines: impl Display) -> Self {
+        Self { lines: lines.to_string(), code: 78 }
+    }
+
+    pub(super) fn other(error: impl Display) -> Self {
+        Self { lines: error.to_string(), code: 1 }
+    }
+
+    /// Logs the failure and returns the exit code.
+    pub(super) fn logged(&self) -> ExitCode {
+        for line in self.lines.lines() {
+            error!("{line}");
+        }
+        ExitCode::from(self.code)
+    }
+
+    /// Prints the failure on standard error and returns the exit code.
+    pub(super) fn told(&self) -> ExitCode {
+        use std::io::Write;
+        let mut stderr = std::io::stderr().lock();
+        for line in self.lines.lines() {
+            // A closed standard error must not change the exit code.
+            let _ = writeln!(stderr, "schedd: {line}");
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+/// Converts an error of the system with its context, as in `signals cannot be listened to:
+/// Permission denied`. The exit code is 1.
+impl From<anyhow::Error> for SetupFailure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::other(format_args!("{error:#}"))
+    }
+}

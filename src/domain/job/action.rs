@@ -1,0 +1,84 @@
+//! The action of a job: a process or an HTTP request, and the check before an attempt.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The action of an attempt: a program, a shell line or an HTTP request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Runs a program without a shell. There is at least one word, the first word is not empty,
+    /// and no word has a NUL.
+    Command(Vec<String>),
+    /// Runs a line with `/bin/sh -c`, or with another shell. The line is not blank and has no NUL.
+    Shell(String),
+    /// Makes an HTTP request.
+    Http(HttpRequest),
+}
+
+/// The request of an `http` job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpRequest {
+    /// The method in upper case. The default is GET, or POST with a body.
+    pub method: String,
+    /// The absolute `http` or `https` URL of the request. After its credentials are inserted, the
+    /// URL has a host and no user or password. At most 8 KiB.
+    pub url: String,
+    /// The header fields in the order of their names. The fields contain no CR, LF or NUL.
+    pub headers: BTreeMap<String, String>,
+    /// The body of the request. An empty text means no body.
+    pub body: String,
+    /// The statuses that count as success. An empty list means any 2xx status.
+    pub expect: Vec<u16>,
+    /// The maximum number of redirects to follow. With 0 a redirect is an answer like any other
+    /// answer.
+    pub redirects: u8,
+}
+
+/// A check, made before an attempt under the run's own lease, that finds out if the work is
+/// already done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DoneCheck {
+    /// The command or request of the check. Exit code 0 or an expected status means that the work
+    /// is done. 1, 404 or 410 mean that the work is not done.
+    pub question: Action,
+    /// The attempts before which the check is made.
+    pub on: AskedOn,
+    /// The maximum time for the answer of the check. 100 ms to 1 hour.
+    pub timeout: Duration,
+}
+
+/// The attempts before which a `done_check` is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskedOn {
+    /// The check is made before each attempt except the attempt of the run's very first claim.
+    Retry,
+    /// The check is made before each attempt.
+    Always,
+}
+
+impl Action {
+    /// Returns true if the action starts a process instead of making a request.
+    pub fn starts_process(&self) -> bool {
+        match self {
+            Self::Command(_) | Self::Shell(_) => true,
+            Self::Http(_) => false,
+        }
+    }
+}
+
+impl HttpRequest {
+    /// Creates a POST request without a body.
+    pub fn post(url: String) -> Self {
+        Self { method: "POST".to_owned(), url, headers: BTreeMap::new(), body: String::new(), expect: Vec::new(), redirects: 0 }
+    }
+
+    /// Returns true if an answer with this status counts as success.
+    pub fn expects(&self, status: u16) -> bool {
+        if self.expect.is_empty() { (200..300).contains(&status) } else { self.expect.contains(&status) }
+    }
+}
+
+impl DoneCheck {
+    /// The default maximum time for the answer of a check.
+    pub const TIMEOUT: Duration = Duration::from_secs(60);
+}

@@ -1,0 +1,11 @@
+//! Names and ids of jobs, runs, queues, groups and nodes.
+
+mod fence;
+mod name_types;
+mod notice_kind;
+mod run_id;
+
+pub use fence::Fence;
+pub use name_types::{GroupName, IdError, JobName, Label, MAX_NAME_LEN, NodeName, QueueName};
+pub use notice_kind::NoticeKind;
+pub use run_id::{RunId, RunKind};

@@ -1,0 +1,53 @@
+//! The position of the parser of calendar expressions, and the faults that point at a position.
+
+/// The reason why a calendar expression is refused: the byte where the fault begins, and the
+/// problem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CalendarFault {
+    pub(super) offset: usize,
+    pub(super) problem: String,
+}
+
+/// The position of the parser in the text of a calendar expression.
+pub(super) struct CalendarCursor<'a> {
+    pub(super) text: &'a str,
+    /// The byte under the cursor.
+    pub(super) at: usize,
+}
+
+impl CalendarCursor<'_> {
+    /// Returns the text from the cursor on.
+    pub(super) fn rest(&self) -> &str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// Returns the character under the cursor.
+    pub(super) fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    /// Moves the cursor past blanks.
+    pub(super) fn skip_blanks(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start_matches(' ').len();
+    }
+
+    fn character(&self, offset: usize) -> usize {
+        self.text.get(..offset).map_or(0, |before| before.chars().count()) + 1
+    }
+
+    /// Returns a fault at the character under the cursor.
+    pub(super) fn fault(&self, what: &str) -> CalendarFault {
+        let at = self.character(self.at);
+        let problem = match self.peek() {
+            Some(found) => format!("{found:?} at character {at} {what}"),
+            None => format!("the end after character {} {what}", at - 1),
+        };
+        CalendarFault { offset: self.at, problem }
+    }
+
+    /// Returns a fault for the text that begins at `offset`.
+    pub(super) fn fault_at(&self, offset: usize, what: &str) -> CalendarFault {
+        const WANTED: &str = "wanted numbers within their range, ranges that rise and steps above 0";
+        CalendarFault { offset, problem: format!("{what} at character {}, {WANTED}", self.character(offset)) }
+    }
+}

@@ -1,0 +1,33 @@
+//! The wait on a bare descriptor.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
+
+/// A descriptor that a task can wait for. `Awaited` never gives the descriptor away, which makes
+/// the wait sound.
+pub(crate) struct Awaited(AsyncFd<OwnedFd>);
+
+impl Awaited {
+    /// Watches `fd` until dropped. Must be called inside a runtime. Fails if the system will not
+    /// watch `fd`.
+    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
+        // SAFETY: an `OwnedFd` is open and names one descriptor as long as it lives. It is private
+        // to this type and lent only by shared reference. So it is neither closed nor replaced
+        // while it is registered.
+        Ok(Self(unsafe { AsyncFd::register(fd) }?))
+    }
+
+    /// Waits until the descriptor can be read.
+    pub(crate) async fn readable(&self) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
+        self.0.readable().await
+    }
+}
+
+impl AsFd for Awaited {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.get_ref().as_fd()
+    }
+}

@@ -1,0 +1,32 @@
+//! The run that follows another run of its job.
+
+use crate::domain::name::names::{JobName, RunId};
+use crate::domain::time::unix_millis::UnixMillis;
+
+/// The run that becomes its job's next planned run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Successor {
+    /// The id of the successor, which contains its due time.
+    pub run: RunId,
+    /// The time from which the successor may be claimed.
+    pub ready: UnixMillis,
+}
+
+impl Successor {
+    /// Returns the regular run of `job` that is due at `due` and ready at the same time.
+    pub fn on_time(job: &JobName, due: UnixMillis) -> Self {
+        Self { run: RunId::regular(job.clone(), due), ready: due }
+    }
+
+    pub(crate) fn id(next: Option<&Self>) -> String {
+        next.map_or_else(String::new, |next| next.run.to_string())
+    }
+
+    pub(crate) fn due(next: Option<&Self>) -> i64 {
+        next.map_or(0, |next| next.run.due().as_i64())
+    }
+
+    pub(crate) fn ready(next: Option<&Self>) -> i64 {
+        next.map_or(0, |next| next.ready.as_i64())
+    }
+}

@@ -1,0 +1,36 @@
+//! The claim of the mutant `zrem-first`, which removes runs from the due set in a separate call.
+
+use std::time::Duration;
+
+use crate::domain::name::names::RunId;
+use crate::domain::queue::lane::Lane;
+use crate::store::Store;
+use crate::store::server::mutants::{Mutant, is};
+use crate::store::server::reply::text_of;
+
+/// The time during which a run is in no set if a claim removes it from the due set first.
+const NOWHERE_FOR: Duration = Duration::from_millis(200);
+
+impl Store {
+    /// Removes runs from the due set and restores them only for the claim. A node that dies between
+    /// these steps loses the runs.
+    pub(crate) async fn zrem_first(&self, lane: &Lane, runs: impl Iterator<Item = &RunId>) {
+        if !is(Mutant::ZremFirst) {
+            return;
+        }
+        let due = self.keys.due(lane);
+        let mut taken = Vec::new();
+        for run in runs {
+            let run = run.to_string();
+            let mut pipeline = redis::pipe();
+            pipeline.cmd("ZSCORE").arg(&due).arg(&run).cmd("ZREM").arg(&due).arg(&run);
+            if let Ok([score, redis::Value::Int(1)]) = self.link.query(&mut pipeline).await.as_deref() {
+                taken.extend(text_of(score).map(|score| (score, run)));
+            }
+        }
+        tokio::time::sleep(NOWHERE_FOR).await;
+        for (score, run) in taken {
+            let _ = self.link.query(redis::pipe().cmd("ZADD").arg(&due).arg(score).arg(run)).await;
+        }
+    }
+}
