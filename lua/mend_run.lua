@@ -43,7 +43,8 @@ for at = 12, last do types[#types + 1], types[#types + 2] = KEYS[at], 'zset' end
 local places = gate_names(ARGV[5])
 local bad = wrong_type(types) or spoilt_gate(k.gates, places)
 if bad then return bad end
-local _, _, _, seen = placed_by(k.run, k.job, k.open, id)
+local list = is_manual(id) and k.manual or k.open
+local _, _, _, seen = placed_by(k.run, k.job, list, id)
 if seen ~= ARGV[4] then return {'stale'} end
 for item = 1, last - 11 do
   local found, score = ARGV[6 + item * 3 + 1], redis.call('ZSCORE', KEYS[11 + item], ARGV[6 + item * 3])
@@ -58,7 +59,7 @@ end
 if ARGV[8] ~= '' and redis.call('HEXISTS', k.run, 'ready') == 1 then
   redis.call('HSET', k.run, 'ready', ARGV[8], 'waits_from', int(now))
 end
-local list, is_closed = is_manual(id) and k.manual or k.open, false
+local is_closed = false
 for item = 1, last - 11 do
   local key, member, found, wanted = KEYS[11 + item], ARGV[6 + item * 3], ARGV[6 + item * 3 + 1], ARGV[6 + item * 3 + 2]
   if wanted == '' and found ~= '' then

@@ -319,7 +319,8 @@ end
 local function is_manual(id) return string.find(id, '~', 1, true) ~= nil end
 
 -- Returns the fields of a run's record and of its job that say in which indexes the run belongs.
--- The third result is true if the run was skipped first behind a run that is in `open`.
+-- The third result is true if the run was skipped first behind a run that is in `open`, the list of
+-- the run's kind.
 -- The last result is all of this as one text, by which a later call sees a change.
 local function placed_by(run_key, job_key, open, id)
   local run = redis.call('HMGET', run_key, 'state', 'fence', 'queue', 'places', 'finished_at')

@@ -126,9 +126,9 @@ impl Inconsistency {
         format!("{kind}:{}", self.place)
     }
 
-    /// Returns true if `other` is the same problem as this finding, at another moment.
-    pub fn is_same(&self, other: &Self) -> bool {
-        (self.kind, self.place, &self.subject) == (other.kind, other.place, &other.subject)
+    /// Returns what two findings of the same problem have in common, at any moment.
+    pub fn identity(&self) -> (&FindingSubject, FindingKind, &'static str) {
+        (&self.subject, self.kind, self.place)
     }
 
     /// Returns true for a finding that arises when the clock of Redis was ahead.

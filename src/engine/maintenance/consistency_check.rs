@@ -1,4 +1,4 @@
-//! One pass of the consistency check: reads facts from the store, has `domain::books` judge them,
+//! One pass of the consistency check: reads facts from the store, has `domain::consistency` judge them,
 //! and confirms the findings.
 //!
 //! Invariant: data that changed during the check is never reported. A finding counts only if facts
@@ -296,7 +296,12 @@ pub async fn confirm(
     tokio::time::sleep(MOMENT).await;
     let subjects: BTreeSet<FindingSubject> = findings.iter().map(|finding| finding.subject.clone()).collect();
     let again = Books::open(store, more).await?.look_at(&subjects).await?;
-    Ok(again.into_iter().filter(|finding| findings.iter().any(|first| first.is_same(finding))).collect())
+    let owned = |finding: &Inconsistency| {
+        let (subject, kind, place) = finding.identity();
+        (subject.clone(), kind, place)
+    };
+    let mut first: BTreeSet<_> = findings.iter().map(owned).collect();
+    Ok(again.into_iter().filter(|finding| first.remove(&owned(finding))).collect())
 }
 
 /// Returns the unique key whose entry is stored under `rest`, the escaped name of the Redis key

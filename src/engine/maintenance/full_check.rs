@@ -92,8 +92,8 @@ pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
         }
         Err(error) => return Err(error),
     }
-    exam.findings.sort_by(|a, b| (&a.subject, a.kind, a.place).cmp(&(&b.subject, b.kind, b.place)));
-    exam.findings.dedup_by(|a, b| a.is_same(b));
+    exam.findings.sort_by(|a, b| a.identity().cmp(&b.identity()));
+    exam.findings.dedup_by(|a, b| a.identity() == b.identity());
     Ok(exam)
 }
 
