@@ -30,6 +30,6 @@ pub use key_checks::{
 pub use ledger_checks::{told_over, told_twice};
 pub use range_checks::{StretchFacts, judge_stretch};
 pub use run_differences::{RunRepair, judge_run};
-pub use run_places::{RecordFacts, RunFacts, RunPlace};
+pub use run_places::{PlacedRun, RecordFacts, RunPlace};
 pub use text_checks::{has_judged_text, judge_text};
 pub use unique_checks::{UniqueFacts, judge_unique};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::inconsistency::{FindingSubject, Inconsistency, Mend, READY_TIME};
-use super::run_places::{PlaceChange, RecordFacts, RunFacts, RunPlace};
+use super::run_places::{PlaceChange, PlacedRun, RecordFacts, RunPlace};
 use crate::domain::name::names::Fence;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -24,7 +24,7 @@ pub struct RunRepair {
     pub words: Vec<String>,
 }
 
-impl RunFacts {
+impl PlacedRun {
     /// Returns the changes that a repair may make. It leaves to an operator what only an operator
     /// can decide.
     pub fn repair(&self) -> RunRepair {
@@ -100,7 +100,7 @@ impl RunFacts {
 }
 
 /// Returns a finding for each disagreement between the record of one run and the indexes.
-pub fn judge_run(facts: &RunFacts) -> Vec<Inconsistency> {
+pub fn judge_run(facts: &PlacedRun) -> Vec<Inconsistency> {
     let run = &facts.run;
     let subject = || FindingSubject::Run(run.clone(), facts.stray());
     if let RecordFacts::Unreadable(why) = &facts.record {
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::domain::queue::lane::Lane;
 
-    fn facts(state: Option<RunState>, there: &[RunPlace]) -> RunFacts {
+    fn facts(state: Option<RunState>, there: &[RunPlace]) -> PlacedRun {
         let lane = Lane::default_lane();
         let mut places: BTreeMap<RunPlace, Option<String>> = [
             RunPlace::Lease(Fence::new(7).unwrap()),
@@ -154,7 +154,7 @@ mod tests {
         .map(|place| (place, None))
         .collect();
         places.extend(there.iter().map(|place| (place.clone(), Some("5".to_owned()))));
-        RunFacts {
+        PlacedRun {
             run: "a@5".parse().unwrap(),
             record: state.map_or(RecordFacts::None, |state| RecordFacts::Known { state, fence: Fence::new(7) }),
             lane: Some(lane.clone()),
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    fn codes(facts: &RunFacts) -> Vec<String> {
+    fn codes(facts: &PlacedRun) -> Vec<String> {
         judge_run(facts).iter().map(Inconsistency::code).collect()
     }
 
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn an_unreadable_record_allows_every_place_and_repairs_none() {
         let all: Vec<RunPlace> = facts(None, &[]).places.into_keys().collect();
-        let unreadable = RunFacts { record: RecordFacts::Unreadable("no".to_owned()), ..facts(None, &all) };
+        let unreadable = PlacedRun { record: RecordFacts::Unreadable("no".to_owned()), ..facts(None, &all) };
         assert_eq!(codes(&unreadable), ["unreadable:run"]);
         assert_eq!(unreadable.repair(), RunRepair::default());
         assert_eq!(unreadable.to_quarantine().count(), 0);

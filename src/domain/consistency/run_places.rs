@@ -104,7 +104,7 @@ pub enum RecordFacts {
 /// The facts of one run: its record, its job, and each index that may name the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each by its own name")]
-pub struct RunFacts {
+pub struct PlacedRun {
     /// The id of the run.
     pub run: RunId,
     /// The content of the run's record.
@@ -154,7 +154,7 @@ pub(super) enum PlaceChange {
     TakeOut,
 }
 
-impl RunFacts {
+impl PlacedRun {
     pub(super) fn state(&self) -> Option<RunState> {
         match self.record {
             RecordFacts::Known { state, .. } => Some(state),

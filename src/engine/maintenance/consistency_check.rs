@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::config::SurfaceError;
 use crate::domain::consistency;
-use crate::domain::consistency::{BadField, FindingSubject, Inconsistency, KeyFacts, PlannedRun, RecordFacts, RunFacts};
+use crate::domain::consistency::{BadField, FindingSubject, Inconsistency, KeyFacts, PlacedRun, PlannedRun, RecordFacts};
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::gate::Gate;
@@ -233,7 +233,7 @@ pub(crate) async fn inspect_runs(
     runs: &[(RunId, Option<Fence>)],
     lanes: &[Lane],
     now: UnixMillis,
-) -> Result<Vec<Result<RunFacts, StoreError>>, StoreError> {
+) -> Result<Vec<Result<PlacedRun, StoreError>>, StoreError> {
     let mut all = store.inspect_runs(runs, lanes).await?;
     let to_come = all.iter().flatten().filter_map(|facts| {
         let is_scheduled = matches!(facts.record, RecordFacts::Known { state: RunState::Scheduled, .. });

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::consistency_check::{Books, gate_of_key, inspect_runs, read_bad_fields, unique_key};
 use crate::domain::consistency::{
-    CountFacts, FindingKind, FindingSubject, Inconsistency, KnownNames, Mend, RunFacts, RunPlace, judge_stretch, known_key, shown,
+    CountFacts, FindingKind, FindingSubject, Inconsistency, KnownNames, Mend, PlacedRun, RunPlace, judge_stretch, known_key,
+    shown,
 };
 use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::lane::Lane;
@@ -365,7 +366,7 @@ async fn mend_runs(
 
 /// Moves the entries of a run without a record to quarantine: ended leases, and due entries if the
 /// job is not known either. Returns the repairs as text.
-async fn quarantine_stray(store: &Store, facts: &RunFacts, now: UnixMillis) -> Result<Vec<String>, StoreError> {
+async fn quarantine_stray(store: &Store, facts: &PlacedRun, now: UnixMillis) -> Result<Vec<String>, StoreError> {
     let mut done = Vec::new();
     for (place, score) in facts.to_quarantine() {
         let entry = RipeEntry { member: place.member(&facts.run), score: score.clone() };

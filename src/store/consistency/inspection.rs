@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use redis::Value;
 
-use crate::domain::consistency::{JobPlaces, PendingFacts, PlannedRun, RecordFacts, RunFacts, RunPlace};
+use crate::domain::consistency::{JobPlaces, PendingFacts, PlacedRun, PlannedRun, RecordFacts, RunPlace};
 use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
@@ -109,10 +109,10 @@ impl Store {
         &self,
         runs: &[(RunId, Option<Fence>)],
         lanes: &[Lane],
-    ) -> Result<Vec<Result<RunFacts, StoreError>>, StoreError> {
+    ) -> Result<Vec<Result<PlacedRun, StoreError>>, StoreError> {
         let mut all = self.inspect_in(runs, lanes).await?;
         // A run becomes due in its own lane, so the facts must have this lane too.
-        let own = all.iter().flatten().map(RunFacts::own_lane).filter(|own| !lanes.contains(own));
+        let own = all.iter().flatten().map(PlacedRun::own_lane).filter(|own| !lanes.contains(own));
         let own: BTreeSet<Lane> = own.collect();
         if !own.is_empty() {
             let lanes: Vec<Lane> = lanes.iter().cloned().chain(own).collect();
@@ -143,7 +143,7 @@ impl Store {
         &self,
         runs: &[(RunId, Option<Fence>)],
         lanes: &[Lane],
-    ) -> Result<Vec<Result<RunFacts, StoreError>>, StoreError> {
+    ) -> Result<Vec<Result<PlacedRun, StoreError>>, StoreError> {
         let pages: Vec<_> = runs.chunks((ITEMS / lanes.len().max(1)).max(1)).map(|some| self.inspect_some(some, lanes)).collect();
         let pages: Vec<Vec<_>> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
         Ok(pages.into_iter().flatten().collect())
@@ -153,7 +153,7 @@ impl Store {
         &self,
         runs: &[(RunId, Option<Fence>)],
         lanes: &[Lane],
-    ) -> Result<Vec<Result<RunFacts, StoreError>>, StoreError> {
+    ) -> Result<Vec<Result<PlacedRun, StoreError>>, StoreError> {
         let keys = &self.keys;
         let mut call = Invocation::new(&scripts::INSPECT_RUNS)
             .key("leases", keys.leases())
@@ -184,7 +184,7 @@ impl Store {
         }
         let mut all = Vec::with_capacity(runs.len());
         for (run, fence) in runs {
-            let mut facts: Option<Result<RunFacts, StoreError>> = None;
+            let mut facts: Option<Result<PlacedRun, StoreError>> = None;
             for lane in lanes {
                 let next = run_facts(reply.reply()?, run, *fence, lane);
                 match (&mut facts, next) {
@@ -239,7 +239,7 @@ fn job_facts(mut reply: Reply, job: &JobToInspect<'_>) -> Result<Option<JobPlace
     }))
 }
 
-fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>, lane: &Lane) -> Result<RunFacts, StoreError> {
+fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>, lane: &Lane) -> Result<PlacedRun, StoreError> {
     match reply.word.as_str() {
         "run" => {}
         "wrong_type" => return Err(StoreError::WrongType { key: reply.text()?, found: reply.text()?, wanted: reply.text()? }),
@@ -253,7 +253,7 @@ fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>, lane: &L
         Err(_) if state.is_empty() => RecordFacts::Unreadable("its record names no state".to_owned()),
         Err(error) => RecordFacts::Unreadable(error.to_string()),
     };
-    let mut facts = RunFacts {
+    let mut facts = PlacedRun {
         run: run.clone(),
         record,
         lane: reply.text()?.parse().ok(),

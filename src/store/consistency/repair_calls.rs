@@ -2,7 +2,7 @@
 //! counters. Each script checks all facts again before it changes data.
 
 use super::quarantine::member_bytes;
-use crate::domain::consistency::{CountFacts, RunFacts, RunPlace, RunRepair, SizeFacts};
+use crate::domain::consistency::{CountFacts, PlacedRun, RunPlace, RunRepair, SizeFacts};
 use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -113,10 +113,10 @@ impl Store {
 
     /// Makes the index entries of these runs agree with their records, in one pipeline. A run that
     /// changed since its facts were read is left as it is. A run with nothing to repair is skipped.
-    pub async fn mend_runs(&self, runs: &[RunFacts]) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
-        let lanes: Vec<Lane> = runs.iter().map(RunFacts::own_lane).collect();
+    pub async fn mend_runs(&self, runs: &[PlacedRun]) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
+        let lanes: Vec<Lane> = runs.iter().map(PlacedRun::own_lane).collect();
         self.note_lanes(lanes.iter()).await?;
-        let changes: Vec<RunRepair> = runs.iter().map(RunFacts::repair).collect();
+        let changes: Vec<RunRepair> = runs.iter().map(PlacedRun::repair).collect();
         let to_mend = runs.iter().zip(&changes).filter(|(_, repair)| !repair.wanted.is_empty());
         let calls: Vec<Invocation> = to_mend.map(|(facts, repair)| self.mend_run(facts, repair)).collect();
         let replies = if calls.is_empty() { Vec::new() } else { self.link.invoke_all(&calls).await? };
@@ -131,7 +131,7 @@ impl Store {
         Ok(changes.into_iter().map(reply).collect())
     }
 
-    fn mend_run(&self, facts: &RunFacts, repair: &RunRepair) -> Invocation {
+    fn mend_run(&self, facts: &PlacedRun, repair: &RunRepair) -> Invocation {
         let (keys, run, job) = (&self.keys, &facts.run, facts.run.job());
         let mut call = Invocation::new(&scripts::MEND_RUN)
             .key("run", keys.run(run))
