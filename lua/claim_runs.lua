@@ -48,6 +48,7 @@
 -- ARGV* job_name
 -- ARGV* due_ms
 -- ARGV* kind: regular or manual
+-- ARGV* delivery: at-most-once, or '' for at-least-once
 -- ARGV* rev
 -- ARGV* overlap: skip, queue, replace or allow
 -- ARGV* max_waiting
@@ -267,9 +268,12 @@ local function watch_skipped(k, id, due_ms, tells, behind, last)
 end
 
 -- Adds the notice `on_late` for a run that starts later than its job allows.
-local function tell_late(k, id, tells, due_ms)
+-- `before` is the time of an earlier claim that was handed back unexecuted, or nil; a late run is
+-- reported once.
+local function tell_late(k, id, tells, due_ms, before)
   local late = string.match(tells or '', 'late=(%d+)')
-  if late and now - tonumber(due_ms) > tonumber(late) then tell(k, 'on_late', id, 'start', now) end
+  local last = late and tonumber(due_ms) + tonumber(late)
+  if late and now > last and not (before and tonumber(before) > last) then tell(k, 'on_late', id, 'start', now) end
 end
 
 local claimed, slots = 0, tonumber(ARGV[8])
@@ -283,7 +287,8 @@ local function claim(k, a)
     k.job_dead, 'zset', k.manual, 'zset'}) or k.job_due ~= due and wrong_type({k.job_due, 'zset'})
   if item_bad then return item_bad end
   local run = redis.call('HMGET', k.run, 'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end',
-    'unclear', 'claimed_before', 'waiting_for', 'places', 'came_at', 'ready', 'waited_from', 'rev')
+    'unclear', 'claimed_before', 'waiting_for', 'places', 'came_at', 'ready', 'waited_from', 'rev', 'handed_back', 'ready_at',
+    'delivery', 'started_at')
   local ready = redis.call('ZSCORE', due, id)
   local is_named_twice = judged[id]
   judged[id] = true
@@ -323,6 +328,10 @@ local function claim(k, a)
   -- A run that was handed back at a shutdown may have started, so it is neither skipped nor
   -- dropped.
   local first = not run[4]
+  -- A run that was handed back unexecuted is as late as a run that was never claimed.
+  local is_unexecuted = run[16] and whole(run[8], COUNT) == 0 and not has_executed(k.run, whole(run[1], COUNT))
+  local is_unstarted = first or is_unexecuted
+  if is_unexecuted then ready = run[17] or a.due_ms end
   -- A manual run is not in the list of open runs: another run of its job may have begun since it
   -- was handed back.
   local is_back = not first and a.kind == 'manual' and whole(run[1], COUNT) == 0
@@ -338,6 +347,7 @@ local function claim(k, a)
   local begins = first and a.kind == 'regular'
   local begun, most = whole(job[6], COUNT), tonumber(a.max_runs) or math.huge
   local too_late = a.max_age ~= '' and now - tonumber(ready) > tonumber(a.max_age)
+  local is_missed = a.kind == 'regular' and a.latest_start ~= '' and now > tonumber(a.latest_start)
   local base = {'job', a.job_name, 'due', a.due_ms, 'queue', ARGV[6], 'kind', a.kind, 'rev', a.rev}
   local stop = has_stops and redis.call('HGET', stops, id)
   local fate, reason, by = nil, '', ''
@@ -353,7 +363,7 @@ local function claim(k, a)
     fate, reason = 'skipped', 'paused'
   elseif begins and begun >= most then
     fate, reason = 'skipped', 'max_runs'
-  elseif too_late and first or begins and a.latest_start ~= '' and now > tonumber(a.latest_start) then
+  elseif is_unstarted and (too_late or is_missed) then
     fate, reason = 'skipped', 'missed'
   elseif too_late then
     fate, reason = 'failed', 'its next attempt came too late for max_age'
@@ -411,8 +421,14 @@ local function claim(k, a)
     begin_at(stands, a.limits)
     taken = taken + 1
     if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
+    -- The way in which the attempt began decides what becomes of it when its node is lost.
+    if a.delivery ~= '' then
+      redis.call('HSET', k.run, 'delivery', a.delivery)
+    elseif run[18] then
+      redis.call('HDEL', k.run, 'delivery')
+    end
+    if is_unstarted and a.kind == 'regular' then tell_late(k, id, job[7], a.due_ms, run[19]) end
     if begins then
-      tell_late(k, id, job[7], a.due_ms)
       if job[8] ~= id then watch(KEYS[17], id, a.due_ms, job[7], true) end
       begun = begun + 1
       redis.call('HSET', k.job, 'begun', begun)
@@ -459,12 +475,12 @@ while run_at <= last_key do
     job_due = KEYS[run_at + 5], successor_run = KEYS[run_at + 6], spread = KEYS[run_at + 7], job_dead = KEYS[run_at + 8],
     manual = KEYS[run_at + 9]}
   local a = {id = ARGV[arg_at], job_name = ARGV[arg_at + 1], due_ms = ARGV[arg_at + 2], kind = ARGV[arg_at + 3],
-    rev = ARGV[arg_at + 4], overlap = ARGV[arg_at + 5], max_waiting = ARGV[arg_at + 6], max_age = ARGV[arg_at + 7],
-    latest_start = ARGV[arg_at + 8], max_runs = ARGV[arg_at + 9],
-    successor = ARGV[arg_at + 10], successor_due = ARGV[arg_at + 11], successor_ready = ARGV[arg_at + 12],
-    gates = ARGV[arg_at + 13], limits = ARGV[arg_at + 14]}
+    delivery = ARGV[arg_at + 4], rev = ARGV[arg_at + 5], overlap = ARGV[arg_at + 6], max_waiting = ARGV[arg_at + 7],
+    max_age = ARGV[arg_at + 8], latest_start = ARGV[arg_at + 9], max_runs = ARGV[arg_at + 10],
+    successor = ARGV[arg_at + 11], successor_due = ARGV[arg_at + 12], successor_ready = ARGV[arg_at + 13],
+    gates = ARGV[arg_at + 14], limits = ARGV[arg_at + 15]}
   reply[#reply + 1] = claim(k, a)
-  run_at, arg_at = run_at + 10, arg_at + 15
+  run_at, arg_at = run_at + 10, arg_at + 16
 end
 if queue.take and taken > 0 then queue.take(taken) end
 if waiting ~= 0 then tally(KEYS[8], 'waiting', waiting) end

@@ -97,7 +97,9 @@ if goes_back then
     if ARGV[8] ~= '' then keep_past(k.run, attempt, ARGV[8]) end
   else
     -- The next claim overwrites the start of this attempt and uses its number again.
-    if run[8] then redis.call('HSETNX', k.run, 'first_start', run[8]) end
+    -- A run that was handed back unexecuted has not started.
+    local has_started = verdict == 'ask_later' or ARGV[8] ~= '' or has_executed(k.run, attempt - 1)
+    if run[8] and has_started then redis.call('HSETNX', k.run, 'first_start', run[8]) end
     redis.call('HSET', k.run, 'attempt', math.max(attempt - 1, 0))
     -- The run was claimed in time but never executed, so its start deadline applies again.
     -- A run that was claimed later has been reported already.

@@ -31,7 +31,7 @@ local entry = id .. ' ' .. kind
 local at = redis.call('ZSCORE', KEYS[1], entry)
 if not at then return {'gone'} end
 if tonumber(at) > now then return {'early'} end
-local run = redis.call('HMGET', k.run, 'state', 'attempt', 'started_at', 'first_start')
+local run = redis.call('HMGET', k.run, 'state', 'attempt', 'started_at', 'first_start', 'handed_back')
 local job = redis.call('HMGET', k.job, 'pending', 'tells', 'skipped_behind', 'paused', 'ended')
 local is_open = run[1] == 'running' or run[1] == 'scheduled' or not run[1] and job[1] == id
 local behind, skipped = string.match(job[3] or '', '^(%S+) (%S+)$')
@@ -43,7 +43,7 @@ local has_started = has_executed(k.run, attempt)
 if run[1] == 'running' then
   -- A running run may only be asking its done_check; whoever hands it back adds the deadline again.
   -- A run handed back before its deadline was claimed again too late.
-  has_started = has_executed(k.run, attempt - 1) or not run[4] or whole(run[3], PARKED) <= tonumber(at)
+  has_started = has_executed(k.run, attempt - 1) or not run[4] and not run[5] or whole(run[3], PARKED) <= tonumber(at)
 end
 local is_missed = is_held_up or is_open and not (kind == 'start' and has_started)
 local tells = job[2] or ''

@@ -37,15 +37,15 @@ if redis.call('ZSCORE', KEYS[2], ARGV[4]) then return {'taken'} end
 local run = redis.call('HMGET', KEYS[3], 'state', 'fence', 'queue', 'places')
 local is_lease = ARGV[6] ~= ''
 if is_lease then
-  if run[1] ~= 'running' or run[2] ~= ARGV[6] then return {'refused', 'its run does not execute under that fence'} end
-  if run[3] ~= ARGV[8] then return {'refused', 'its run was claimed meanwhile'} end
+  if run[1] ~= 'running' or run[2] ~= ARGV[6] then return {'refused', 'the run does not execute under that fence'} end
+  if run[3] ~= ARGV[8] then return {'refused', 'another node has claimed the run'} end
   local gates_bad = missing_places(gates, run[4] or '')
   if gates_bad then return gates_bad end
 else
-  if run[1] and run[1] ~= 'scheduled' then return {'refused', 'its run is ' .. run[1]} end
-  if redis.call('EXISTS', KEYS[4]) == 0 then return {'refused', 'its job is not known'} end
+  if run[1] and run[1] ~= 'scheduled' then return {'refused', 'the run is ' .. run[1]} end
+  if redis.call('EXISTS', KEYS[4]) == 0 then return {'refused', 'the job of the run is unknown'} end
   if not run[1] and redis.call('HGET', KEYS[4], 'pending') ~= ARGV[4] then
-    return {'refused', 'it has no record, and its job does not plan it'}
+    return {'refused', 'the run has no record, and the job does not plan this run'}
   end
 end
 redis.call('ZADD', KEYS[2], ARGV[5], ARGV[4])

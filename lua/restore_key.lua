@@ -18,7 +18,7 @@ if bad then return bad end
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return {'gone'} end
 local kind = redis.call('TYPE', KEYS[2]).ok
 if kind == 'none' then return {'gone'} end
-if kind ~= ARGV[3] then return {'refused', 'it holds a ' .. kind .. ', and its name wants a ' .. ARGV[3]} end
+if kind ~= ARGV[3] then return {'refused', 'the entry holds a ' .. kind .. ', wanted a ' .. ARGV[3]} end
 if redis.call('EXISTS', KEYS[3]) == 1 then return {'taken'} end
 redis.call('RENAME', KEYS[2], KEYS[3])
 redis.call('HDEL', KEYS[1], ARGV[1])

@@ -22,7 +22,7 @@ pub(crate) fn ask(namespace: &str, what: &str, done: &str) -> Result<(), CliFail
         return Ok(());
     }
     Err(CliFailure::Invalid(format!(
-        "found {}, wanted {namespace}: nothing was {done}",
+        "found {}, wanted {namespace}: nothing is {done}",
         one_line(&format!("{:?}", answer.trim()))
     )))
 }

@@ -31,7 +31,7 @@ pub(crate) async fn connect(global: &Global, console: &mut Console) -> Result<St
     let findings = found.map_err(|error| unusable(error, is_private))?;
     if let Some(policy) = findings.evicts_by {
         console.warn(&format!(
-            "Redis at {} drops keys when its memory is short (maxmemory-policy {policy}, allow_eviction): jobs and runs may vanish",
+            "Redis at {} evicts keys when its memory is full (maxmemory-policy {policy}, allow_eviction): jobs and runs may be lost",
             store.address()
         ));
     }
@@ -78,8 +78,8 @@ pub(crate) fn meant(global: &Global, console: &mut Console) -> Result<Meant, Cli
         Keys::new(namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)).map_err(|error| CliFailure::Invalid(error.to_string()))?;
     if global.redis.as_deref().is_some_and(config::has_password) {
         console.warn(
-            "--redis holds a password, which everybody on this host can read in the list of processes: \
-             give it by SCHEDD_REDIS_URL, [redis] url_file or ${credential:NAME}",
+            "--redis has a password, which every user of this host can read in the process list: \
+             set it by SCHEDD_REDIS_URL, [redis] url_file or ${credential:NAME}",
         );
     }
     let (address, is_private) = match named(global, console)? {
@@ -121,7 +121,7 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, CliF
     if let Some(error) = error {
         let (shown, count) = (path.display(), error.problems().len());
         let problems = if count == 1 { "a problem".to_owned() } else { format!("{count} problems") };
-        console.warn(&format!("{shown} has {problems} and is not applied as it is: see schedctl check {shown}"));
+        console.warn(&format!("{shown} has {problems}, so its last changes are not applied: see schedctl check {shown}"));
     }
     let at = match redis {
         RedisConfig { url: Some(url), .. } => RedisUrl::Text(url),
@@ -150,7 +150,7 @@ fn address_at(at: RedisUrl) -> Result<Address, CliFailure> {
 fn unreadable(error: &SecretError) -> String {
     match error {
         SecretError::NoDirectory { name } => format!(
-            "credential {name} is not there: CREDENTIALS_DIRECTORY is not set, as systemd sets it for schedd only; wanted --redis \
+            "credential {name} is missing: CREDENTIALS_DIRECTORY is not set (systemd sets it only for schedd itself); wanted --redis \
              URL, SCHEDD_REDIS_URL, or that variable set to a directory with the file {name}"
         ),
         error => error.to_string(),
@@ -185,7 +185,7 @@ fn forbidden(socket: &Path) -> Option<String> {
         _ => String::new(),
     };
     Some(format!(
-        "no Redis given, and {} may not be entered by this user: whether schedd runs there is not known; run this as its \
+        "no Redis given, and {} cannot be entered by this user, so it is not known if schedd runs there; run this command as its \
          user{members}, or give --redis URL",
         directory.display()
     ))
@@ -205,7 +205,7 @@ fn name_of(id: u32, file: &str) -> String {
 
 fn private_hint(address: &str, why: &str) -> String {
     let mend = if why.to_ascii_lowercase().contains("permission denied") {
-        "run this as its user, or as a member of the group that owns the socket"
+        "run this command as the user of schedd, or as a member of the group that owns the socket"
     } else {
         "start schedd or give --redis URL"
     };

@@ -92,7 +92,7 @@ fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
                     format!("no run is named, wanted ids of runs, or --dead for all dead letters that the filters select, as in schedctl {verb} --dead --job backup")
                 }
                 "add" if lacks("--on-late") => {
-                    "--must-start-within and --must-finish-within: nobody would be told, wanted them together with --on-late LINE or URL".to_owned()
+                    "--must-start-within and --must-finish-within have no effect alone, wanted them together with --on-late LINE or URL".to_owned()
                 }
                 _ => return None,
             }

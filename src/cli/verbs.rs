@@ -45,7 +45,7 @@ Examples:
   schedctl history backup
 
 Redis is looked for in --redis, SCHEDD_REDIS_URL, [redis] of the jobs file (--jobs, SCHEDD_JOBS,
-./jobs.toml, /etc/schedd/jobs.toml), then at the socket of a schedd that keeps its own.
+./jobs.toml, /etc/schedd/jobs.toml), then at the socket of a schedd with a private Redis.
 
 Exit codes: 0 done; 1 failed or differs; 2 bad usage or invalid input; 3 no such job or run;
 4 conflict; 69 Redis unreachable; 78 invalid configuration file. run --wait exits as the job does.";
@@ -66,7 +66,7 @@ pub(crate) enum Verb {
     Add(Box<AddArgs>),
     /// List jobs by their next run
     List(ListArgs),
-    /// Cancel a run, or remove a job that schedctl added
+    /// Cancel a run, or remove a job added with schedctl add
     Cancel(CancelArgs),
     /// Show everything known about a job or a run
     Show(ShowArgs),
@@ -82,7 +82,7 @@ pub(crate) enum Verb {
     Describe(DescribeArgs),
     /// Run a job now, in addition to its schedule
     Run(RunArgs),
-    /// Repeat an ended run, as a new run
+    /// Run an ended run again, as a new run
     Rerun(RerunArgs),
     /// Run past occurrences of a job
     Backfill(BackfillArgs),
@@ -97,14 +97,14 @@ pub(crate) enum Verb {
     /// Change the settings of a queue, pause or resume it
     #[command(subcommand, after_help = QUEUE_HELP)]
     Queue(QueueVerb),
-    /// List the queues: how full they are, how long their runs wait and take
+    /// List the queues with their load and the waiting and run times of their runs
     #[command(after_help = QUEUES_HELP)]
     Queues,
     /// Check a jobs file without applying it
     Check(CheckArgs),
-    /// Show what applying a jobs file would change
+    /// Show what schedctl apply would change
     Diff(DiffArgs),
-    /// Apply a jobs file without a node that reads it
+    /// Apply a jobs file to Redis, without a node that reads it
     Apply(ApplyArgs),
     /// Print jobs as a jobs file
     Export(ExportArgs),
@@ -117,7 +117,7 @@ pub(crate) enum Verb {
     /// List the nodes (schedd processes)
     #[command(after_help = NODES_HELP)]
     Nodes,
-    /// List the groups: whose turn it is, which runs run and which wait
+    /// List the groups with their turn, their running runs and their waiting runs
     #[command(after_help = GROUPS_HELP)]
     Groups,
     /// Check Redis, the nodes, their files and all stored data, and repair what is safe

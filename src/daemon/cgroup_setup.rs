@@ -28,10 +28,13 @@ impl Rooms {
         };
         let rooms = Self { incarnation, delegation, not_delegated };
         match (&rooms.delegation, rooms.lacks()) {
-            (Some(_), None) => info!("Each run has a cgroup of its own; all limits of jobs are enforced."),
-            (Some(_), Some(why)) => info!("Each run has a cgroup of its own; not all limits of jobs are enforced: {why}."),
+            (Some(_), None) => info!("Each run has its own cgroup. This node enforces all limits of jobs."),
+            (Some(_), Some(why)) => info!("Each run has its own cgroup. This node cannot enforce all limits of jobs: {why}."),
             (None, why) => {
-                info!("Runs have no cgroups; limits of memory, cpu and pids are not enforced: {}.", why.unwrap_or_default());
+                info!(
+                    "Runs have no cgroups, so this node does not enforce limits of memory, cpu and pids: {}.",
+                    why.unwrap_or_default()
+                );
             }
         }
         rooms

@@ -13,7 +13,7 @@ pub(super) fn differing(running: &Config, file: &Config) -> Option<String> {
     let mut told = Vec::new();
     let mut tell = |key: &str, here: String, there: String| {
         if here != there {
-            told.push(format!("{key} is {here} here and {there} in the file"));
+            told.push(format!("{key} is {here} now and {there} in the file"));
         }
     };
     let durations =
@@ -27,7 +27,7 @@ pub(super) fn differing(running: &Config, file: &Config) -> Option<String> {
     tell("[output] tail", size(running.output.tail), size(file.output.tail));
     // The values are left out, because they may contain a password.
     if running.redis != file.redis {
-        told.push("[redis] differs in the file".to_owned());
+        told.push("[redis] in the file differs from the setting in use".to_owned());
     }
     (!told.is_empty()).then(|| told.join("; "))
 }
@@ -54,14 +54,11 @@ mod tests {
     fn only_what_differs_is_named_with_both_values_but_for_redis() {
         let five = "[daemon]\nlease = \"5s\"\n";
         assert_eq!(told(five, five), None);
-        assert_eq!(told(five, "[daemon]\nlease = \"7s\"\n").unwrap(), "[daemon] lease is 5s here and 7s in the file");
-        assert_eq!(
-            told("", "[daemon]\nusers = [\"a\", \"b\"]\n").unwrap(),
-            "[daemon] users is unset here and [a, b] in the file"
-        );
-        assert_eq!(told("", "[output]\nhead = \"4KiB\"\n").unwrap(), "[output] head is 16KiB here and 4KiB in the file");
+        assert_eq!(told(five, "[daemon]\nlease = \"7s\"\n").unwrap(), "[daemon] lease is 5s now and 7s in the file");
+        assert_eq!(told("", "[daemon]\nusers = [\"a\", \"b\"]\n").unwrap(), "[daemon] users is unset now and [a, b] in the file");
+        assert_eq!(told("", "[output]\nhead = \"4KiB\"\n").unwrap(), "[output] head is 16KiB now and 4KiB in the file");
         let redis = told("", "[redis]\nurl = \"redis://:secret@h/\"\n").unwrap();
-        assert_eq!(redis, "[redis] differs in the file");
+        assert_eq!(redis, "[redis] in the file differs from the setting in use");
         assert_eq!(told("", "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n"), None);
     }
 }

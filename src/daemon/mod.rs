@@ -50,21 +50,22 @@ pub fn main() -> ExitCode {
         Ok(args) => args,
         Err(code) => return code,
     };
-    let log = match logging::start(args.log_format, args.log_level).context("the log cannot be started") {
+    let log = match logging::start(args.log_format, args.log_level).context("schedd cannot start its log") {
         Ok(log) => log,
         Err(error) => return SetupFailure::from(error).told(),
     };
     if let Some(concealed) = Concealed::from_args() {
         warn!(
-            "--redis holds a password, which everybody on this host can read in the list of processes; schedd removes it there. \
-             Give it by [redis] url_file, ${{credential:NAME}} or SCHEDD_REDIS_URL."
+            "--redis has a password, which everybody on this host can read in the list of processes. schedd removes the password from that list. Use [redis] url_file, ${{credential:NAME}} or SCHEDD_REDIS_URL instead."
         );
         log.flush();
         let error = concealed.begin_anew();
-        warn!("The password is still in the list of processes: schedd cannot restart itself without it: {error}.");
+        warn!(
+            "The password is still in the list of processes, because schedd cannot restart itself without the password: {error}."
+        );
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = match runtime.context("the runtime cannot be started") {
+    let runtime = match runtime.context("schedd cannot start its async runtime") {
         Ok(runtime) => runtime,
         Err(error) => return SetupFailure::from(error).told(),
     };
@@ -84,7 +85,7 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(args: DaemonArgs, manager: &ServiceManager, log: &Log) -> Result<(), SetupFailure> {
-    let mut signals = Signals::listen().context("signals cannot be listened to")?;
+    let mut signals = Signals::listen().context("schedd cannot listen for signals")?;
     let host_zone = Zone::of_host();
     let files = JobsFile::new(args.jobs.clone());
     let (read, watch) = tokio::select! {
@@ -152,7 +153,7 @@ async fn serve(
     let ended_mark = setup::ended_mark(&node);
     let output = OutputBounds { head: config.output.head, tail: config.output.tail };
     let keeper = Keeper::start(KeeperSettings {
-        program: host_facts::this_program().context("the file of this program cannot be found")?,
+        program: host_facts::this_program().context("schedd cannot find its own program file")?,
         ended_file: ended_mark.clone(),
         node: node.as_str().to_owned(),
         incarnation: incarnation.clone(),
@@ -250,21 +251,22 @@ async fn attend(
             Ok(Some(new)) if removal == Removal::Held && new.is_emptied_of(&config) => {
                 warn!(
                     jobs = config.jobs.len(),
-                    "jobs.toml has been emptied: its earlier jobs and settings hold. To accept the empty file, send SIGHUP (systemctl reload schedd)."
+                    "jobs.toml is empty now. This node keeps the earlier jobs and settings. To accept the empty file, send SIGHUP (systemctl reload schedd)."
                 );
-                engine
-                    .report_config_error("the file has been emptied: its earlier jobs and settings hold until SIGHUP".to_owned());
+                engine.report_config_error(
+                    "the file is empty now, so the node keeps the earlier jobs and settings until SIGHUP".to_owned(),
+                );
             }
             Ok(Some(new)) => {
                 if let Some(differing) = fixed_settings::differing(&running, &new) {
-                    warn!("{differing}; that takes effect at the next start.");
+                    warn!("{differing}. Changed settings take effect at the next start.");
                 }
                 engine.configure(&new, removal);
                 config = new;
             }
-            Ok(None) => info!("No jobs.toml found; nothing to reload."),
+            Ok(None) => info!("This node has no jobs.toml, so nothing was reloaded."),
             Err(error) => {
-                warn!("jobs.toml is refused, the earlier jobs and settings hold: {error}");
+                warn!("jobs.toml was refused. This node keeps the earlier jobs and settings: {error}");
                 engine.report_config_error(error);
             }
         }

@@ -36,7 +36,7 @@ impl NotifySocket {
             Ok(_) => self.is_deaf = false,
             Err(error) => {
                 if !std::mem::replace(&mut self.is_deaf, true) {
-                    warn!("Cannot notify the service manager: {error}.");
+                    warn!("schedd cannot notify the service manager: {error}.");
                 }
             }
         }

@@ -46,7 +46,10 @@ impl Redis {
             let credentials = Credentials::of_this_process();
             let url = at.read(&credentials).map_err(|error| SetupFailure::config(format_args!("[redis]: {error}")))?;
             if let Some(file) = at.open_file().filter(|_| has_password(&url)) {
-                warn!("redis.url_file {} holds a password and everybody can read it: wanted chmod o-r.", file.display());
+                warn!(
+                    "The file redis.url_file {} has a password and everybody can read the file, wanted chmod o-r.",
+                    file.display()
+                );
             }
             return Ok(Self::Shared(parse(&url)?.read_anew_by(Arc::new(move || at.read(&credentials).ok()))));
         }
@@ -84,7 +87,7 @@ pub(super) fn ended_mark(node: &NodeName) -> Option<PathBuf> {
     let dir = state_dir().ok()?;
     std::fs::create_dir_all(&dir).ok()?;
     if let Some(doubt) = doubt_of(&dir) {
-        warn!("The state directory is not used, because somebody else could forge the ends of runs there: {doubt}.");
+        warn!("schedd does not use the state directory, because another user could write false results of runs there: {doubt}.");
         return None;
     }
     Some(EndedMark::file(&dir, node))
@@ -141,7 +144,7 @@ pub(super) async fn announce(
             Err(error @ PresenceError::Taken { .. }) => return Err(SetupFailure::conflict(error)),
             Err(PresenceError::Store(error @ StoreError::Unavailable { .. })) => {
                 if !is_waiting {
-                    info!("{error}; waiting for it.");
+                    info!("{error}; schedd waits for Redis.");
                     manager.waiting(format!("Waiting for Redis: {error}"));
                     is_waiting = true;
                 }

@@ -54,7 +54,7 @@ impl SetupFailure {
     }
 }
 
-/// Converts an error of the system with its context, as in `signals cannot be listened to:
+/// Converts an error of the system with its context, as in `schedd cannot listen for signals:
 /// Permission denied`. The exit code is 1.
 impl From<anyhow::Error> for SetupFailure {
     fn from(error: anyhow::Error) -> Self {

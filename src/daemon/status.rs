@@ -25,8 +25,8 @@ pub(super) fn words(standing: &NodeStatus, now: &Zoned) -> String {
     }
     let jobs = match standing.jobs {
         None => "no jobs file".to_owned(),
-        Some(1) => "1 job of its file".to_owned(),
-        Some(count) => format!("{count} jobs of its file"),
+        Some(1) => "1 job in the jobs file".to_owned(),
+        Some(count) => format!("{count} jobs in the jobs file"),
     };
     let next = match standing.next {
         Some(ahead) => format!(", next run {}", clock(ahead, now)),
@@ -73,11 +73,11 @@ mod tests {
 
     #[test]
     fn a_node_is_told_in_one_line() {
-        assert_eq!(words(&standing(), &now()), "12 jobs of its file, 2 running, next run at 23:00:00");
+        assert_eq!(words(&standing(), &now()), "12 jobs in the jobs file, 2 running, next run at 23:00:00");
         let far = NodeStatus { next: Some(Duration::from_secs(7_200)), jobs: None, running: 0, ..standing() };
         assert_eq!(words(&far, &now()), "no jobs file, none running, next run at 2026-11-22 00:59:59");
         let bad = NodeStatus { next: None, trouble: Some("a\nb".to_owned()), ..standing() };
-        assert_eq!(words(&bad, &now()), "12 jobs of its file, 2 running; a b");
+        assert_eq!(words(&bad, &now()), "12 jobs in the jobs file, 2 running; a b");
         let stopping = NodeStatus { is_stopping: true, running: 1, ..standing() };
         assert_eq!(words(&stopping, &now()), "Stopping; waiting for 1 run.");
     }

@@ -63,7 +63,11 @@ impl ServiceManager {
         let Some(address) = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty()) else { return Self(None) };
         let watchdog = sd_notify::watchdog_enabled().filter(|time| !time.is_zero());
         let started = NotifySocket::connect(&address).and_then(|socket| Notified::start(socket, watchdog));
-        Self(started.inspect_err(|error| warn!("Cannot notify the service manager at {}: {error}.", address.display())).ok())
+        Self(
+            started
+                .inspect_err(|error| warn!("schedd cannot notify the service manager at {}: {error}.", address.display()))
+                .ok(),
+        )
     }
 
     /// Notifies the service manager that the start waits for the thing that `words` name.
@@ -194,7 +198,7 @@ impl Notifier {
             UnitNews::Reloading => match NotifyState::monotonic_usec_now() {
                 Ok(now) => self.socket.send(&[NotifyState::Reloading, now]),
                 // A manager would take a message without the time for a fault.
-                Err(error) => warn!("Cannot notify the service manager of the reload: {error}."),
+                Err(error) => warn!("schedd cannot notify the service manager of the reload: {error}."),
             },
             UnitNews::Reloaded => {
                 self.socket.send(&[NotifyState::Ready]);
@@ -238,7 +242,7 @@ impl Notifier {
         if let Some(part) = self.engine.as_ref().and_then(|engine| engine.stuck(slack)) {
             if !std::mem::replace(&mut self.is_stuck, true) {
                 let late_s = slack.as_secs();
-                error!(part, late_s, "A loop of this node hangs; the watchdog will end this process.");
+                error!(part, late_s, "A loop of this node hangs. The watchdog of systemd will end this process.");
             }
             return;
         }

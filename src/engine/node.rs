@@ -217,7 +217,7 @@ impl Engine {
         let _ = tokio::time::timeout(LAST_NOTES, event_notes::write(&self.shared, event_notes::Nothing::IsNot)).await;
         let settings = &self.shared.settings;
         if let Err(error) = self.shared.store.leave_node(&settings.node, &settings.incarnation).await {
-            warn!("{error}; this node stays on the list until it is seen to be gone.");
+            warn!("{error}; this node stays listed until other nodes notice that it is gone.");
         }
         self.shared.watch.journal().close().await;
     }
@@ -235,7 +235,7 @@ impl Engine {
             if Instant::now() >= log_at {
                 let mut names: Vec<String> = self.shared.holdings.all().keys().take(10).map(|(run, _)| run.to_string()).collect();
                 names.sort();
-                info!(running, left_s = left.as_secs(), runs = names.join(","), "Waiting for runs to end.");
+                info!(running, left_s = left.as_secs(), runs = names.join(","), "This node waits until its runs end.");
                 log_at += LOG_DRAIN_EVERY;
             }
             tokio::select! {
@@ -249,7 +249,7 @@ impl Engine {
     async fn abort(&self) {
         self.shared.enter(Phase::Aborting);
         let running = self.held();
-        warn!(running, "Stopping the runs that are left.");
+        warn!(running, "This node stops the runs that have not ended.");
         let mut longest_grace = Duration::ZERO;
         for held in self.shared.holdings.all().values() {
             longest_grace = longest_grace.max(held.kill_grace);
@@ -268,7 +268,7 @@ impl Engine {
         }
         let left = self.held();
         if left > 0 {
-            warn!(left, "Runs whose end could not be recorded are left to recovery.");
+            warn!(left, "The ends of some runs could not be recorded. Another node will recover these runs.");
         }
     }
 
@@ -313,7 +313,7 @@ impl Loops<'_> {
 /// would look alive and do nothing.
 async fn go_on<F: Future<Output = ()>>(name: &'static str, begin: impl Fn() -> F) {
     while AssertUnwindSafe(begin()).catch_unwind().await.is_err() {
-        error!(part = name, "A part of this node failed unexpectedly and is restarted; please report the preceding log lines.");
+        error!(part = name, "A loop of this node panicked and was restarted. Please report the preceding log lines.");
         tokio::time::sleep(BEGIN_AGAIN).await;
     }
 }

@@ -73,8 +73,8 @@ async fn looked_up<T: Send + 'static>(look_up: impl FnOnce() -> T + Send + 'stat
         .await
     };
     match tokio::time::timeout(LOOK_UP, looking).await {
-        Ok(found) => found.map_err(|error| format!("its look-up failed: {error}")),
-        Err(_) => Err(format!("its look-up took longer than {LOOK_UP:?}")),
+        Ok(found) => found.map_err(|error| format!("the look-up of the user failed: {error}")),
+        Err(_) => Err(format!("the look-up of the user took longer than {LOOK_UP:?}")),
     }
 }
 
@@ -101,11 +101,11 @@ impl MayRunAs {
         let uid = self.uid;
         match (self.can_change, &self.listed) {
             (false, _) => Some(format!(
-                "schedd runs with uid {uid} and may not become another user: wanted root, or CAP_SETUID, CAP_SETGID and CAP_KILL"
+                "schedd has uid {uid} and cannot switch to another user, wanted root, or CAP_SETUID, CAP_SETGID and CAP_KILL"
             )),
-            (true, None) if uid != 0 => {
-                Some(format!("schedd runs with uid {uid}, and [daemon] users of this node names no user jobs may run as"))
-            }
+            (true, None) if uid != 0 => Some(format!(
+                "schedd has uid {uid} and the node has no [daemon] users, wanted a list of the users that jobs may run as"
+            )),
             (true, _) => None,
         }
     }
@@ -143,7 +143,7 @@ impl MayRunAs {
         let Some(run_as) = run_as else { return Ok(None) };
         // Such variables in the definition were refused earlier. These may come from an env_file.
         if let Some(name) = own.keys().find(|name| name.starts_with("LD_")) {
-            return Err(format!("{name} together with user: what the loader of programs obeys is refused for another user"));
+            return Err(format!("env {name} is not allowed together with user, because the program loader obeys LD_ variables"));
         }
         let (may, wanted) = (self.clone(), run_as.clone());
         let account = looked_up(move || may.look_up(&wanted)).await.flatten();
@@ -160,18 +160,18 @@ impl MayRunAs {
 
     fn look_up(&self, run_as: &RunAs) -> Result<Account, String> {
         let name = run_as.user();
-        let not_looked_up = |errno: nix::Error| format!("it cannot be looked up: {}", errno.desc());
-        let user = User::from_name(name).map_err(not_looked_up)?.ok_or("no such user on this host")?;
+        let not_looked_up = |errno: nix::Error| format!("the look-up failed: {}", errno.desc());
+        let user = User::from_name(name).map_err(not_looked_up)?.ok_or("this host has no such user")?;
         let c_name = CString::new(name).map_err(|error| error.to_string())?;
         let groups = getgrouplist(&c_name, user.gid).map_err(not_looked_up)?;
         let gid = match run_as.group() {
             None => user.gid,
             Some(group) => {
-                let gid = Group::from_name(group).map_err(not_looked_up)?.ok_or(format!("no group {group} on this host"))?.gid;
+                let gid = Group::from_name(group).map_err(not_looked_up)?.ok_or(format!("this host has no group {group}"))?.gid;
                 // This node's file allows users, not groups. So a job may not gain the rights of a
                 // group that its user is not in.
                 if !groups.contains(&gid) {
-                    return Err(format!("it is no member of group {group} on this host, wanted one of its own groups"));
+                    return Err(format!("the user is not a member of group {group} on this host, wanted a group of the user"));
                 }
                 gid
             }
@@ -190,13 +190,16 @@ impl MayRunAs {
 
     fn allow(&self, name: &str, uid: u32) -> Result<(), String> {
         if uid == 0 {
-            return Err("it has uid 0: no job may name root; where schedd runs as root, a job without user does too".to_owned());
+            return Err(
+                "the user has uid 0, wanted a user other than root (if schedd runs as root, a job without user runs as root)"
+                    .to_owned(),
+            );
         }
         if let Some(why) = self.nobody() {
             return Err(why);
         }
         match &self.listed {
-            Some(users) if !users.contains(name) => Err("it is not among [daemon] users of this node".to_owned()),
+            Some(users) if !users.contains(name) => Err("the user is not in [daemon] users of this node".to_owned()),
             _ => Ok(()),
         }
     }
@@ -226,11 +229,11 @@ mod tests {
         assert_eq!(told(may(999, true, Some(&["backup"])), 34), None);
         for (may, uid, words) in [
             (may(0, true, None), 0, "uid 0"),
-            (may(0, true, Some(&["www-data"])), 34, "not among [daemon] users"),
-            (may(0, true, Some(&[])), 34, "not among [daemon] users"),
-            (may(999, true, None), 34, "names no user"),
-            (may(999, false, Some(&["backup"])), 34, "may not become another user"),
-            (may(0, false, None), 34, "may not become another user"),
+            (may(0, true, Some(&["www-data"])), 34, "not in [daemon] users"),
+            (may(0, true, Some(&[])), 34, "not in [daemon] users"),
+            (may(999, true, None), 34, "has no [daemon] users"),
+            (may(999, false, Some(&["backup"])), 34, "cannot switch to another user"),
+            (may(0, false, None), 34, "cannot switch to another user"),
         ] {
             let why = told(may, uid).unwrap();
             assert!(why.contains(words), "{why}");

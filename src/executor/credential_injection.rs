@@ -61,7 +61,7 @@ pub(super) async fn url(url: &str, credentials: &Credentials) -> Result<String, 
     is_whole(&filled).then_some(filled).ok_or_else(|| NOT_WHOLE.to_owned())
 }
 
-const NOT_WHOLE: &str = "URL: its credential holds a blank or a control character, wanted it percent-encoded";
+const NOT_WHOLE: &str = "URL: the credential has a blank or a control character, wanted percent-encoding";
 
 /// Returns true if `url` has no part that a parser would silently drop.
 fn is_whole(url: &str) -> bool {
@@ -76,7 +76,7 @@ pub(super) async fn secrets(named: &[SigningSecret], credentials: &Credentials) 
         let held = match secret {
             SigningSecret::Given(secret) => Ok(secret.clone()),
             SigningSecret::Referred(reference) => match text(reference, credentials).await {
-                Ok(held) => held.trim().parse().map_err(|error: NotASecret| format!("what {reference} holds {error}")),
+                Ok(held) => held.trim().parse().map_err(|error: NotASecret| format!("the credential {reference} {error}")),
                 Err(error) => Err(error),
             },
         };
@@ -109,5 +109,5 @@ fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, S
 
 /// Returns the result of `reading`, run on a thread where it may block.
 async fn waiting<T: Send + 'static>(reading: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
-    tokio::task::spawn_blocking(reading).await.unwrap_or_else(|_| Err("its secrets could not be read".to_owned()))
+    tokio::task::spawn_blocking(reading).await.unwrap_or_else(|_| Err("the secrets of the job could not be read".to_owned()))
 }

@@ -59,7 +59,7 @@ pub(super) fn client() -> Result<Client, reqwest::Error> {
             .pool_idle_timeout(IDLE)
     };
     builder().build().or_else(|error| {
-        tracing::warn!(%error, "no system certificates: https requests of jobs will fail; install ca-certificates");
+        tracing::warn!(%error, "This host has no system certificates, so https requests of jobs will fail. Install ca-certificates.");
         builder().tls_certs_only([]).build()
     })
 }
@@ -106,7 +106,7 @@ pub(super) async fn execute(
         Err(Failure::Short(words)) => (outcome.ending, outcome.error) = (Ending::NotStarted, Some(words)),
         Err(Failure::Interrupted(interruption)) => {
             (outcome.ending, outcome.error) = match interruption {
-                Interruption::LeaseLost => (when_lost, Some("its lease could not be held".to_owned())),
+                Interruption::LeaseLost => (when_lost, Some("the lease of the run was lost".to_owned())),
                 Interruption::TimedOut => (Ending::TimedOut, Some(format!("timed out after {:?}", attempt.timeout))),
                 Interruption::Stopped(reason) => (reason.ending(), None),
             };
@@ -168,7 +168,7 @@ async fn follow(
     }
     read.map_err(|error| {
         let words = in_words(error);
-        Failure::Words(format!("status {status}, but its body broke off: {words}"))
+        Failure::Words(format!("status {status}, but the response body broke off: {words}"))
     })
 }
 
@@ -238,7 +238,8 @@ impl Hop {
         let Some(location) = response.headers().get(header::LOCATION) else { return Ok(None) };
         let location = location.to_str().ok().and_then(|location| self.url.join(location).ok());
         let url = location.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-        let url = url.ok_or_else(|| format!("status {}, and its Location is no http or https URL", status.as_u16()))?;
+        let url =
+            url.ok_or_else(|| format!("status {}, and the Location header is not an http or https URL", status.as_u16()))?;
         let mut next = Self { method: self.method.clone(), headers: self.headers.clone(), body: self.body.clone(), url };
         // RFC 9110, 15.4: only 307 and 308 promise to repeat the request unchanged.
         if !keeps_method && self.method != Method::GET && self.method != Method::HEAD {
@@ -263,7 +264,7 @@ impl Hop {
         if !self.body.is_empty() {
             let origin = self.url.origin().ascii_serialization();
             return Err(format!(
-                "status {status} leads to another origin ({origin}), which is not given the body; wanted its URL in the job"
+                "status {status} redirects to another origin ({origin}), which must not get the request body, wanted the URL of that origin in the job"
             ));
         }
         let is_secret = |(name, value): &(&HeaderName, &HeaderValue)| {

@@ -60,7 +60,7 @@ impl<'a> MakingDo<'a> {
             own.retain(|name, _| {
                 let is_refused = name.starts_with("LD_");
                 if is_refused {
-                    self.without.push(format!("env {name}: not allowed together with user"));
+                    self.without.push(format!("env {name} is not allowed together with user"));
                 }
                 !is_refused
             });
@@ -77,7 +77,7 @@ impl<'a> MakingDo<'a> {
             return Err(why);
         }
         if may_run_as.is_root() {
-            return Err(format!("{why}; the notice is not run as root instead"));
+            return Err(format!("{why}; the notice does not run as root instead"));
         }
         self.without.push(why);
         self.attempt.to_mut().process.user = None;
@@ -108,9 +108,9 @@ impl<'a> MakingDo<'a> {
     pub(super) fn told(self, mut outcome: AttemptOutcome) -> AttemptOutcome {
         if !self.without.is_empty() {
             let without = self.without.join("; ");
-            warn!(without, "The notice ran without part of its job.");
+            warn!(without, "The notice ran without some settings of its job.");
             if outcome.ending == Ending::Succeeded && outcome.error.is_none() {
-                outcome.error = Some(format!("it ran without part of its job: {without}"));
+                outcome.error = Some(format!("the notice ran without some settings of its job: {without}"));
             }
         }
         outcome
@@ -127,9 +127,9 @@ pub(super) fn sign_by_the_others(attempt: &Attempt, body: &mut String, count: us
         return Err(without);
     }
     if count == 0 {
-        return Err(format!("{without}; a notice that is to be signed is not sent unsigned"));
+        return Err(format!("{without}; a notice with a signing secret is not sent unsigned"));
     }
-    warn!(without, "The notice ran without part of its job.");
+    warn!(without, "The notice ran without some settings of its job.");
     if *body == attempt.tidings.body
         && let Ok(serde_json::Value::Object(mut fields)) = serde_json::from_str(body)
     {
@@ -185,7 +185,7 @@ mod tests {
         let mut own = map(&["A", "LD_PRELOAD"]);
         making_do.without_variables(&mut own, vec!["env B: none".to_owned()]).unwrap();
         assert_eq!(own, map(&["A"]));
-        let why = || "user backup: no such user on this host".to_owned();
+        let why = || "user backup: this host has no such user".to_owned();
         let refused = making_do.without_user(why(), &MayRunAs::of_uid(0)).unwrap_err();
         assert!(refused.starts_with(&why()) && refused.contains("as root"), "{refused}");
         assert!(making_do.attempt().process.user.is_some());
@@ -196,7 +196,7 @@ mod tests {
         assert!(!making_do.start_without(Some(Wanting::Program), &outcome), "its shell is the usual one");
         let made = making_do.attempt();
         assert_eq!((&made.process.user, made.cwd.as_deref()), (&None, Some(Path::new("/"))));
-        let told = "env B: none; env LD_PRELOAD: not allowed together with user; user backup: no such user on this host; directory /missing: no such file";
+        let told = "env B: none; env LD_PRELOAD is not allowed together with user; user backup: this host has no such user; directory /missing: no such file";
         assert_eq!(made.tidings.variables[VARIABLE], told);
     }
 

@@ -56,7 +56,7 @@ impl OutputLines {
 
     /// Logs that `count` bytes of the output were left out.
     pub(super) fn add_dropped(&self, count: u64) {
-        tracing::warn!(parent: &self.run, bytes = count, "Some of the output came too fast to be logged.");
+        tracing::warn!(parent: &self.run, bytes = count, "A part of the output came too fast and was not logged.");
     }
 
     /// Logs the unfinished lines, because no more output comes.

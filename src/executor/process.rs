@@ -119,8 +119,8 @@ fn outcome(report: RunReport, reason: Option<StopReason>, attempt: &Attempt) -> 
     let why = match report.end {
         ProcessEnd::ByItself if report.out_of_memory && report.exit_code != Some(0) => Some(out_of_memory_in_words(attempt)),
         ProcessEnd::ByItself => report.signal.map(signal_in_words),
-        ProcessEnd::TimedOut => Some(format!("took longer than its time-out of {:?}", attempt.timeout)),
-        ProcessEnd::LeaseLost | ProcessEnd::OutOfSight => Some("its lease could not be held".to_owned()),
+        ProcessEnd::TimedOut => Some(format!("the attempt exceeded its timeout of {:?}", attempt.timeout)),
+        ProcessEnd::LeaseLost | ProcessEnd::OutOfSight => Some("the lease of the run was lost".to_owned()),
         ProcessEnd::Stopped | ProcessEnd::CannotStart | ProcessEnd::Short | ProcessEnd::Refused => None,
     };
     let error = match (report.error, why) {
@@ -143,8 +143,8 @@ fn outcome(report: RunReport, reason: Option<StopReason>, attempt: &Attempt) -> 
 
 fn out_of_memory_in_words(attempt: &Attempt) -> String {
     match attempt.process.limits.memory {
-        Some(bytes) => format!("killed: out of memory, its limit is {}", format_size(bytes)),
-        None => "killed: out of memory, of its host or of the unit of its schedd".to_owned(),
+        Some(bytes) => format!("killed: out of memory (the limit of the run is {})", format_size(bytes)),
+        None => "killed: out of memory (of the host or of the systemd unit of schedd)".to_owned(),
     }
 }
 
@@ -196,7 +196,7 @@ mod tests {
             lease: Duration::from_secs(10),
         };
         let told = |end| {
-            let error = Some("2 of its processes could not be killed and may still run".to_owned());
+            let error = Some("2 processes of the run could not be killed and may still run".to_owned());
             let report = RunReport {
                 end,
                 exit_code: Some(0),

@@ -52,14 +52,14 @@ impl Shortage {
             Some(short) => (short.pause * 2).min(LONGEST_PAUSE),
             None => FIRST_PAUSE,
         };
-        warn!("Nothing can be started: {why}; claimed runs are handed back, and no run is claimed for {pause:?}.");
+        warn!("This node cannot start runs: {why}. It hands claimed runs back and claims no run for {pause:?}.");
         *state = Some(Short { why, pause, until: now.saturating_add(pause), is_tried: false });
     }
 
     /// Notes that a start of a run succeeded.
     pub(super) fn clear(&self) {
         if self.lock().take().is_some() {
-            info!("This node starts runs again.");
+            info!("This node can start runs again.");
         }
     }
 

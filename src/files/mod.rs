@@ -90,9 +90,22 @@ pub fn doubt_of_directory(path: &Path) -> io::Result<Option<String>> {
     Ok(Owners::of_this_process().doubt_of(&JudgedPath::Directory(path), &about, &directory))
 }
 
-/// Returns why the owner of the directory at `path` cannot be trusted; `None` if the owner can be
-/// trusted. Other users who may write to the directory are not considered.
-pub fn doubt_of_owner(path: &Path) -> io::Result<Option<String>> {
-    let about = path_walk::open_directory(path)?.metadata()?;
-    Ok(Owners::of_this_process().doubt_of_owner(&JudgedPath::Directory(path), &about))
+/// Returns why the data in the directory at `path` cannot be trusted: the directory itself, or an
+/// entry of another owner. Returns `None` if all can be trusted.
+pub fn doubt_of_data(path: &Path) -> io::Result<Option<String>> {
+    let doubt = doubt_of_directory(path)?;
+    if doubt.is_some() {
+        return Ok(doubt);
+    }
+    let owners = Owners::of_this_process();
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        let about = entry.metadata()?;
+        let place = entry.path();
+        let doubt = owners.doubt_of_owner(&JudgedPath::Entry(&place), &about);
+        if doubt.is_some() {
+            return Ok(doubt);
+        }
+    }
+    Ok(None)
 }

@@ -20,6 +20,8 @@ pub struct Owners {
 pub(super) enum JudgedPath<'a> {
     File,
     Directory(&'a Path),
+    /// A file or directory inside a judged directory.
+    Entry(&'a Path),
 }
 
 impl Owners {
@@ -79,6 +81,7 @@ impl JudgedPath<'_> {
         match self {
             Self::File => String::new(),
             Self::Directory(path) => format!("the directory {} ", path.display()),
+            Self::Entry(path) => format!("{} ", path.display()),
         }
     }
 
@@ -86,6 +89,7 @@ impl JudgedPath<'_> {
         match self {
             Self::File => "it".to_owned(),
             Self::Directory(path) => format!("the directory {}", path.display()),
+            Self::Entry(path) => path.display().to_string(),
         }
     }
 }

@@ -78,7 +78,7 @@ impl PrivateServer {
     pub async fn stop(mut self) {
         self.stopping.cancel();
         if let Err(error) = (&mut self.supervisor).await {
-            tracing::error!(%error, "The supervisor of the private redis-server failed; the server may still run.");
+            tracing::error!(%error, "The supervisor of the private redis-server failed. The server may still be running.");
         }
         server_socket::forget_short_dir(&self.dir, &self.socket);
     }

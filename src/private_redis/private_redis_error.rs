@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub enum PrivateServerError {
     /// The environment names no place for a state directory.
     #[error(
-        "no place for a state directory: found neither STATE_DIRECTORY, XDG_STATE_HOME nor HOME; set one or give --redis URL"
+        "schedd has no state directory: none of STATE_DIRECTORY, XDG_STATE_HOME and HOME is set; set one of them or give --redis URL"
     )]
     NoStateDirectory,
     /// Another daemon has locked the state directory.
@@ -20,13 +20,13 @@ pub enum PrivateServerError {
         holder: String,
     },
     /// Another user may put data into the state directory.
-    #[error("state directory: {doubt}; whoever owns it can run commands here")]
+    #[error("state directory: {doubt}; a user who can write there can run commands as schedd")]
     Untrusted {
         /// The name of the other user or group, and the remedy.
         doubt: String,
     },
     /// Neither `redis-server` nor `valkey-server` was found.
-    #[error("no redis-server found; install redis-server (Debian: apt-get install redis-server) or give --redis URL")]
+    #[error("no redis-server was found; install redis-server (Debian: apt-get install redis-server) or give --redis URL")]
     NoProgram,
     /// All server programs found are older than the oldest version that schedd can use.
     #[error("{} is version {found}, wanted {wanted} or newer; install a newer one or give --redis URL", .program.display())]
@@ -39,7 +39,7 @@ pub enum PrivateServerError {
         wanted: &'static str,
     },
     /// A server program does not report its version.
-    #[error("{} --version answered {found:?}, wanted a version; mend its installation or give --redis URL", .program.display())]
+    #[error("{} --version printed {found:?}, wanted a version; repair the installation or give --redis URL", .program.display())]
     NoVersion {
         /// The path of the server program.
         program: PathBuf,
@@ -47,7 +47,7 @@ pub enum PrivateServerError {
         found: String,
     },
     /// Another process answers at the socket.
-    #[error("{} is served by {holder}, not by this directory's redis-server; end that or give --redis URL", .socket.display())]
+    #[error("another process ({holder}) listens at {}, wanted the redis-server of this directory; end that process or give --redis URL", .socket.display())]
     Foreign {
         /// The path of the socket.
         socket: PathBuf,
@@ -55,7 +55,7 @@ pub enum PrivateServerError {
         holder: String,
     },
     /// The server ended before it answered.
-    #[error("redis-server ended before it answered ({status}): {last_words}; its log is {}", .log.display())]
+    #[error("redis-server ended ({status}) before it answered: {last_words}; its log file is {}", .log.display())]
     Died {
         /// The exit status of the server.
         status: String,
@@ -65,7 +65,7 @@ pub enum PrivateServerError {
         log: PathBuf,
     },
     /// The server runs but does not answer.
-    #[error("redis-server pid {pid} does not answer at {} for {seconds} s; look at {}", .socket.display(), .log.display())]
+    #[error("redis-server pid {pid} has not answered at {} for {seconds} s; see its log file {}", .socket.display(), .log.display())]
     Silent {
         /// The process id of the server.
         pid: i32,

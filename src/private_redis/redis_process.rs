@@ -79,7 +79,7 @@ impl Server {
         let raw = child.id().and_then(|id| i32::try_from(id).ok());
         match raw.and_then(Pid::from_raw) {
             Some(pid) => Ok(Self { pid, hold: Hold::Child(child) }),
-            None => Err(io_error("start", program)(io::Error::other("it has no process id"))),
+            None => Err(io_error("start", program)(io::Error::other("the new process has no process id"))),
         }
     }
 
@@ -139,7 +139,7 @@ impl Server {
             if tokio::time::timeout(PATIENCE, self.ended()).await.is_ok() {
                 return;
             }
-            tracing::warn!(pid = self.pid(), "The private redis-server does not end; sending {signal:?}.");
+            tracing::warn!(pid = self.pid(), "The private redis-server has not ended. schedd sends it {signal:?}.");
             self.signal(signal);
         }
         self.ended().await;
@@ -156,7 +156,7 @@ impl Server {
         if let Err(error) = sent
             && error != rustix::io::Errno::SRCH
         {
-            tracing::warn!(pid = self.pid(), %error, "Cannot signal the private redis-server.");
+            tracing::warn!(pid = self.pid(), %error, "schedd cannot send a signal to the private redis-server.");
         }
     }
 }

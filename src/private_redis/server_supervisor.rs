@@ -46,7 +46,7 @@ impl ServerLaunch {
         if let Some(mut server) = Server::listening(&self.dir, &self.socket).await? {
             match self.until_serving(&mut server).await {
                 Ok(()) => {
-                    tracing::info!(pid = server.pid(), socket = %self.socket.display(), "Adopted the private redis-server.");
+                    tracing::info!(pid = server.pid(), socket = %self.socket.display(), "Adopted a running private redis-server.");
                     return Ok(server);
                 }
                 // The server was ending when it was found.
@@ -68,7 +68,7 @@ impl ServerLaunch {
     /// may not serve yet.
     async fn start(&self) -> Result<Server, PrivateServerError> {
         if let Some(lost) = Server::recorded(&self.dir)? {
-            tracing::warn!(pid = lost.pid(), "Ending a private redis-server whose socket is gone.");
+            tracing::warn!(pid = lost.pid(), "A private redis-server has lost its socket. schedd ends that server.");
             lost.end(&self.socket).await;
         }
         let program = self.programs.find().await?;
@@ -113,7 +113,7 @@ impl ServerLaunch {
                 tracing::info!(
                     pid = server.pid(),
                     waited_s = started.elapsed().as_secs(),
-                    "Waiting for the private redis-server."
+                    "schedd waits until the private redis-server answers."
                 );
             }
             let pause = if started.elapsed() < QUICK { Duration::from_millis(5) } else { Duration::from_millis(100) };
@@ -131,7 +131,7 @@ impl ServerLaunch {
 fn last_line(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("its log is empty");
     line.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
@@ -147,7 +147,7 @@ pub(super) async fn supervise(mut server: Server, launch: ServerLaunch, stopping
                 if since.elapsed() > STEADY_AFTER {
                     pause = FIRST_PAUSE;
                 }
-                tracing::error!(pid = server.pid(), "The private redis-server ended ({status}): {}; starting it again in {} ms.",
+                tracing::error!(pid = server.pid(), "The private redis-server ended ({status}): {}. schedd restarts it in {} ms.",
                     last_line(&log_path(&launch.dir)), pause.as_millis());
             }
         }
@@ -161,7 +161,7 @@ pub(super) async fn supervise(mut server: Server, launch: ServerLaunch, stopping
                 Ok(started) => break started,
                 Err(error) => {
                     tracing::error!(
-                        "Cannot start the private redis-server again: {error}; next try in {} ms.",
+                        "schedd cannot restart the private redis-server: {error}. It tries again in {} ms.",
                         pause.as_millis()
                     );
                 }

@@ -98,8 +98,8 @@ pub(super) fn prepare(dir: &Path, access: Access) -> Result<PathBuf, PrivateServ
         make_missing(parent, parent_mode)?;
     }
     make_missing(&dir, access.dir_mode())?;
-    // The owner of the directory can put data there, that is, jobs that this process runs.
-    if let Some(doubt) = files::doubt_of_owner(&dir).map_err(io_error("look at", &dir))? {
+    // Whoever can write to the directory can put data there, that is, jobs that this process runs.
+    if let Some(doubt) = files::doubt_of_data(&dir).map_err(io_error("look at", &dir))? {
         return Err(PrivateServerError::Untrusted { doubt });
     }
     access.make_dir(&dir)?;

@@ -47,7 +47,7 @@ pub fn variables(
     }
     for (name, text) in own {
         let fault = match credentials.fill(text) {
-            Ok(value) if value.contains('\0') => "its credential holds the character NUL, which no variable can".to_owned(),
+            Ok(value) if value.contains('\0') => "the credential has the character NUL, which a variable cannot have".to_owned(),
             Ok(value) => {
                 variables.insert(name.clone(), value);
                 continue;

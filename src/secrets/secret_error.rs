@@ -10,8 +10,8 @@ use crate::domain::job::secret_reference::ReferenceError;
 pub enum SecretError {
     /// This process has no directory of credentials.
     #[error(
-        "credential {name} is not there: CREDENTIALS_DIRECTORY is not set; wanted LoadCredential={name}:/PATH in the unit, or that \
-         variable set to the directory it is in"
+        "credential {name} is missing: CREDENTIALS_DIRECTORY is not set, wanted LoadCredential={name}:/PATH in the unit, or \
+         CREDENTIALS_DIRECTORY set to the directory of the credential"
     )]
     NoDirectory {
         /// The name of the wanted credential.

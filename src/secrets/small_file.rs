@@ -45,6 +45,6 @@ pub(super) fn read(path: &Path, owners: &Owners) -> Result<String, Unread> {
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        unread(format!("not UTF-8 at byte {at}"))
+        unread(format!("the file is not UTF-8 at byte {at}"))
     })
 }

@@ -69,8 +69,8 @@ fn what_cannot_be_had_is_named_and_no_word_of_a_file_is_repeated() {
     let credentials = Credentials::within(dir.path().to_owned());
     let none = BTreeMap::new();
     for (file, words) in [
-        (faulty.as_str(), "faulty.env: line 2: no ="),
-        (&binary, "not UTF-8 at byte 9"),
+        (faulty.as_str(), "faulty.env: line 2: the line has no ="),
+        (&binary, "the file is not UTF-8 at byte 9"),
         (&long, "more than 1 MiB"),
         (&open, "everybody can write it (mode 0666)"),
         ("/no/such.env", "env_file /no/such.env cannot be used: no such file"),
@@ -82,7 +82,7 @@ fn what_cannot_be_had_is_named_and_no_word_of_a_file_is_repeated() {
     }
     for (text, words) in [
         ("${credential:missing}", "env X: credential missing cannot be used: "),
-        ("${credential:nul}", "env X: its credential holds the character NUL"),
+        ("${credential:nul}", "env X: the credential has the character NUL"),
         ("${credential:a/b}", "env X: found a malformed reference"),
     ] {
         let error = had(&[], &map(&[("X", text)]), &credentials).unwrap_err();
@@ -108,7 +108,7 @@ fn the_address_of_redis_is_read_from_a_credential_a_file_or_both() {
         RedisUrl::File(file.clone()).read(&credentials)
     };
     assert_eq!(read(" redis://:${credential:pw}@h/0\n").unwrap(), "redis://:p%40ss%2Fw%3Ard%20%C3%A9@h/0");
-    assert!(read("\n").unwrap_err().to_string().contains("redis.url cannot be used: it is empty"));
+    assert!(read("\n").unwrap_err().to_string().contains("redis.url cannot be used: the file is empty"));
     assert!(text("redis://:${credential:none}@h").unwrap_err().to_string().contains("credential none"));
 }
 

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
+use schedd::domain::job::job_spec::{Delivery, Overlap};
 use schedd::domain::name::names::QueueName;
 use schedd::domain::queue::gate::{Gate, PerKey};
 use schedd::domain::queue::lane::Lane;
@@ -117,6 +117,7 @@ fn order(job: JobRecord, passed: Passed) -> ClaimOrder {
     ClaimOrder {
         run,
         rev: job.rev,
+        delivery: Delivery::AtLeastOnce,
         overlap: Overlap::Skip,
         max_age: None,
         latest_start: None,

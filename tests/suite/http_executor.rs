@@ -146,9 +146,9 @@ async fn a_redirect_that_would_send_the_body_to_another_origin_ends_the_attempt(
         let mut job = request(method, sink.url("/"));
         (job.redirects, job.body) = (5, "text".to_owned());
         let (outcome, _) = bench.run(&of(job)).await;
-        let told = format!("status {status} leads to another origin ({}), which is not given the body", away.url(""));
+        let told = format!("status {status} redirects to another origin ({}), which must not get the request body", away.url(""));
         let error = outcome.error.unwrap();
-        assert!(error.starts_with(&told) && error.contains("wanted its URL in the job"), "{method}: {error}");
+        assert!(error.starts_with(&told) && error.contains("wanted the URL of that origin in the job"), "{method}: {error}");
         assert_eq!(outcome.ending, Ending::Failed);
     }
     assert!(away.requests().is_empty());
@@ -195,7 +195,7 @@ async fn a_body_that_breaks_off_is_a_failure_that_says_so() {
     let sink = HttpSink::start([Answer { claimed_length: Some(1000), ..Answer::status(200).body("half") }]).await;
     let (outcome, _) = bench.run(&of(request("GET", sink.url("/")))).await;
     assert_eq!((outcome.ending, outcome.http_status), (Ending::Failed, Some(200)));
-    assert!(outcome.error.unwrap().starts_with("status 200, but its body broke off: "));
+    assert!(outcome.error.unwrap().starts_with("status 200, but the response body broke off: "));
 }
 
 #[tokio::test]

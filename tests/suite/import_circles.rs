@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// The folders of `src` that have no circles.
-const CLEAN: [&str; 8] = ["daemon", "domain", "executor", "files", "keeper", "private_redis", "secrets", "store"];
+const CLEAN: [&str; 9] = ["cli", "daemon", "domain", "executor", "files", "keeper", "private_redis", "secrets", "store"];
 
 /// The texts of the files by their modules, such as `store::runs::claims`.
 type Texts = BTreeMap<String, String>;
@@ -106,13 +106,13 @@ fn defining(texts: &Texts, names: &BTreeMap<(String, String), String>, path: &st
 
 /// Returns which files import which.
 fn imports(texts: &Texts) -> Imports {
-    let (mut codes, mut tests) = (BTreeMap::new(), BTreeSet::new());
+    let (mut codes, mut test_modules) = (BTreeMap::new(), BTreeSet::new());
     for (module, text) in texts {
         let (code, modules) = code_of(text);
-        tests.extend(modules.iter().map(|name| format!("{module}::{name}")));
+        test_modules.extend(modules.iter().map(|name| format!("{module}::{name}")));
         codes.insert(module.clone(), code);
     }
-    let is_test = |module: &str| tests.iter().any(|test| module == test || module.starts_with(&format!("{test}::")));
+    let is_test = |module: &str| test_modules.iter().any(|test| module == test || module.starts_with(&format!("{test}::")));
     let (mut names, mut paths) = (BTreeMap::new(), Vec::new());
     for (module, code) in codes.iter().filter(|(module, _)| !is_test(module)) {
         let mut statements = code.as_str();
@@ -183,11 +183,11 @@ fn no_source_files_import_each_other_in_a_circle() {
     let mut texts = BTreeMap::new();
     read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), "", &mut texts);
     let imports = imports(&texts);
-    let is_clean = |module: &&str| CLEAN.contains(&module.split("::").next().unwrap_or_default());
+    let is_clean = |module: &&str| CLEAN.iter().any(|folder| module.split("::").next() == Some(*folder));
     for circle in circles(&imports) {
         let within = |module: &str| imports[module].iter().filter(|target| circle.contains(target.as_str())).collect::<Vec<_>>();
         let lines: Vec<String> = circle.iter().map(|module| format!("{module} imports {:?}", within(module))).collect();
-        assert!(!circle.iter().any(|module| is_clean(module)), "import circle:\n{}", lines.join("\n"));
+        assert!(!circle.iter().any(is_clean), "import circle:\n{}", lines.join("\n"));
     }
 }
 

@@ -31,7 +31,7 @@ fn objects(log: &str) -> Vec<Value> {
 fn every_line_of_json_is_an_object_with_the_facts_of_its_run() {
     let redis = TestRedis::start();
     let daemon = Schedd::on(&redis).node("web-1").env("SCHEDD_LOG_FORMAT", "json").jobs(OUTPUT).start();
-    daemon.wait_for_log("Jobs are as the file says");
+    daemon.wait_for_log("All jobs of the jobs file are applied");
     let ctl = Schedctl::on(&redis);
     assert_eq!(ctl.run(&["run", "talk", "--wait"]).code, 3);
     ctl.run(&["run", "still", "--wait"]).good();
@@ -61,7 +61,7 @@ fn every_line_of_json_is_an_object_with_the_facts_of_its_run() {
 fn a_job_that_writes_without_end_does_not_fill_the_log() {
     let redis = TestRedis::start();
     let mut daemon = Schedd::on(&redis).node("web-1").env("SCHEDD_LOG_FORMAT", "json").jobs(OUTPUT).start();
-    daemon.wait_for_log("Jobs are as the file says");
+    daemon.wait_for_log("All jobs of the jobs file are applied");
     let ctl = Schedctl::on(&redis);
     ctl.run(&["run", "flood", "--wait"]).good();
     daemon.term();
@@ -98,9 +98,9 @@ fn a_password_given_as_an_argument_is_taken_out_of_the_list_of_processes() {
     let redis = TestRedis::start();
     let () = redis::cmd("CONFIG").arg(&["SET", "requirepass", "hunter2"]).query(&mut redis.connection()).unwrap();
     let daemon = Schedd::at(&format!("{}?pass=hunter2", redis.url())).node("web-1").jobs("[jobs.a]\nshell = 'true'\n").start();
-    let warned = daemon.wait_for_log("--redis holds a password");
+    let warned = daemon.wait_for_log("--redis has a password");
     assert!(warned.contains("url_file") && warned.contains("${credential:NAME}"), "{warned}");
-    daemon.wait_for_log("Jobs are as the file says");
+    daemon.wait_for_log("All jobs of the jobs file are applied");
     let arguments = String::from_utf8(fs::read(format!("/proc/{}/cmdline", daemon.pid())).unwrap()).unwrap();
     assert!(arguments.contains("--node") && !arguments.contains("--redis") && !arguments.contains("hunter2"), "{arguments}");
     let name = fs::read_to_string(format!("/proc/{}/comm", daemon.pid())).unwrap();
@@ -186,7 +186,7 @@ fn under_systemd_the_journal_gets_entries_with_fields() {
     let (theirs, said, _ours) = stream();
     let daemon = Schedd::on(&redis).node("web-1").played_by(&journal.daemon()).env("JOURNAL_STREAM", &said).outputs(theirs);
     let mut daemon = daemon.jobs(OUTPUT).start();
-    journal.wait_for("Jobs are as the file says");
+    journal.wait_for("All jobs of the jobs file are applied");
     let ctl = Schedctl::on(&redis);
     assert_eq!(ctl.run(&["run", "talk", "--wait"]).code, 3);
     let ended = journal.wait_for("Run ended as failed with exit code 3");

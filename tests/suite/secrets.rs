@@ -37,7 +37,7 @@ impl Host {
         let place = dir.path().to_str().unwrap();
         let daemon =
             Schedd::on(&redis).node("web-1").env("CREDENTIALS_DIRECTORY", place).jobs(&jobs.replace("DIR", place)).start();
-        daemon.wait_for_log("Jobs are as the file says");
+        daemon.wait_for_log("All jobs of the jobs file are applied");
         let ctl = Schedctl::on(&redis).env("TZ", "UTC");
         Self { daemon, ctl, redis, dir }
     }
@@ -152,7 +152,7 @@ fn a_process_gets_its_secrets_by_its_environment_and_nothing_else_holds_them() {
     for (job, words) in [
         ("gone", ["cannot start: env A: credential gone cannot be used: ", "no such file"]),
         ("nofile", ["cannot start: env_file ", "none.env cannot be used: no such file"]),
-        ("faulty", ["cannot start: env_file ", "faulty.env: line 2: no =, wanted NAME=VALUE"]),
+        ("faulty", ["cannot start: env_file ", "faulty.env: line 2: the line has no =, wanted NAME=VALUE"]),
     ] {
         let run = host.run(job);
         assert_eq!(run["state"], "failed", "{run}");
@@ -189,7 +189,7 @@ fn a_request_gets_its_secrets_and_another_host_it_is_sent_to_does_not() {
     assert_eq!(host.run("hook")["state"], "succeeded");
     assert_eq!(host.run("header")["state"], "succeeded");
     let run = host.run("body");
-    assert!(run.to_string().contains("status 307 leads to another origin"), "{run}");
+    assert!(run.to_string().contains("status 307 redirects to another origin"), "{run}");
     let run = host.run("bad");
     assert!(run.to_string().contains("URL is not valid: "), "{run}");
 
@@ -243,17 +243,17 @@ fn the_address_of_redis_may_refer_to_a_credential() {
     let place = dir.path().to_str().unwrap();
     let section = format!("[redis]\nurl = '{}?pass=${{credential:redis}}'\n[jobs.a]\nshell = 'true'\n", redis.url());
     let daemon = Schedd::with_private_redis().env("CREDENTIALS_DIRECTORY", place).jobs(&section).start();
-    daemon.wait_for_log("Jobs are as the file says");
+    daemon.wait_for_log("All jobs of the jobs file are applied");
     let with = Schedctl::alone().env("CREDENTIALS_DIRECTORY", place).env("SCHEDD_JOBS", daemon.jobs_file().to_str().unwrap());
     assert_eq!(with.run(&["list", "--json"]).good().json()[0]["name"], "a");
     let without = Schedctl::alone().env("SCHEDD_JOBS", daemon.jobs_file().to_str().unwrap());
-    without.run(&["list"]).refused(78, &["credential redis is not there", "CREDENTIALS_DIRECTORY", "wanted --redis URL"]);
+    without.run(&["list"]).refused(78, &["credential redis is missing", "CREDENTIALS_DIRECTORY", "wanted --redis URL"]);
     let named = without.env("SCHEDD_REDIS_URL", &format!("{}?pass=hunter2%20%26x", redis.url()));
     assert_eq!(named.run(&["list", "--json"]).good().json()[0]["name"], "a");
     assert!(!daemon.log().contains(SECRET));
     let mut lost = Schedd::with_private_redis().jobs(&section).start();
     assert_eq!(lost.wait_exit().code(), Some(78));
-    assert!(lost.log().contains("credential redis is not there"), "{}", lost.log());
+    assert!(lost.log().contains("credential redis is missing"), "{}", lost.log());
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn a_file_with_the_address_that_everybody_can_read_is_warned_of() {
         fs::set_permissions(dir.path().join("url"), fs::Permissions::from_mode(mode)).unwrap();
         let daemon = Schedd::with_private_redis().jobs(&section).start();
         daemon.wait_for_log("Started.");
-        assert_eq!(daemon.log().contains("holds a password and everybody can read it"), is_open, "{}", daemon.log());
+        assert_eq!(daemon.log().contains("has a password and everybody can read the file"), is_open, "{}", daemon.log());
         assert!(!daemon.log().contains(SECRET));
     }
 }

@@ -104,7 +104,7 @@ fn by_us(text: &str) -> Option<Vec<i64>> {
 fn class(text: &str, ours: Option<&Vec<i64>>, theirs: Option<&Vec<i64>>) -> Option<&'static str> {
     match (ours, theirs) {
         (None, Some(times)) if times.is_empty() => Some("never comes: refused here, \"never\" there"),
-        (None, Some(_)) if text.parse::<CalendarExpr>().is_err_and(|error| error.problem.contains("never comes")) => {
+        (None, Some(_)) if text.parse::<CalendarExpr>().is_err_and(|error| error.problem.contains("has no time before")) => {
             Some("never comes again: refused here")
         }
         (Some(_), None) if days_from_end(text).is_some_and(|days| numbers(days).any(|day| day > 28)) => {

@@ -43,14 +43,14 @@ impl Host {
             found.push(Problem { path: key.to_owned(), span: None, message, within: None });
         };
         if let Some(lack) = spec.process.user.as_ref().and_then(|run_as| self.lack_of_user(run_as)) {
-            note("user", format!("{lack}; a run starts only where that is otherwise"));
+            note("user", format!("{lack}; a run starts only on hosts where this is solved"));
         }
         let user = spec.process.user.as_ref().map(RunAs::user);
         for fault in spec.env_files.iter().filter_map(|file| secrets::fault_of(file, user)) {
-            note("env_file", format!("{fault}; a run starts only where that is otherwise"));
+            note("env_file", format!("{fault}; a run starts only on hosts where this is solved"));
         }
         let mut lack = |key: &str, what: &str, name: &str| {
-            note(key, format!("no {what} {name:?} on this host; a run starts only where there is one"));
+            note(key, format!("this host has no {what} {name:?}; a run starts only on hosts that have it"));
         };
         if let Some(cwd) = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
             lack("cwd", "directory", &cwd.display().to_string());
@@ -89,7 +89,7 @@ pub(super) fn timeless(job: &NamedJob, (name, result, next_due): &Added) -> Opti
     let schedule = &job.spec.schedule;
     let has_none_by_nature = *schedule == Schedule::Manual || schedule.is_at_boot();
     let is_timeless = *result == "created" && next_due.is_none() && job.start_in.is_none() && !has_none_by_nature;
-    is_timeless.then(|| format!("job {name} has no time to come: it runs only when asked, by schedctl run {name}"))
+    is_timeless.then(|| format!("job {name} has no future time: it runs only by schedctl run {name}"))
 }
 
 /// Returns the given names that no existing job has.
@@ -105,7 +105,7 @@ pub(super) async fn strangers(store: &Store, names: &[JobName]) -> Result<BTreeS
 
 /// Returns the warning for a name in `not_while` that no job has.
 pub(super) fn stranger_words(name: &JobName) -> String {
-    format!("no job {name} exists: until it does, this name has no effect")
+    format!("no job {name} exists: the name has no effect until such a job is added")
 }
 
 /// A collector of warnings about many lines.

@@ -1,7 +1,9 @@
 //! The instants that `--at` means, and `--fold` for local times that the clock shows twice.
 //!
-//! Invariant: the understood instant is always printed. If the clock shows a local time twice, the
-//! other instant is printed too.
+//! Invariant: the understood instant is printed, unless it is now. If the clock shows a local time
+//! twice, the other instant is printed too.
+
+use std::time::Duration;
 
 use jiff::tz::AmbiguousOffset;
 
@@ -77,12 +79,12 @@ fn folded(read: Instant, fold: Option<FoldFlag>, zone: &Zone) -> Instant {
     let (at, said) = match fold {
         None if read.at == second => return read,
         None => {
-            (first, format!("the first is taken, {}; the second is {}, which --fold second takes", tell(first), tell(second)))
+            (first, format!("the first time, {}, is used; --fold second uses the second time, {}", tell(first), tell(second)))
         }
-        Some(FoldFlag::First) => (first, format!("the first is taken, {}", tell(first))),
-        Some(FoldFlag::Second) => (second, format!("the second is taken, {}", tell(second))),
+        Some(FoldFlag::First) => (first, format!("the first time, {}, is used", tell(first))),
+        Some(FoldFlag::Second) => (second, format!("the second time, {}, is used", tell(second))),
     };
-    let note = format!("it comes twice in {}: {said}", zone.name());
+    let note = format!("this time occurs twice in {}: {said}", zone.name());
     Instant { at, note: Some(note) }
 }
 
@@ -96,8 +98,11 @@ fn both_comings(at: UnixMillis, zone: &Zone) -> Option<(UnixMillis, UnixMillis)>
     first.zip(second)
 }
 
-/// Prints the instant at which a job runs once.
+/// Prints the instant at which a job runs once. An instant within the next second counts as now.
 pub(super) fn tell_due(at: UnixMillis, now: UnixMillis, zone: &Zone, console: &mut Console) {
+    if at >= now && at.since(now) < Duration::from_secs(1) {
+        return console.note("runs now");
+    }
     console.note(&format!("at {} ({}), {}", rfc3339(at, zone), zone.name(), Relative { now }.either(at)));
 }
 
@@ -147,7 +152,7 @@ pub(super) fn tell_instants(
 /// Returns why a job applied at `now` does not run at the instant `at` of its list.
 fn why_not(spec: &JobSpec, table: &Timetable, at: UnixMillis, now: UnixMillis) -> Option<String> {
     if table.count_in(at, at) == 0 {
-        return Some("--exclude, --only-on, --start or --end leaves it out".to_owned());
+        return Some("--exclude, --only-on, --start or --end excludes this time".to_owned());
     }
     let first = table.latest_in(UnixMillis::EPOCH, now).unwrap_or(now);
     if at < first {
@@ -167,7 +172,7 @@ fn why_not(spec: &JobSpec, table: &Timetable, at: UnixMillis, now: UnixMillis) -
         return Some("--catch-up skip, --max-age or --skip-if-late skips a run this late".to_owned());
     }
     let most = spec.shape.max_runs.filter(|most| table.count_in(first, at) > u64::from(*most))?;
-    Some(format!("--max-runs {most} is reached before it"))
+    Some(format!("--max-runs {most} is reached before this time"))
 }
 
 #[cfg(test)]

@@ -35,10 +35,10 @@ async fn doing(store: &Store, name: &JobName, key: &UniqueKey) -> Result<String,
                 Some(at) => format!("runs since {}", shown(at, &local)),
                 None => "runs".to_owned(),
             },
-            Some(_) => "waits for its turn or its retry".to_owned(),
+            Some(_) => "waits for its turn or a retry".to_owned(),
             None => match job.pending {
                 Some(run) => format!("is due at {}", shown(run.due(), &local)),
-                None => "waits to be run by hand".to_owned(),
+                None => "runs only by schedctl run".to_owned(),
             },
         },
     };

@@ -70,7 +70,7 @@ pub(super) fn read_batches(input: impl Read, host_zone: &Zone, sender: &mpsc::Se
                 }
             }
             Ok(Line::TooLong) => {
-                batch.refused.push((number, format!("longer than {MAX_JSON_BYTES} bytes, wanted at most 256 KiB")));
+                batch.refused.push((number, format!("the line has more than {MAX_JSON_BYTES} bytes, wanted at most 256 KiB")));
             }
             Ok(Line::End) => {}
             Err(error) => batch.refused.push((number, format!("the standard input cannot be read: {error}"))),
@@ -89,7 +89,7 @@ pub(super) fn read_batches(input: impl Read, host_zone: &Zone, sender: &mpsc::Se
 fn compile(line: &[u8], host_zone: &Zone) -> Option<Result<NamedJob, String>> {
     let text = match std::str::from_utf8(line) {
         Ok(text) => text.trim(),
-        Err(error) => return Some(Err(format!("not UTF-8 at byte {}, wanted JSON in UTF-8", error.valid_up_to()))),
+        Err(error) => return Some(Err(format!("the line is not UTF-8 at byte {}, wanted JSON in UTF-8", error.valid_up_to()))),
     };
     if text.is_empty() {
         return None;

@@ -85,7 +85,7 @@ pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     }
     if let Some(since) = paused_since(&store, &added).await? {
         let (name, since) = (&added.0, shown(since, &host_zone));
-        console.warn(&format!("job {name} is paused since {since}: its due runs wait for schedctl resume {name}"));
+        console.warn(&format!("job {name} is paused since {since}: it starts no runs until schedctl resume {name}"));
         // A paused job may not run at this time.
         added.2 = None;
     }
@@ -97,7 +97,7 @@ pub(crate) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
         instant::tell_due(due, now, &zone, console);
     }
     if result == "created" && job.spec.schedule == Schedule::Manual && job.start_in.is_none() && job.spec.unique.is_some() {
-        console.note(&format!("no time is given: it runs only when asked, by schedctl run {name}; --in 0s runs it at once"));
+        console.note(&format!("no time is given: the job runs only by schedctl run {name}; with --in 0s it runs now"));
     }
     if console.is_json() {
         let next_due = match next_due {
@@ -144,7 +144,7 @@ async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, seen: Option<Rev>,
             Applied::Done(at) => Err(CliFailure::Conflict(name_conflict::done_already(&name, at))),
         };
     }
-    Err(CliFailure::Conflict("no free name was found; give one by --name".to_owned()))
+    Err(CliFailure::Conflict("no free random name was found; give a name with --name".to_owned()))
 }
 
 /// Returns since when the job is paused, if the add changed an existing job.

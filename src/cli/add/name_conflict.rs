@@ -29,7 +29,7 @@ pub(super) async fn name_taken(store: &Store, name: &JobName, wanted: &NamedJob)
 fn held_by_file(job: &JobRecord) -> CliFailure {
     let name = &job.name;
     let place = declared_in(job);
-    CliFailure::Conflict(format!("job {name} is declared in {place}: edit [jobs.{name}] there, or take another name"))
+    CliFailure::Conflict(format!("job {name} is declared in {place}: edit [jobs.{name}] there, or use another name"))
 }
 
 /// Returns the message for a name that a job added by schedctl already has. The message says how
@@ -61,14 +61,14 @@ fn difference(old: &str, wanted: &NamedJob) -> Vec<String> {
 /// Returns the message for a job that somebody else changed after schedctl had read the job.
 pub(super) fn changed_meanwhile(name: &JobName, now: &Rev) -> String {
     format!(
-        "job {name} was changed by somebody else meanwhile, its version is now {now}: see schedctl show {name}, then add it again"
+        "somebody else changed job {name} at the same time, and its revision is now {now}: see schedctl show {name}, then add it again"
     )
 }
 
 /// Returns the message for a one-shot of this name that already ran at this instant. The same run
 /// is not repeated.
 pub(super) fn done_already(name: &JobName, at: UnixMillis) -> String {
-    format!("job {name}: a job of this name already ran at {at}; give another --name or time (schedctl history {name})")
+    format!("a job {name} already ran at {at}; use another --name or time (schedctl history {name})")
 }
 
 #[cfg(test)]

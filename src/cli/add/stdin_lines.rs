@@ -79,7 +79,7 @@ pub(super) async fn add_lines(global: &Global, args: &AddArgs, host_zone: Zone, 
     if console.is_json() {
         sheet.array.end(console);
     } else if sheet.there > 0 {
-        console.note(&format!("{} added, {} there already", sheet.added, sheet.there));
+        console.note(&format!("{} added, {} existed already", sheet.added, sheet.there));
     }
     outcome?;
     Ok(u8::from(sheet.refused > 0))
@@ -181,7 +181,7 @@ impl Sheet<'_> {
             open = clashed;
         }
         for (line, _) in open {
-            told.insert(line, Err("no free name was found; give one".to_owned()));
+            told.insert(line, Err("no free random name was found; give a name".to_owned()));
         }
         Ok(told)
     }
@@ -209,7 +209,7 @@ impl Sheet<'_> {
             let nameless =
                 if open.iter().any(|(_, job)| job.name.is_none()) { ", which adds lines without a name twice" } else { "" };
             let hint = format!(
-                "{line}; which of lines {first} to {last} are added is not known: run it again with --if-absent{nameless}"
+                "{line}; it is not known which of lines {first} to {last} were added: run the command again with --if-absent{nameless}"
             );
             if told.code() == 69 { CliFailure::Unreachable(hint) } else { CliFailure::Failed(hint) }
         })

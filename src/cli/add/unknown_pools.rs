@@ -37,7 +37,7 @@ impl Pools {
                 let order: Vec<&str> = turns.order.iter().map(JobName::as_str).collect();
                 let wanted = format!("wanted one of {} (or another order in [groups.{group}])", order.join(", "));
                 let who = job.name.as_ref().map_or("a job without a name", JobName::as_str);
-                return Some(format!("group {group} takes turns and {who} has none, {wanted}"));
+                return Some(format!("group {group} has an order of turns without {who}, {wanted}"));
             }
             Some(_) => return None,
             None => {}

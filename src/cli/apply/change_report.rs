@@ -39,7 +39,7 @@ fn tell(name: &str, standing: &ApplyState, others: &[SourceName], prune: Prune, 
         ApplyState::Changed(keys) => {
             let mut texts: Vec<String> = keys.iter().map(key_change).collect();
             if texts.is_empty() {
-                texts.push("its stored definition cannot be read and is replaced".to_owned());
+                texts.push("the stored definition cannot be read and is replaced".to_owned());
             }
             if !others.is_empty() {
                 texts.push(format!("also in {}: the last change wins", elsewhere()));
@@ -49,16 +49,16 @@ fn tell(name: &str, standing: &ApplyState, others: &[SourceName], prune: Prune, 
         ApplyState::Overruled(_, by) => {
             let by = by.as_ref().map_or_else(|| "another file".to_owned(), SourceName::words);
             return console.note(&format!(
-                "job {name}: the node applied this text before; {by} changed the job since, and that change wins"
+                "job {name}: the node already applied this definition; {by} changed the job later, and that change wins"
             ));
         }
-        ApplyState::Held => ('!', Colour::Red, vec!["left out: the name belongs to a job added by schedctl".to_owned()]),
+        ApplyState::Held => ('!', Colour::Red, vec!["not applied: the name belongs to a job added with schedctl add".to_owned()]),
         ApplyState::Over => return console.note(&format!("job {name}: its last time is past, so it gets no run")),
         ApplyState::Gone if !others.is_empty() => {
-            ('-', Colour::Dim, vec![format!("no longer in the file, and kept: it is also in {}", elsewhere())])
+            ('-', Colour::Dim, vec![format!("no longer in the file, but kept because it is also in {}", elsewhere())])
         }
         ApplyState::Gone if prune == Prune::No => {
-            ('-', Colour::Dim, vec!["no longer in the file, and kept: --prune removes it".to_owned()])
+            ('-', Colour::Dim, vec!["no longer in the file, but kept; --prune removes it".to_owned()])
         }
         ApplyState::Gone => ('-', Colour::Red, vec!["no longer in the file".to_owned()]),
     };
@@ -74,8 +74,10 @@ pub(super) fn deeds(done: &[AppliedChange], console: &mut Console) {
     for AppliedChange { name, deed } in done {
         match deed {
             PlannedChange::Failed(why) => console.error(&format!("job {name}: {why}")),
-            PlannedChange::Held => console.error(&format!("job {name} left out: its name belongs to a job added by schedctl")),
-            PlannedChange::Past(at) => console.note(&format!("job {name}: its time {at} is past; nothing is planted")),
+            PlannedChange::Held => {
+                console.error(&format!("job {name} is not applied: the name belongs to a job added with schedctl add"));
+            }
+            PlannedChange::Past(at) => console.note(&format!("job {name}: its time {at} is past, so it gets no run")),
             PlannedChange::Added(_)
             | PlannedChange::Changed(_)
             | PlannedChange::Removed
@@ -93,9 +95,9 @@ pub(super) fn summary(comparison: &Comparison, said: &LastChange<'_>, prune: Pru
     let gone = count(|job| job.standing == ApplyState::Gone && job.others.is_empty());
     let same = count(|job| job.standing == ApplyState::Same);
     let (removed, kept) = if prune == Prune::Yes { (gone, 0) } else { (0, gone) };
-    let kept = if kept > 0 { format!(", {kept} no longer in the file kept") } else { String::new() };
-    let dry = if is_dry { " (nothing done: --dry-run)" } else { "" };
-    format!("{}: {added} added, {changed} changed, {removed} removed, {same} as before{kept}{dry}", said.source)
+    let kept = if kept > 0 { format!(", {kept} kept that are no longer in the file") } else { String::new() };
+    let dry = if is_dry { " (--dry-run: nothing was changed)" } else { "" };
+    format!("{}: {added} added, {changed} changed, {removed} removed, {same} unchanged{kept}{dry}", said.source)
 }
 
 /// Returns the comparison of file and live jobs as one JSON document.
@@ -133,7 +135,7 @@ fn word(standing: &ApplyState) -> &'static str {
         ApplyState::New => "added",
         ApplyState::Changed(_) => "changed",
         ApplyState::Overruled(..) => "overruled",
-        ApplyState::Held => "left_out",
+        ApplyState::Held => "name_taken",
         ApplyState::Over => "over",
         ApplyState::Gone => "removed",
     }
@@ -151,7 +153,7 @@ fn result(deed: &PlannedChange) -> &'static str {
         PlannedChange::Removed => "removed",
         PlannedChange::LeftToOthers => "unlisted",
         PlannedChange::Nothing => "unchanged",
-        PlannedChange::Held => "left_out",
+        PlannedChange::Held => "name_taken",
         PlannedChange::Past(_) => "past",
         PlannedChange::Failed(_) => "failed",
     }

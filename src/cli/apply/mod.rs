@@ -29,10 +29,10 @@ Examples:
   schedctl diff /etc/schedd/jobs.toml --node web1
 
 Lines begin with + (would be added), ~ (would be changed, key by key), - (no longer in the file) or
-! (left out: a job added by schedctl has the name). With --node a job is noted if the node already
-applied this text and another file changed the job since: reloading changes nothing. Values of env
-and header fields, bodies and passwords are not shown. Exit codes: 0 no difference; 1 differs; 78
-the file has problems.";
+! (not applied: a job added with schedctl add has the name). With --node a line says if the node
+already applied this definition and another file changed the job later: a reload changes nothing.
+Values of env and header fields, bodies and passwords are not shown. Exit codes: 0 no difference; 1
+differs; 78 the file has problems.";
 
 const APPLY_EXAMPLES: &str = "\
 Examples:
@@ -40,10 +40,10 @@ Examples:
   schedctl apply crm/jobs.toml --source crm --prune
 
 The jobs, queues and groups of the file are stored under the name of their source: --source, else
-the file's name without its ending. A job that is no longer in the file stays and is listed; --prune
-removes it, unless another file has it too. If another file defines a job differently, the last
-change wins. Jobs added by schedctl are never changed: a job with such a name is left out, and the
-exit code is 4. A file with problems changes nothing.";
+the name of the file without its extension. A job that is no longer in the file stays and is listed;
+--prune removes it, unless another file has it too. If another file defines a job differently, the
+last change wins. Jobs added with schedctl add are never changed: a job with such a name is not
+applied, and the exit code is 4. A file with problems changes nothing.";
 
 /// Shows what applying a jobs file would change.
 #[derive(Debug, clap::Args)]
@@ -190,7 +190,8 @@ impl Read {
             && *history == HistoryConfig::default()
             && *output == OutputConfig::default();
         if !is_plain {
-            console.note(&format!("{}: daemon, history and output are settings of a node and are not applied", self.file));
+            console
+                .note(&format!("{}: [daemon], [history] and [output] are settings of a node, so apply ignores them", self.file));
         }
     }
 }

@@ -35,7 +35,7 @@ impl Chosen {
 pub(super) fn not_dead(run: &RunId, state: &str, at: Option<UnixMillis>, advice: &str) -> CliFailure {
     let at = at.map_or_else(String::new, |at| format!(" at {}", shown(at, &Zone::of_host())));
     let state = state.replace('_', " ");
-    CliFailure::Conflict(format!("run {run} is no dead letter: found {state}{at}, wanted failed, timed_out or lost; {advice}"))
+    CliFailure::Conflict(format!("run {run} is not a dead letter: found {state}{at}, wanted failed, timed_out or lost; {advice}"))
 }
 
 /// Fails unless `run` exists and is a dead letter.

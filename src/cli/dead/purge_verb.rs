@@ -66,7 +66,7 @@ pub(crate) async fn purge(global: &Global, args: &PurgeArgs, console: &mut Conso
     let age = age.map_err(|error| CliFailure::Invalid(format!("--older-than: {error}")))?;
     let store = connect(global, console).await?;
     if args.is_unsure() && !is_terminal() {
-        let message = "--dead without a filter forgets every dead letter of namespace";
+        let message = "--dead without a filter deletes every dead letter of namespace";
         return Err(CliFailure::Invalid(format!(
             "{message} {}, wanted --yes with it, or a filter such as --older-than 7d",
             store.namespace()
@@ -88,7 +88,7 @@ pub(crate) async fn purge(global: &Global, args: &PurgeArgs, console: &mut Conso
         }
     }
     if args.is_unsure() && !runs.is_empty() {
-        ask(store.namespace(), &letters(u64::try_from(runs.len()).unwrap_or(u64::MAX)), "forgotten")?;
+        ask(store.namespace(), &letters(u64::try_from(runs.len()).unwrap_or(u64::MAX)), "deleted")?;
     }
     tell(purged(&store, &runs, args).await?, args, console);
     Ok(worst)
@@ -110,6 +110,6 @@ fn tell(count: u64, args: &PurgeArgs, console: &mut Console) {
         console.json(&json!({"purged": count, "dry_run": args.dry_run}));
     } else if !console.is_quiet() {
         let letters = letters(count);
-        console.line(&if args.dry_run { format!("{letters} would be forgotten") } else { format!("{letters} forgotten") });
+        console.line(&if args.dry_run { format!("{letters} would be deleted") } else { format!("{letters} deleted") });
     }
 }

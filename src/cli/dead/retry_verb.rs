@@ -22,7 +22,7 @@ Examples:
   schedctl retry --dead --job backup
   schedctl retry --dead --state lost --since 24h --dry-run
 
-A run keeps its id and its due time, may use all its retries again, and is ready at once;
+A run keeps its id and its due time, gets all its retries again, and is ready at once;
 SCHEDD_ATTEMPT keeps counting. Unless its job's overlap is allow, it waits for the job's open run. A
 run that was already retried is not changed. --since and --until compare with the end of a run and
 take a time as add --at does, or a duration, which means that long ago.";
@@ -83,18 +83,18 @@ async fn retry_run(store: &Store, run: &RunId) -> Result<RetryOutcome, CliFailur
     let job = run.job();
     match retry_order::retry_run(store, run).await? {
         RetryReply::Retried => Ok(("retried", format!("{run} is ready again"))),
-        RetryReply::Waiting => Ok(("waiting", format!("{run} waits for the open run of its job and is ready then"))),
-        RetryReply::Already => Ok(("already", format!("{run} has not ended, or was retried already"))),
-        RetryReply::Over { state, at } => Err(not_dead(run, &state, at, &format!("schedctl rerun {run} repeats its work"))),
+        RetryReply::Waiting => Ok(("waiting", format!("{run} starts after the open run of its job"))),
+        RetryReply::Already => Ok(("already", format!("{run} has not ended, or was already retried"))),
+        RetryReply::Over { state, at } => Err(not_dead(run, &state, at, &format!("schedctl rerun {run} runs it again"))),
         RetryReply::Gone(how) => {
             let how = how.map_or_else(String::new, |how| format!(" ({how})"));
             Err(CliFailure::Conflict(format!(
-                "run {run} cannot be retried: job {job} is gone{how}; add it again as it was, then retry"
+                "run {run} cannot be retried: job {job} no longer exists{how}; add it again with the same definition, then retry"
             )))
         }
         RetryReply::Former => Err(CliFailure::Conflict(format!(
             "run {run} cannot be retried: it belongs to an earlier job {job} with another definition; \
-             schedctl rerun {run} repeats its work with the current definition"
+             schedctl rerun {run} runs it again with the current definition"
         ))),
         RetryReply::Unknown | RetryReply::Stale => Err(no_such_run(store, run).await),
     }

@@ -240,7 +240,7 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<ServerCh
         if let Some(error) = &node.config_error {
             // If only names of jobs added by schedctl are left out, the rest of the file is
             // applied.
-            let is_taken = error.split("; ").all(|problem| problem.contains("left out: its name belongs to"));
+            let is_taken = error.split("; ").all(|problem| problem.contains(" job has the same name"));
             let level = if is_taken { CheckLevel::Warn } else { CheckLevel::Fail };
             checks.push(ServerCheck::new(&node.name, level, format!("its jobs.toml: {error}")));
         }

@@ -50,8 +50,8 @@ async fn retried(store: &Store) -> Result<Vec<ServerCheck>, StoreError> {
         let next = runs.first()?;
         let why = facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
         let again = next.ready.map(|at| format!(" at {at}")).unwrap_or_default();
-        let more = if runs.len() > 1 { format!("; {} more wait so", runs.len() - 1) } else { String::new() };
-        let text = format!("not delivered yet: {} is tried again{again}{why}{more}", next.run);
+        let more = if runs.len() > 1 { format!("; {} more wait for a retry", runs.len() - 1) } else { String::new() };
+        let text = format!("not delivered yet: {} is retried{again}{why}{more}", next.run);
         Some(ServerCheck::new(job.as_str(), CheckLevel::Note, text))
     };
     let mut checks: Vec<ServerCheck> = jobs.iter().filter_map(note).take(SHOWN).collect();
@@ -59,7 +59,7 @@ async fn retried(store: &Store) -> Result<Vec<ServerCheck>, StoreError> {
         checks.push(ServerCheck::new(
             "others",
             CheckLevel::Note,
-            format!("notices of {} more jobs are tried again", jobs.len() - SHOWN),
+            format!("notices of {} more jobs are retried", jobs.len() - SHOWN),
         ));
     }
     Ok(checks)

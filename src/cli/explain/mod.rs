@@ -21,10 +21,11 @@ Examples:
   schedctl explain backup --at 2026-12-24T02:30:00+01:00 --json
   schedctl explain backup@1790000000000
 
-Told in this order: what was planned and who put it there, what became of it, what each node saw at
-that time, whether it was on time (within 1 s) and why not, which rule decided and where it is set,
-what comes next. --at takes what add --at takes, in the job's zone; a time of day or a weekday alone
-is its last coming. Without --at and --last it is the job as it is now.";
+The answer has six parts: what was planned and by whom (planned), how it ended or what it waits for
+(outcome), what each node did at that time (nodes), whether it was on time, within 1 s, and why not
+(timing), which rule decided and where it is set (rule), and the next run (next). --at takes a time
+as add --at does, in the job's zone; a time of day or a weekday alone means the last past one.
+Without --at and --last the job is explained as it is now.";
 
 /// Tells in plain words why a run did or did not start when it was due; also of jobs that are no longer defined.
 #[derive(Debug, clap::Args)]

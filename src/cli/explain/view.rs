@@ -10,9 +10,9 @@ use crate::domain::time::unix_millis::UnixMillis;
 fn word(part: Part) -> &'static str {
     match part {
         Part::Planned => "planned",
-        Part::Became => "became",
+        Part::Became => "outcome",
         Part::Nodes => "nodes",
-        Part::Timing => "on time?",
+        Part::Timing => "timing",
         Part::Rule => "rule",
         Part::Next => "next",
     }
@@ -22,7 +22,7 @@ fn word(part: Part) -> &'static str {
 /// one label.
 pub(super) fn text(facts: &Facts, findings: &[Finding], console: &mut Console) {
     let what = match (facts.at(), facts.run()) {
-        (Some(at), Some(run)) if run.run.is_manual() => format!("{}, asked for {}", run.run, shown(at, &facts.zone)),
+        (Some(at), Some(run)) if run.run.is_manual() => format!("{}, requested {}", run.run, shown(at, &facts.zone)),
         (Some(at), _) => format!("{} at {}", facts.name, shown(at, &facts.zone)),
         (None, _) => facts.name.to_string(),
     };
@@ -86,8 +86,8 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
         "ended": job.and_then(|job| job.ended.as_ref()).map(|(how, _)| how),
         "next_due": next.map(tell),
         "losses": facts.losses.iter().map(loss_json).collect::<Vec<_>>(),
-        "making_up": facts.making_up,
-        "made_up_by": facts.made_up_by.as_ref().map(|(run, state)| json!({"run_id": run.to_string(), "state": state.as_str()})),
+        "backfills_waiting": facts.making_up,
+        "backfilled_by": facts.made_up_by.as_ref().map(|(run, state)| json!({"run_id": run.to_string(), "state": state.as_str()})),
         "run": facts.run().map(|run| run_json(facts, run)),
         "open": match &facts.subject {
             Subject::Job { open, .. } => open.iter().map(|run| run_json(facts, run)).collect(),
@@ -108,8 +108,8 @@ fn loss_json(loss: &Loss) -> Value {
         "noticed_at": loss.noticed.to_string(),
         "noticed_by": loss.by,
         "what": loss.what,
-        "kept_to": loss.kept.map(|at| at.to_string()),
-        "last_whole_at": loss.whole.map(|at| at.to_string()),
+        "data_until": loss.kept.map(|at| at.to_string()),
+        "last_complete_at": loss.whole.map(|at| at.to_string()),
         "told_by": loss.told_by,
     })
 }
@@ -118,14 +118,14 @@ fn subject(subject: &Subject) -> &'static str {
     match subject {
         Subject::Job { .. } => "job",
         Subject::Run(_) => "run",
-        Subject::Stretch { .. } => "stretch",
+        Subject::Stretch { .. } => "skipped_range",
         Subject::Ledger { .. } => "ledger",
         Subject::BeforeLedger { .. } => "before_ledger",
         Subject::Behind { .. } => "behind",
         Subject::Over { .. } => "over",
         Subject::Unrecorded { .. } => "unrecorded",
-        Subject::ToCome { .. } => "to_come",
-        Subject::ToMakeUp { .. } => "to_make_up",
+        Subject::ToCome { .. } => "future",
+        Subject::ToMakeUp { .. } => "backfill_waiting",
         Subject::NotDue { .. } => "not_due",
         Subject::Never => "never",
     }

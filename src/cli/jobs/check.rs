@@ -93,7 +93,7 @@ fn without_a_time_to_come(config: &Config, now: UnixMillis) -> Vec<String> {
         }
         let last = table.latest_in(UnixMillis::EPOCH, now).map(|at| format!(": the last was {}", rfc3339(at, table.zone())));
         let last = last.unwrap_or_default();
-        Some(format!("jobs.{name}: no time to come{last}; it runs only when asked, by schedctl run {name}"))
+        Some(format!("jobs.{name}: no future time{last}; it runs only by schedctl run {name}"))
     };
     config.jobs.iter().filter_map(told).collect()
 }
@@ -105,7 +105,7 @@ fn strangers(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
     let told = others.map(|other| {
         let meant = config::nearest(other.as_str(), config.jobs.keys().map(JobName::as_str));
         let meant = meant.map_or_else(String::new, |meant| format!(", did you mean {meant:?}?"));
-        format!("jobs.{name}.not_while: this file has no job {other}{meant}; unless another file or schedctl add defines it, this name has no effect")
+        format!("jobs.{name}.not_while: this file has no job {other}{meant}; the name has no effect unless another file or schedctl add defines such a job")
     });
     told.collect()
 }
@@ -114,7 +114,7 @@ fn strangers(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
 fn cannot_start(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
     let user = spec.process.user.as_ref().map(RunAs::user);
     let faults = spec.env_files.iter().filter_map(|file| secrets::fault_of(file, user));
-    let mut told: Vec<String> = faults.map(|fault| format!("jobs.{name}: {fault}: its runs fail to start")).collect();
+    let mut told: Vec<String> = faults.map(|fault| format!("jobs.{name}: {fault}: its runs cannot start")).collect();
     if let (Some(users), Some(run_as)) = (&config.daemon.users, &spec.process.user)
         && !users.contains(run_as.user())
     {
@@ -122,7 +122,7 @@ fn cannot_start(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> 
         let listed = if listed.is_empty() { "nobody".to_owned() } else { listed };
         let user = run_as.user();
         told.push(format!(
-            "jobs.{name}.user: {user} is not among [daemon] users of this file, which names {listed}: its runs fail to start, unless schedd itself runs as {user}"
+            "jobs.{name}.user: {user} is not among [daemon] users of this file, which lists {listed}: its runs cannot start, unless schedd itself runs as {user}"
         ));
     }
     told

@@ -78,7 +78,7 @@ pub(crate) async fn describe(global: &Global, args: &DescribeArgs, console: &mut
             "schedule": schedule.text(&shown_in),
             "zone": read_in.as_ref().map(|zone| zone.name().as_str()),
             "words": told.iter().map(|told| told.words.as_str()).collect::<Vec<_>>(),
-            "shape": shape,
+            "modifiers": shape,
         }));
         return Ok(0);
     }

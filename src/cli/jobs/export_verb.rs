@@ -31,10 +31,10 @@ Examples:
   schedctl export backup report
   schedctl export --all --json
 
-Jobs of files are left out unless --all is given. A job with a clock schedule and no zone gets the
-zone that is stored with it. A one-shot whose time is past is written as a comment. So is a unique
-key, which a jobs file cannot have. Everything else is written as it is, also values of env,
-headers, bodies and webhook_secret, which show hides: keep the file to yourself if they are secret.";
+Jobs of files are exported only with --all. A job with a clock schedule and no zone gets the zone
+that is stored with it. A one-shot whose time is past is written as a comment. So is a unique key,
+which a jobs file cannot have. Everything else is written unchanged, also values of env, headers,
+bodies and webhook_secret, which show hides: protect the file if they are secret.";
 
 /// The number of jobs read in one call.
 const PAGE: usize = 500;
@@ -99,7 +99,7 @@ pub(crate) async fn export(global: &Global, args: &ExportArgs, console: &mut Con
     let tables: Vec<String> = queues.chain(groups).chain(jobs).collect();
     console.bytes(tables.join("\n").as_bytes());
     if tables.is_empty() {
-        console.note("no jobs were added by schedctl; --all exports jobs of files too");
+        console.note("no jobs were added with schedctl add; --all also exports the jobs of files");
     }
     Ok(code)
 }
@@ -130,7 +130,7 @@ async fn named_jobs(store: &Store, names: &[JobName], args: &ExportArgs) -> Resu
         }
         if record.kind == SourceKind::File && !args.all {
             let place = declared_in(&record);
-            return Err(CliFailure::Conflict(format!("job {name} is declared in {place}: --all exports it all the same")));
+            return Err(CliFailure::Conflict(format!("job {name} is declared in {place}: use --all to export it")));
         }
         records.push(record);
     }

@@ -38,7 +38,7 @@ impl OfJob {
         lines.extend(self.failed.iter().map(|(FailedNotice { job, count, last: (run, at) }, why)| {
             let at = shown(*at, &Zone::of_host());
             let why = why.as_ref().map(|why| format!(", with {why}")).unwrap_or_default();
-            format!("{count} of {job} failed for good, the last at {at}{why}: schedctl retry {run} tries it again")
+            format!("{count} of {job} failed for good, the last at {at}{why}: schedctl retry {run} retries it")
         }));
         lines
     }
@@ -61,8 +61,8 @@ fn failed_notice_json((notice, why): &(FailedNotice, Option<String>)) -> Value {
 fn retried_words(next: &RunRecord, count: usize, when: Relative) -> String {
     let at = next.ready.map(|at| format!(" {} ({})", shown(at, &Zone::of_host()), when.either(at))).unwrap_or_default();
     let why = facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
-    let more = if count > 1 { format!("; {} more wait so", count - 1) } else { String::new() };
-    format!("{} is tried again{at}{why}{more}", next.run)
+    let more = if count > 1 { format!("; {} more wait for a retry", count - 1) } else { String::new() };
+    format!("{} is retried{at}{why}{more}", next.run)
 }
 
 fn retried_json(notice: &RunRecord) -> Value {

@@ -21,8 +21,8 @@ Examples:
   schedctl pause backup report
   schedctl resume backup report
 
-Retries and manual runs of a paused job go on. Occurrences during the pause are skipped. A one-shot
-that became due during the pause runs when it is resumed.";
+Retries and manual runs of a paused job still start. Occurrences during the pause are skipped. A
+one-shot that became due during the pause runs when it is resumed.";
 
 /// Pauses or resumes jobs.
 #[derive(Debug, clap::Args)]
@@ -77,7 +77,7 @@ async fn pause(store: &Store, name: &JobName) -> Result<Done, CliFailure> {
     let done = |result, sentence: String| Ok(Done { result, sentence, next_due: None });
     match job_operations::pause(store, name).await? {
         PauseReply::Paused => done("paused", format!("{name} paused")),
-        PauseReply::Already => done("already", format!("{name} was paused before")),
+        PauseReply::Already => done("already", format!("{name} was already paused")),
         PauseReply::Unknown | PauseReply::Stale => Err(not_defined(store, name).await),
     }
 }
@@ -102,7 +102,7 @@ pub(crate) async fn not_defined(store: &Store, name: &JobName) -> CliFailure {
         Err(error) => error.into(),
         Ok(Some(job)) if !job.is_live() => {
             let how = job.ended.unwrap_or_default();
-            CliFailure::NotFound(format!("job {name} is over ({how}): schedctl history {name} shows what it did"))
+            CliFailure::NotFound(format!("job {name} is over ({how}): schedctl history {name} lists its runs"))
         }
         Ok(_) => no_such_job(store, name).await,
     }

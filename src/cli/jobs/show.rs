@@ -47,8 +47,8 @@ Examples:
   schedctl show backup/on_failure
 
 JOB/on_failure (on_success, on_late, on_recovered, ping) is the hidden job whose runs deliver the
-notices of JOB. It is shown as JOB defines it now. The notices lines of a job name its
-notices that failed for good, or are being retried.";
+notices of JOB. It is shown as JOB defines it now. The notices lines of a job name its notices that
+failed for good or are being retried.";
 
 /// Shows everything known about a job (its definition, state, next and last runs) or a run (its
 /// attempts).
@@ -108,7 +108,7 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
             console.line("");
             field(
                 "backfill",
-                &format!("{backfill} runs out or waiting (schedctl cancel {name} --backfill gives them up)"),
+                &format!("{backfill} runs running or waiting (schedctl cancel {name} --backfill cancels them)"),
                 console,
             );
         }
@@ -184,15 +184,15 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
         if let Some(retry) = job.retry.as_ref().filter(|_| job.state() == JobState::Retrying) {
             let at = shown(retry.at, timetable.zone());
             let which = match retry.run.kind() {
-                _ if record.name.is_hidden() => "a notice",
-                RunKind::Manual | RunKind::Rerun => "a run asked for by hand",
-                _ => "a run of it",
+                _ if record.name.is_hidden() => "retry of a notice",
+                RunKind::Manual | RunKind::Rerun => "retry of a manual run",
+                _ => "retry of a run",
             };
-            field("next", &format!("{at} ({}), {which} tried again", when.either(retry.at)), console);
+            field("next", &format!("{at} ({}), {which}", when.either(retry.at)), console);
         }
         next_lines(upcoming, timetable.zone(), when, console);
         if let Some(paused) = &job.paused_queue {
-            field("waits", &paused_queue_words(record.lane.queue(), paused, &local), console);
+            field("blocked", &paused_queue_words(record.lane.queue(), paused, &local), console);
         }
         field("action", &action_line(&spec.action, &spec.process), console);
         for (word, text) in policy_lines(spec) {
@@ -265,8 +265,8 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
             ("ready_at", json!(record.ready.map(|at| at.to_string()))),
             ("failures", json!(record.failures)),
             ("waiting_for", json!(record.waiting_for)),
-            ("let_in", json!(view.let_in)),
-            ("opens", json!(opens)),
+            ("admitted", json!(view.let_in)),
+            ("gate_opens", json!(opens)),
             ("queue_paused", json!(paused.is_some())),
             ("recoveries", json!(record.recoveries)),
             ("unclear", json!(record.unclear)),
@@ -279,7 +279,7 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
         let waits = paused.map(|paused| paused_queue_words(&queue, &paused, &Zone::of_host()));
         run_text(&view, opens.as_deref(), waits.as_deref(), Relative { now }, console);
         for notice in &notices {
-            field("told", &format!("{} by {}, which is {}", notice_lines::kind_of(notice), notice.run, notice.state), console);
+            field("notice", &format!("{}, sent by {}: {}", notice_lines::kind_of(notice), notice.run, notice.state), console);
         }
     }
     Ok(0)
@@ -294,7 +294,7 @@ async fn opens(store: &Store, record: &RunRecord, now: UnixMillis) -> Result<Opt
     let (shut, local) = (shut(store, &group, &standing, now).await?, Zone::of_host());
     let turn = standing.turn.filter(|_| shut.turn_timeout.is_some()).map(|(turn, _)| shut.turn_words(turn.as_str(), &local));
     let words: Vec<String> = shut.gap_words(&local).into_iter().chain(turn).collect();
-    Ok(Some(words.join("; ")).filter(|words| !words.is_empty()))
+    Ok(Some(words.join(" ")).filter(|words| !words.is_empty()))
 }
 
 fn run_text(view: &RunView, opens: Option<&str>, waits: Option<&str>, when: Relative, console: &mut Console) {
@@ -314,7 +314,7 @@ fn run_text(view: &RunView, opens: Option<&str>, waits: Option<&str>, when: Rela
         field("gate", how, console);
     }
     if let Some(waits) = waits {
-        field("waits", waits, console);
+        field("blocked", waits, console);
     }
     if let Some(reason) = view.reason() {
         field("reason", &reason, console);
@@ -333,22 +333,26 @@ fn run_text(view: &RunView, opens: Option<&str>, waits: Option<&str>, when: Rela
     instant("started", record.started_at);
     instant("finished", record.finished_at);
     if let Some(after) = record.recorded_after().filter(|after| *after >= RECORDED_LATE) {
-        field("recorded", &format!("{} after the attempt ended: Redis did not accept it before", span(after)), console);
+        field(
+            "recorded",
+            &format!("{} after the attempt ended, because Redis could not be written before", span(after)),
+            console,
+        );
     }
     if let Some((to, count)) = record.skipped {
         field("skipped", &format!("{} occurrences up to {}", skipped_count(count), shown(to, &local)), console);
     }
     if let Some(limits) = &record.not_enforced {
-        field("not held to", &format!("its limits of {limits}: the node cannot enforce them, schedctl doctor says why"), console);
+        field("limits", &format!("not enforced: {limits}; schedctl doctor says why"), console);
     }
     if record.recoveries > 0 {
         field("recovered", &format!("{} times in a row", record.recoveries), console);
     }
     if record.unclear > 0 {
-        field("unclear", &format!("{} times in a row its done_check gave no clear answer", record.unclear), console);
+        field("unclear", &format!("its done_check gave no clear answer {} times in a row", record.unclear), console);
     }
     if record.state.is_dead() {
-        field("dead letter", &format!("schedctl retry {} tries it again", record.run), console);
+        field("dead letter", &format!("schedctl retry {} retries it", record.run), console);
     }
     if record.attempt > 0 {
         console.line("");

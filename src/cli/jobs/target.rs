@@ -43,10 +43,10 @@ pub(crate) async fn looked_at(store: &Store, text: &str) -> Result<Target, CliFa
     match runs_beginning(store, &job, text, RUNS_COMPARED).await?.as_slice() {
         [] => {
             find_job(store, &job).await?;
-            Err(CliFailure::NotFound(format!("no run of {job} is kept or planned")))
+            Err(CliFailure::NotFound(format!("job {job} has no stored and no planned run")))
         }
         [only] => Ok(Target::Run(only.clone())),
-        several => Err(CliFailure::Invalid(format!("{text} could be {}; wanted the whole id", listed(several)))),
+        several => Err(CliFailure::Invalid(format!("{text} matches {}; wanted a complete id", listed(several)))),
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) async fn no_such_job(store: &Store, name: &JobName) -> CliFailure {
         let at = crate::cli::render::shown(at, &Zone::of_host());
         return CliFailure::NotFound(format!(
             "no job {name} in namespace {namespace}: it was lost when Redis lost data, noticed {at}; see schedctl data-loss, and add \
-             it again if it is wanted"
+             it again if you need it"
         ));
     }
     let names = match store.list_jobs(0, NAMES_COMPARED).await {
@@ -106,14 +106,14 @@ pub(crate) async fn no_such_job(store: &Store, name: &JobName) -> CliFailure {
     };
     if names.is_empty() {
         return CliFailure::NotFound(format!(
-            "no job {name}: there are no jobs in namespace {namespace}; add one by schedctl add"
+            "no job {name}: there are no jobs in namespace {namespace}; add one with schedctl add"
         ));
     }
     let near = nearest(name.as_str(), &names);
     if near.is_empty() {
         return CliFailure::NotFound(format!("no job {name} in namespace {namespace}; schedctl list shows all jobs"));
     }
-    CliFailure::NotFound(format!("no job {name} in namespace {namespace}; the nearest names are {}", near.join(", ")))
+    CliFailure::NotFound(format!("no job {name} in namespace {namespace}; similar names: {}", near.join(", ")))
 }
 
 /// Returns the time at which the nodes last noticed that Redis had lost this job.
@@ -135,7 +135,7 @@ pub(crate) async fn find_run(store: &Store, run: &RunId) -> Result<RunRecord, Cl
             Some(record) => Ok(record),
             None => Err(no_such_run(store, run).await),
         },
-        several => Err(CliFailure::Invalid(format!("run {run} could be {}; wanted the whole id", listed(several)))),
+        several => Err(CliFailure::Invalid(format!("run {run} matches {}; wanted a complete id", listed(several)))),
     }
 }
 
@@ -194,7 +194,7 @@ async fn no_run_of(store: &Store, run: &RunId) -> CliFailure {
         Err(failure) => return failure,
     };
     if !alike.is_empty() {
-        return CliFailure::NotFound(format!("no run {run}: its id begins like {}", listed(&alike)));
+        return CliFailure::NotFound(format!("no run {run}; similar ids: {}", listed(&alike)));
     }
     CliFailure::NotFound(format!("no run {run}: schedctl history {job} lists the stored runs, schedctl show {job} the next one"))
 }

@@ -52,7 +52,7 @@ struct Sheet {
 
 impl Sheet {
     fn new(when: Relative) -> Self {
-        let table = Table::new(["NEXT", "LEFT", "LAST", "PASSED", "STATE", "JOB"]);
+        let table = Table::new(["NEXT", "IN", "LAST", "AGO", "STATE", "JOB"]);
         Self { when, local: Zone::of_host(), table, array: JsonArray::default(), count: 0 }
     }
 

@@ -11,7 +11,7 @@ use crate::cli::render::JobState;
 pub(super) enum ListSource {
     /// Declared in a jobs file
     File,
-    /// Added by schedctl
+    /// Added with schedctl add
     Api,
 }
 
@@ -28,7 +28,10 @@ the next occurrence comes first. STATE is \"queue paused\" for a scheduled job i
 (--json: queue_paused).
 
 With --watch the list is redrawn on a terminal, with as many jobs as it has lines. Otherwise, and
-with --json, each list is printed below the previous one. Ctrl-C ends it (130).";
+with --json, each list is printed below the previous one. Ctrl-C quits (130).
+
+IN: the time until NEXT, or how late it is. AGO: the time since LAST, the start of the
+run that ended last.";
 
 /// Lists jobs by the time of their next run; jobs without one come last.
 #[derive(Debug, clap::Args)]
@@ -40,10 +43,10 @@ pub(crate) struct ListArgs {
     /// Only jobs of this queue
     #[arg(long)]
     pub(super) queue: Option<String>,
-    /// Only jobs from files, or only those added by schedctl
+    /// Only jobs from files, or only jobs added with schedctl add
     #[arg(long, value_enum)]
     pub(super) source: Option<ListSource>,
-    /// Include one-shots that are over
+    /// Include finished one-shots
     #[arg(long)]
     pub(super) all: bool,
     /// Show at most N jobs; 0 = all

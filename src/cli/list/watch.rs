@@ -155,7 +155,7 @@ impl Screen {
         let first = match print(store, args, wanted, lines.saturating_sub(AROUND).max(1), &mut page).await {
             Ok(Printed { now, .. }) => {
                 self.table = page.take_page();
-                let head = format!("{}, every {}, ctrl-c ends it", shown(now, &Zone::of_host()), span(interval));
+                let head = format!("{}, every {}, Ctrl-C quits", shown(now, &Zone::of_host()), span(interval));
                 console.paint(&head, Colour::Bold)
             }
             Err(failure @ CliFailure::Unreachable(_)) => console.paint(&failure.lines().join("; "), Colour::Red),

@@ -41,7 +41,7 @@ pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, c
         Target::Run(run) => find_run(store, run).await?.run,
         Target::Job(job) => match next_of(store, job, &mut clock, console).await? {
             Ok(run) => run,
-            Err(stop) => return Ok(stop.code(&format!("job {job} goes on"), console)),
+            Err(stop) => return Ok(stop.code(&format!("job {job} continues"), console)),
         },
     };
     let mut sight = Sight::default();
@@ -57,7 +57,7 @@ pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, c
             Err(failure) => sight.bear(failure, &format!("the output of run {run} cannot be read"), console)?,
         }
         if let Err(stop) = clock.pause(PAUSE, console).await {
-            return Ok(stop.code(&format!("run {run} goes on (schedctl cancel {run} stops it)"), console));
+            return Ok(stop.code(&format!("run {run} continues (schedctl cancel {run} stops it)"), console));
         }
     }
 }
@@ -144,7 +144,7 @@ async fn next_of(
                     console.note(&sentence);
                 }
             }
-            Err(failure) => sight.bear(failure, &format!("when job {job} runs cannot be read"), console)?,
+            Err(failure) => sight.bear(failure, &format!("the next run of job {job} cannot be read"), console)?,
         }
         if let Err(stop) = clock.pause(pause, console).await {
             return Ok(Err(stop));
@@ -170,9 +170,9 @@ enum Seen {
 fn waiting(job: &JobRecord) -> String {
     let name = &job.name;
     match &job.pending {
-        Some(run) => format!("no run of {name} executes; waiting for the next, due {}", shown(run.due(), &Zone::of_host())),
-        None if job.paused_at.is_some() => format!("no run of {name} executes and the job is paused; waiting for one"),
-        None => format!("no run of {name} executes; waiting for the next"),
+        Some(run) => format!("no run of {name} is running; waiting for the next run, due {}", shown(run.due(), &Zone::of_host())),
+        None if job.paused_at.is_some() => format!("no run of {name} is running and the job is paused; waiting for a run"),
+        None => format!("no run of {name} is running; waiting for the next run"),
     }
 }
 
@@ -264,7 +264,7 @@ impl Scene<'_> {
 
 fn begun(record: &RunRecord, attempt: u32) -> String {
     let node = record.node.as_deref().map(|node| format!(" on node {node}")).unwrap_or_default();
-    format!("attempt {attempt} of {} has begun{node}", record.run)
+    format!("attempt {attempt} of {} started{node}", record.run)
 }
 
 /// Returns a sentence about a run that is not running now, or `None` for any other run.
@@ -273,12 +273,12 @@ fn standing(record: &RunRecord) -> Option<String> {
         return None;
     }
     let run = &record.run;
-    let ready = record.ready.map(|at| format!(", to start {}", shown(at, &Zone::of_host()))).unwrap_or_default();
+    let ready = record.ready.map(|at| format!(", ready {}", shown(at, &Zone::of_host()))).unwrap_or_default();
     if record.attempt == 0 {
-        return Some(format!("{run} has not begun yet{ready}"));
+        return Some(format!("{run} has not started yet{ready}"));
     }
     let why = facts_in_words(record).map(|why| format!(": {why}")).unwrap_or_default();
-    Some(format!("attempt {} of {run} ended{why}; the next is waited for{ready}", record.attempt))
+    Some(format!("attempt {} of {run} ended{why}; waiting for the next attempt{ready}", record.attempt))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub(super) async fn of_run(store: &Store, run: &RunId, attempt: Option<u32>) -> 
     let record = find_run(store, run).await?;
     let (run, last) = (&record.run, last_with_output(&record));
     if let Some(wanted) = attempt.filter(|wanted| *wanted > last) {
-        return Err(CliFailure::NotFound(format!("run {run} has no attempt {wanted}: its last is number {last}")));
+        return Err(CliFailure::NotFound(format!("run {run} has no attempt {wanted}: its last attempt is {last}")));
     }
     let attempt = attempt.unwrap_or(last);
     let output = if attempt == 0 { None } else { read_output(store, run, attempt).await? };

@@ -74,7 +74,7 @@ pub(crate) async fn logs(global: &Global, args: &LogsArgs, console: &mut Console
             console
                 .json(&json!({"run_id": null, "attempt": null, "stdout": "", "stderr": "", "dropped_bytes": 0, "kept": false}));
         }
-        console.note(&format!("no output is kept of any run of {}", args.target));
+        console.note(&format!("no run of {} has stored output", args.target));
         return Ok(0);
     };
     if output.is_none() {
@@ -100,11 +100,11 @@ pub(crate) async fn logs(global: &Global, args: &LogsArgs, console: &mut Console
 /// Returns the message that says why an attempt has no output to print.
 fn nothing(run: &RunId, attempt: u32, state: Option<RunState>) -> String {
     match (attempt, state) {
-        (0, Some(state)) if state.is_final() => format!("{run} ended {state} before it began, so it wrote nothing"),
-        (0, _) => format!("{run} has not begun yet"),
+        (0, Some(state)) if state.is_final() => format!("{run} ended {state} before it started, so it has no output"),
+        (0, _) => format!("{run} has not started yet"),
         (_, Some(RunState::Running)) => format!("attempt {attempt} of {run} is running and has written nothing yet"),
         _ => format!(
-            "no output is kept of attempt {attempt} of {run}: it wrote nothing, or what it wrote is past max_age, keep_bytes_per_job or keep_bytes of [output]"
+            "attempt {attempt} of {run} has no stored output: it wrote nothing, or the output was trimmed by max_age, keep_bytes_per_job or keep_bytes of [output]"
         ),
     }
 }
@@ -118,6 +118,6 @@ fn write(output: &KeptOutput, args: &LogsArgs, console: &mut Console) {
     let err = shown(&output.stderr, std::io::stderr().is_terminal());
     console.aside_bytes(&err);
     if output.dropped_bytes > 0 {
-        console.note(&format!("{} bytes in the middle were not kept", output.dropped_bytes));
+        console.note(&format!("{} bytes in the middle were not stored", output.dropped_bytes));
     }
 }

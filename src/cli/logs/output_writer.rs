@@ -65,7 +65,7 @@ impl Pour {
         if console.is_json() {
             self.json("", "", count, None, console);
         } else {
-            console.note(&format!("{count} bytes here were not kept"));
+            console.note(&format!("{count} bytes here were not stored"));
         }
     }
 

@@ -89,7 +89,7 @@ pub(crate) async fn next(global: &Global, args: &NextArgs, console: &mut Console
     if !console.is_json() {
         found.rules.iter().for_each(|rule| console.note(rule));
         if !over.is_empty() && args.file.is_some() {
-            console.note(&format!("without a time to come: {}", over.join(", ")));
+            console.note(&format!("jobs without a future time: {}", over.join(", ")));
         }
     }
     Ok(0)
@@ -111,7 +111,7 @@ pub(crate) fn job_named(text: &str) -> Result<JobName, CliFailure> {
 pub(crate) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule, CliFailure> {
     if let Some(dtstart) = dtstart {
         let from = start_of_rule(dtstart).ok_or_else(|| {
-            let wanted = "a date and time by the wall clock, such as 2026-01-05T09:00";
+            let wanted = "a local date and time such as 2026-01-05T09:00";
             CliFailure::Invalid(format!("--dtstart {dtstart:?} is not understood, wanted {wanted}"))
         })?;
         let rule = Recurrence::new(text, from);
@@ -121,7 +121,7 @@ pub(crate) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule,
     }
     if text.get(..5).is_some_and(|head| head.eq_ignore_ascii_case("freq=")) {
         let wanted = "wanted --dtstart with it, as in --dtstart 2026-01-05T09:00";
-        return Err(CliFailure::Invalid(format!("an iCalendar rule is counted from a time: {wanted}")));
+        return Err(CliFailure::Invalid(format!("an iCalendar rule needs a start time: {wanted}")));
     }
     let refused = match Schedule::of_cron(text) {
         Ok(schedule) => return Ok(schedule),
@@ -152,7 +152,7 @@ fn looks_like_a_calendar(text: &str) -> bool {
 
 /// Returns the failure for a schedule that is only `@reboot` and so has no future times.
 fn only_at_boot(what: &str) -> CliFailure {
-    CliFailure::Invalid(format!("{what} has no times of a clock: it runs once on each host after each boot"))
+    CliFailure::Invalid(format!("{what} has no clock times: it runs once on each host after each boot"))
 }
 
 /// Returns the time by this host's clock, which is used by verbs that do not need Redis.
@@ -172,7 +172,7 @@ fn of_expression(args: &NextArgs, text: &str, zone: Option<Zone>) -> Result<Foun
         schedule = schedule.for_job(&job_named(name)?, ClockChanges::default());
     } else if schedule.is_drawn() {
         rules.push(
-            "H is drawn from the job's name; these are the times of a job without one (--name tells those of another)".to_owned(),
+            "H depends on the name of the job; these are the times of a job without a name (--name shows the times of a named job)".to_owned(),
         );
     }
     let own = match &schedule {
@@ -189,7 +189,7 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
     let now = store.now().await?;
     let definition = definition_of(record)?;
     if definition.spec.schedule == Schedule::Manual {
-        return Err(CliFailure::Invalid(format!("job {name} has no schedule: it runs only when asked, by schedctl run {name}")));
+        return Err(CliFailure::Invalid(format!("job {name} has no schedule: it runs only by schedctl run {name}")));
     }
     if definition.spec.schedule.is_at_boot() && definition.timetable.first().is_none() {
         return Err(only_at_boot(&format!("job {name}")));
@@ -200,13 +200,13 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
             let Some(pending) = &definition.record.pending else {
                 let delay = format_duration(*delay);
                 return Err(CliFailure::Invalid(format!(
-                    "job {name} runs {delay} after the end of a run, which is not known before it ends"
+                    "job {name} runs {delay} after the end of its open run, whose end is not known yet"
                 )));
             };
             let planted = Schedule::At(pending.due());
             (
                 Timetable::new(planted, definition.timetable.zone().clone(), now),
-                Some("the next one comes after the end of this run"),
+                Some("the next time follows from the end of this run"),
             )
         }
         (_, Some(left)) => (definition.timetable.ending_after(now, left), None),
@@ -227,9 +227,9 @@ fn of_file(file: &Path) -> Result<Found, CliFailure> {
         let zone = spec.tz.as_ref().map(Zone::load).transpose().map_err(|error| CliFailure::Failed(error.to_string()))?;
         let zone = zone.unwrap_or_else(|| host_zone.clone());
         let remark = match &spec.schedule {
-            Schedule::Delay(_) => Some("counted from now; the next one comes after the end of this run"),
+            Schedule::Delay(_) => Some("counted from now; the next time follows from the end of this run"),
             _ if spec.shape.anchor.is_some() => None,
-            schedule if schedule.has_every() => Some("counted from now: its first apply is not known here"),
+            schedule if schedule.has_every() => Some("counted from now, because the time of its first apply is not known here"),
             _ => None,
         };
         let schedule = match spec.schedule {

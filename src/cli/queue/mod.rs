@@ -27,16 +27,16 @@ Examples:
 
 Keys: concurrency (runs at once on each node), limit (runs at once on all nodes), rate
 (RUNS/DURATION that start on all nodes), burst (how many of them at once), weight or strict (the
-share of a node). KEY=none removes a setting. A change applies at once, until somebody edits
-[queues.X] in a jobs file.";
+share of a node). KEY=none removes a setting. A change applies at once, until [queues.X]
+of a jobs file is edited.";
 
 const SWITCH_EXAMPLES: &str = "\
 Examples:
   schedctl queue pause mail
   schedctl queue resume mail
 
-Running runs go on. Runs that become due stay due and start when the queue is resumed. Editing a
-jobs file does not end a pause.";
+Running runs continue. Runs that become due wait and start when the queue is resumed. Editing a jobs
+file does not end a pause.";
 
 /// The change to make to a queue.
 #[derive(Debug, Subcommand)]
@@ -110,7 +110,7 @@ async fn switch(global: &Global, names: &[String], to: QueueSwitch, console: &mu
     let store = connect(global, console).await?;
     let (mut worst, mut document) = (0, Vec::new());
     let (done, before) = match to {
-        QueueSwitch::Pause => ("paused", "was paused before"),
+        QueueSwitch::Pause => ("paused", "was already paused"),
         QueueSwitch::Resume => ("resumed", "was not paused"),
     };
     for name in names {
@@ -147,7 +147,7 @@ async fn no_such_queue(store: &Store, queue: &QueueName) -> CliFailure {
     let names = known.keys().map(QueueName::as_str).chain(["default"]);
     let hint = match config::nearest(queue.as_str(), names) {
         Some(meant) => format!("did you mean {meant}?"),
-        None if queue.is_of_host() => "the queue of a host exists once a run was planted in it".to_owned(),
+        None if queue.is_of_host() => "the queue of a host exists from its first run on".to_owned(),
         None => "schedctl queues lists the queues".to_owned(),
     };
     CliFailure::NotFound(format!("no queue {queue} in namespace {}: {hint}", store.namespace()))

@@ -25,7 +25,8 @@ pub(crate) const QUEUES_HELP: &str = "\
 Example:
   schedctl queues
 
-STATE: open, paused, full (LIMIT is reached) or rate (RATE is used up for now). DEPTH: ready runs;
+STATE: open, paused, full (LIMIT is reached), rate_limited (RATE is used up for now), unserved (no
+running node serves the queue) or wrong_type (its data in Redis is damaged). DEPTH: ready runs;
 OLDEST: how long the first of them has been ready; SCHEDULED: runs that are due later. CONCURRENCY:
 how many runs each node runs at once; LIMIT: how many all nodes together run; UTIL: running runs as
 a share of what may run. WAIT (from ready to start, of runs with one attempt) and RUN are the median
@@ -68,8 +69,8 @@ impl QueueOverview {
     fn held_words(&self) -> Option<String> {
         let ((node, why), others) = self.held.split_first()?;
         Some(match others {
-            [] => format!("the node that serves it claims nothing: {node}, {why}"),
-            others => format!("all {} nodes that serve it claim nothing: {node}, {why}, ...", others.len() + 1),
+            [] => format!("the only node that serves the queue starts no runs: {node}, {why}"),
+            others => format!("all {} nodes that serve the queue start no runs: {node}, {why}, ...", others.len() + 1),
         })
     }
 }
@@ -197,13 +198,13 @@ fn together(one: QueueDepth, other: QueueDepth) -> QueueDepth {
 /// Returns the word for the state of a queue. `polls` has a poll of each lane of the queue.
 fn state<'p>(record: &QueueRecord, depth: QueueDepth, mut polls: impl Iterator<Item = &'p LanePoll> + Clone) -> &'static str {
     if polls.clone().any(|poll| matches!(poll, LanePoll::WrongType(_))) {
-        "spoilt"
+        "wrong_type"
     } else if record.settings.is_paused {
         "paused"
     } else if record.settings.limit.is_some_and(|limit| depth.running >= u64::from(limit)) {
         "full"
     } else if polls.any(|poll| matches!(poll, LanePoll::Due { room: Some(0), .. })) {
-        "rate"
+        "rate_limited"
     } else {
         "open"
     }
@@ -294,7 +295,7 @@ impl View {
             "sampled_runs": self.times.run_ms.len(),
             "nodes": self.standing.nodes,
             "held": self.standing.held.iter().map(|(node, why)| json!({"node": node, "why": why})).collect::<Vec<_>>(),
-            "untaken": self.standing.untaken.iter().map(|(why, runs)| untaken_json(why, *runs)).collect::<Vec<_>>(),
+            "unserved": self.standing.untaken.iter().map(|(why, runs)| untaken_json(why, *runs)).collect::<Vec<_>>(),
         })
     }
 
@@ -302,7 +303,7 @@ impl View {
         let settings = &self.standing.record.settings;
         let colour = match self.standing.state {
             "open" => Colour::Green,
-            "spoilt" => Colour::Red,
+            "wrong_type" => Colour::Red,
             _ => Colour::Yellow,
         };
         let rate = settings.rate.map(|rate| {

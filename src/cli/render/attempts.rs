@@ -81,8 +81,8 @@ pub(crate) fn attempts_table(run: &RunRecord, local: &Zone, console: &mut Consol
         let record = record_of(past);
         let status = record["http_status"].as_u64().and_then(|status| u16::try_from(status).ok());
         let why = in_words(record["error"].as_str(), number(&record["signal"]), number(&record["exit_code"]), status);
-        let unheld = record["not_enforced"].as_str().map(|limits| format!("not held to its limits of {limits}"));
-        let why = why.into_iter().chain(unheld).reduce(|why, unheld| format!("{why}, {unheld}"));
+        let limits = record["not_enforced"].as_str().map(|limits| format!("(the node did not enforce these limits: {limits})"));
+        let why = why.into_iter().chain(limits).reduce(|why, limits| format!("{why} {limits}"));
         rows.push([
             Cell::new(past.number.to_string()),
             Cell::maybe(start_of(&record).map(|at| shown(at, local))),

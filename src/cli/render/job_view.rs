@@ -205,7 +205,7 @@ pub(crate) fn paused_queue_words(queue: &QueueName, record: &QueueRecord, local:
         let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
         format!(" since {}{by}", shown(*at, local))
     });
-    format!("its queue {queue} is paused{since} (schedctl queue resume {queue})")
+    format!("queue {queue} is paused{since} (schedctl queue resume {queue})")
 }
 
 /// Converts a job's state to the colour in which the state is shown.

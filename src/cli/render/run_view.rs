@@ -89,8 +89,8 @@ fn let_in_words(gates: &[Gate], places: &[Option<LetIn>]) -> Option<String> {
         gates.iter().zip(places).find(|(_, place)| place.as_ref().is_some_and(wanted)).map(|(gate, _)| gate.words())
     };
     match gate_of(|place| *place == LetIn::GaveUp) {
-        Some(gate) => Some(format!("gave up its place at {gate} because it did not start")),
-        None => gate_of(|place| matches!(place, LetIn::Since(_))).map(|gate| format!("let in at {gate}, not begun")),
+        Some(gate) => Some(format!("lost its place at {gate} because it did not start")),
+        None => gate_of(|place| matches!(place, LetIn::Since(_))).map(|gate| format!("has a place at {gate}, not started")),
     }
 }
 

@@ -34,10 +34,10 @@ Each occurrence gets a run JOB@DUE_MS~backfill with the occurrence's due time (S
 job's schedule and definition as they are now. The runs start one after the other, oldest first.
 Each waits for an open run of the job, unless its overlap is allow.
 
-Left out are occurrences that are known to have succeeded, that are still to come or not over, or
-that were backfilled before, whatever the result: use rerun or retry for those. --from and --to take
-a time as add --at does, in the job's zone, or a duration, which means that long ago. A time of day
-or a weekday alone means the last past one. --from is included, --to is not.";
+Not backfilled are occurrences that succeeded, that are not due yet or have not ended, or that were
+already backfilled, with any result: use rerun or retry for those. --from and --to take a time as
+add --at does, in the job's zone, or a duration, which means that long ago. A time of day or a
+weekday alone means the last past one. --from is included, --to is not.";
 
 /// Plants runs for the past occurrences of a job in a window of time.
 #[derive(Debug, clap::Args)]
@@ -71,17 +71,17 @@ pub(crate) async fn backfill(global: &Global, args: &BackfillArgs, console: &mut
     let definition = definition_of(record)?;
     if definition.spec.schedule == Schedule::Manual {
         return Err(CliFailure::Invalid(format!(
-            "job {name} has no schedule, so it has no past occurrences: schedctl run {name} runs it"
+            "job {name} has no schedule and so no past occurrences: use schedctl run {name}"
         )));
     }
     if let Schedule::Delay(_) = definition.spec.schedule {
         return Err(CliFailure::Invalid(format!(
-            "job {name} runs a delay after the end of each run, so it has no past occurrences: schedctl run {name} runs it"
+            "job {name} runs a delay after the end of each run and so has no past occurrences: use schedctl run {name}"
         )));
     }
     if definition.spec.schedule.is_at_boot() && definition.timetable.next_after(UnixMillis::EPOCH).is_none() {
         return Err(CliFailure::Invalid(format!(
-            "job {name} runs only at each boot (@reboot), so it has no past occurrences: schedctl run {name} runs it"
+            "job {name} runs only at each boot (@reboot) and so has no past occurrences: use schedctl run {name}"
         )));
     }
     let zone = definition.timetable.zone().clone();
@@ -117,7 +117,7 @@ fn window(args: &BackfillArgs, now: UnixMillis, zone: &Zone) -> Result<BackfillW
     let to = args.to.as_deref().map_or(Ok(now), |text| read("--to", text))?;
     if from >= to {
         let (from, to) = (shown(from, zone), shown(to, zone));
-        return Err(CliFailure::Invalid(format!("--from {from} is not before --to {to}: wanted a window of time")));
+        return Err(CliFailure::Invalid(format!("--from {from} is not before --to {to}: wanted an earlier --from")));
     }
     Ok(BackfillWindow { from, to })
 }
@@ -132,7 +132,7 @@ async fn plant(store: &Store, name: &JobName, runs: &[RunId]) -> Result<u64, Cli
     match reply {
         BackfillReply::Queued(count) => Ok(count),
         BackfillReply::Full(count) => Err(CliFailure::Conflict(format!(
-            "{count} runs of {name} planted, the rest not: 10,000 are waiting; backfill again when some have run"
+            "{count} runs of {name} added, the others not: 10,000 runs are waiting; backfill again when some have ended"
         ))),
         BackfillReply::Unknown => Err(not_defined(store, name).await),
     }
@@ -144,27 +144,27 @@ fn tell(args: &BackfillArgs, name: &JobName, plan: &BackfillPlan, planted: u64, 
         console.json(&json!({
             "job": name.as_str(),
             "dry_run": args.dry_run,
-            "planted": planted,
+            "added": planted,
             "times": times.map(|at| rfc3339(at, zone)).collect::<Vec<_>>(),
-            "left_out": {"succeeded": plan.succeeded, "repeated": plan.repeated, "owed": plan.owed},
-            "cut_at": plan.cut_at.map(|at| rfc3339(at, zone)),
+            "not_backfilled": {"succeeded": plan.succeeded, "already_backfilled": plan.repeated, "open": plan.owed},
+            "continue_from": plan.cut_at.map(|at| rfc3339(at, zone)),
         }));
     } else if args.dry_run {
         times.for_each(|at| console.line(&format!("{}  {at}", shown(at, zone))));
     } else if !console.is_quiet() {
         let runs = if planted == 1 { "1 run".to_owned() } else { format!("{planted} runs") };
-        console.line(&format!("{runs} of {name} planted, one after the other"));
+        console.line(&format!("{runs} of {name} added; they run one after the other"));
     }
     for (count, why) in [
         (plan.succeeded, "succeeded"),
-        (plan.repeated, "backfilled before, or waiting to be"),
-        (plan.owed, "still to come, or not over"),
+        (plan.repeated, "already backfilled, or waiting for it"),
+        (plan.owed, "not due yet, or not ended"),
     ] {
         if count > 0 {
-            console.note(&format!("left out: {count} {why}"));
+            console.note(&format!("not backfilled: {count} {why}"));
         }
     }
     if let Some(at) = plan.cut_at {
-        console.note(&format!("cut at {} runs: go on with --from {at}, or with a larger --max", plan.runs.len()));
+        console.note(&format!("stopped at {} runs: continue with --from {at}, or with a larger --max", plan.runs.len()));
     }
 }

@@ -33,11 +33,11 @@ Examples:
   schedctl cancel backup@1790000000000
   schedctl cancel backup --backfill
 
-A cancelled run ends, and its job goes on. A job is removed together with its planned run. The
+A cancelled run ends, and its job continues. A job is removed together with its planned run. The
 running run of a one-shot is stopped too, that of a recurring job only with --stop. To remove a job
 declared in a file, edit the file.";
 
-/// Stops runs (JOB@DUE_MS), or removes jobs that schedctl added.
+/// Cancels runs (JOB@DUE_MS), or removes jobs added with schedctl add.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CANCEL_EXAMPLES)]
 pub(crate) struct CancelArgs {
@@ -84,7 +84,7 @@ async fn stop_run(store: &Store, run: &RunId) -> Result<Done, CliFailure> {
     match job_operations::cancel_run(store, run, REASON).await? {
         CancelReply::Cancelled => Ok(Done { result: "cancelled", sentence: format!("{run} cancelled") }),
         CancelReply::Requested => {
-            Ok(Done { result: "requested", sentence: format!("{run} is running; its node has been asked to stop it") })
+            Ok(Done { result: "requested", sentence: format!("{run} is running; its node was asked to stop it") })
         }
         CancelReply::Over { state, at } => Err(already(&format!("run {run}"), &state, at)),
         CancelReply::Unknown | CancelReply::Stale | CancelReply::Occupied => Err(no_such_run(store, run).await),
@@ -156,8 +156,8 @@ async fn going_on(store: &Store, name: &JobName) -> Result<String, CliFailure> {
     open.retain(|run| run.fence.is_some());
     Ok(match open.as_slice() {
         [] => String::new(),
-        [run] => format!("; its run {} goes on (schedctl cancel {name} --stop stops it){NO_RETRY}", run.run),
-        runs => format!("; its {} open runs go on (schedctl cancel {name} --stop stops them){NO_RETRY}", runs.len()),
+        [run] => format!("; its run {} continues (schedctl cancel {name} --stop stops it){NO_RETRY}", run.run),
+        runs => format!("; its {} open runs continue (schedctl cancel {name} --stop stops them){NO_RETRY}", runs.len()),
     })
 }
 
@@ -196,19 +196,19 @@ async fn over(store: &Store, job: &JobRecord, running: StopRunning) -> Result<Do
             let sentence = match (has_notices, stopped) {
                 (true, 1) => format!("1 notice of {name} cancelled"),
                 (true, count) => format!("{count} notices of {name} cancelled"),
-                (false, count) => format!("{name} was cancelled before; {}", being_stopped(count)),
+                (false, count) => format!("{name} was already cancelled; {}", being_stopped(count)),
             };
             return Ok(Done { result: "requested", sentence });
         }
     }
     if job.ended.as_deref() != Some("finished") {
-        return Ok(Done { result: "already", sentence: format!("{name} was cancelled before") });
+        return Ok(Done { result: "already", sentence: format!("{name} was already cancelled") });
     }
     let last = store.read_history(Some(name), 0, 1).await?.runs.into_iter().next();
     match last {
         // Its only run was cancelled, so nothing is left to do.
         Some(run) if run.state.as_str() == "cancelled" => {
-            Ok(Done { result: "already", sentence: format!("{name} was cancelled before") })
+            Ok(Done { result: "already", sentence: format!("{name} was already cancelled") })
         }
         Some(run) => Err(already(&format!("job {name}"), run.state.as_str(), run.finished_at)),
         None => Err(already(&format!("job {name}"), "finished", job.ended_at)),

@@ -24,13 +24,13 @@ Examples:
   schedctl history --dead --since 24h
   schedctl history backup --state failed,timed_out
 
-Dead letters are runs that ended failed, timed_out or lost; schedctl retry tries them again. --since
-and --until compare with the end of a run. They take a time as add --at does, or a duration, which
-means that long ago. A time of day or a weekday alone means the last past one.
+Dead letters are runs that ended failed, timed_out or lost; schedctl retry retries them. --since and
+--until compare with the end of a run. They take a time as add --at does, or a duration, which means
+that long ago. A time of day or a weekday alone means the last past one.
 
-With a JOB its open runs come first: those running or waiting for a retry, and the last 100 manual
-runs, also before they start. Without a JOB the runs of notices (JOB/on_failure, JOB/ping) are left
-out unless --dead is given; --notices lists them too.";
+With a JOB its open runs come first: runs that are running or wait for a retry, and the last 100
+manual runs, also before they start. Without a JOB the runs of notices (JOB/on_failure, JOB/ping)
+are listed only with --dead or --notices.";
 
 /// Lists ended runs, newest first, also those of jobs that are no longer defined.
 #[derive(Debug, clap::Args)]
@@ -64,7 +64,7 @@ pub(crate) async fn history(global: &Global, args: &HistoryArgs, console: &mut C
     if let Some(state) = args.which.state.iter().find(|state| !looks_at_open && !state.is_final()) {
         let which = if job.is_none() { "without a job" } else { "with --since or --until" };
         return Err(CliFailure::Invalid(format!(
-            "--state {state}: found a state of runs that have not ended, and history {which} has only ended ones; wanted \
+            "--state {state}: runs in that state have not ended, and history {which} lists only ended runs; wanted \
              schedctl history JOB --state {state}, or schedctl list for all jobs"
         )));
     }

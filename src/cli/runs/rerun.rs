@@ -40,12 +40,12 @@ pub(crate) async fn rerun(global: &Global, args: &RerunArgs, console: &mut Conso
     let store = connect(global, console).await?;
     let old = find_run(&store, &run).await?;
     if old.run != run {
-        return Err(CliFailure::NotFound(format!("no run {run}: its id begins like {}; wanted the whole id", old.run)));
+        return Err(CliFailure::NotFound(format!("no run {run}; similar ids: {}; wanted a complete id", old.run)));
     }
     if !old.state.is_final() {
         let state = old.state.as_str();
         return Err(CliFailure::Conflict(format!(
-            "run {run} is {state}, wanted one that ended: cancel it first, or wait for its end"
+            "run {run} is {state}, wanted an ended run: cancel it first, or wait for its end"
         )));
     }
     refuse_damaged(&store, run.job()).await?;
@@ -64,6 +64,8 @@ async fn gone(store: &Store, run: &RunId) -> CliFailure {
             CliFailure::Conflict(format!("run {run} cannot be run again: job {job} is over ({how}); add it again, then rerun"))
         }
         Ok(Some(_)) => no_such_job(store, job).await,
-        Ok(None) => CliFailure::Conflict(format!("run {run} cannot be run again: job {job} is gone; add it again, then rerun")),
+        Ok(None) => {
+            CliFailure::Conflict(format!("run {run} cannot be run again: job {job} no longer exists; add it again, then rerun"))
+        }
     }
 }

@@ -35,7 +35,7 @@ impl RunFilter {
     pub(crate) fn check(&self, letters: Letters) -> Result<(), CliFailure> {
         match self.state.iter().find(|state| letters == Letters::Dead && !state.is_dead()) {
             Some(state) => Err(CliFailure::Invalid(format!(
-                "--state {state}: no dead letter is in that state, wanted failed, timed_out or lost"
+                "--state {state}: dead letters are never in that state, wanted failed, timed_out or lost"
             ))),
             None => Ok(()),
         }

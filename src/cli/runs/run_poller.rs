@@ -36,11 +36,11 @@ impl Sight {
         match known_run(store, run).await {
             Ok(record) => {
                 self.answered();
-                let gone = || CliFailure::Failed(format!("run {run} is no longer kept, so how it ended is not known"));
+                let gone = || CliFailure::Failed(format!("run {run} is no longer stored, so its end is not known"));
                 record.map(|record| PolledRun::Run(Box::new(record))).ok_or_else(gone)
             }
             Err(failure) => {
-                let unknown = format!("how run {run} ends is not known from here (schedctl show {run})");
+                let unknown = format!("the end of run {run} is not known here; see schedctl show {run}");
                 self.bear(failure, &unknown, console)?;
                 Ok(PolledRun::Away)
             }
@@ -54,7 +54,7 @@ impl Sight {
     pub(crate) fn bear(&mut self, failure: CliFailure, unknown: &str, console: &mut Console) -> Result<(), CliFailure> {
         let CliFailure::Unreachable(why) = failure else { return Err(failure) };
         let since = *self.away_since.get_or_insert_with(|| {
-            console.note(&format!("{why}; waiting for it"));
+            console.note(&format!("{why}; waiting for Redis"));
             Instant::now()
         });
         if since.elapsed() < AWAY_AT_MOST { Ok(()) } else { Err(CliFailure::Unreachable(format!("{why}; {unknown}"))) }

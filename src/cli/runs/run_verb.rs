@@ -139,13 +139,13 @@ async fn wait(
         }
         let left = limit.map(|limit| limit.saturating_sub(started.elapsed()));
         if left.is_some_and(|left| left.is_zero()) {
-            console.error(&format!("run {run} has not ended within {}; it goes on", span(started.elapsed())));
+            console.error(&format!("run {run} has not ended within {}; it continues", span(started.elapsed())));
             return Ok(TIMED_OUT);
         }
         tokio::select! {
             () = tokio::time::sleep(left.map_or(pause, |left| left.min(pause))) => {}
             _ = interrupts.next() => {
-                console.error(&format!("interrupted; run {run} goes on (schedctl cancel {run} stops it)"));
+                console.error(&format!("interrupted; run {run} continues (schedctl cancel {run} stops it)"));
                 return Ok(INTERRUPTED);
             }
         }
@@ -170,11 +170,8 @@ async fn told(store: &Store, record: RunRecord, console: &mut Console) -> Result
 fn sentence(view: &RunView) -> String {
     let has_failed = matches!(view.record.state, RunState::Failed | RunState::TimedOut);
     let has_started = !view.record.error.as_deref().is_some_and(|error| error.starts_with("cannot start"));
-    let more = if has_failed && has_started {
-        format!(" (schedctl logs {} shows what it wrote)", view.record.run)
-    } else {
-        String::new()
-    };
+    let more =
+        if has_failed && has_started { format!(" (schedctl logs {} shows its output)", view.record.run) } else { String::new() };
     format!("{}{more}", ending(view))
 }
 

@@ -15,8 +15,10 @@ pub(crate) const DATA_LOSS_HELP: &str = "\
 Example:
   schedctl data-loss
 
-RESTORED: ended runs restored from the journals of nodes. LOST: at-most-once runs whose end is not
-known. JOBS GONE: jobs added by schedctl, which no file restores.";
+WHAT: flushed (all keys were deleted), older data (Redis came back with an older state), or epoch
+missing (the key epoch was deleted). RESTORED: ended runs restored from the journals of nodes. LOST:
+at-most-once runs whose end is not known. JOBS GONE: jobs added with schedctl add, which no file
+restores.";
 
 /// Lists the data losses of Redis, newest first. Returns the exit code.
 pub(crate) async fn data_loss(global: &Global, console: &mut Console) -> Result<u8, CliFailure> {
@@ -30,11 +32,11 @@ pub(crate) async fn data_loss(global: &Global, console: &mut Console) -> Result<
     let rows: Vec<[Cell; 6]> = losses.iter().map(|record| row(record, &local)).collect();
     Table::new(["NOTICED", "BY", "WHAT", "RESTORED", "LOST", "JOBS GONE"]).page(&rows, console);
     if rows.is_empty() && console.is_terminal() {
-        console.note("no losses: the nodes never found data missing in Redis");
+        console.note("no data losses: no node ever found data missing in Redis");
     }
     // The user may have to act on the jobs lost in the last data loss.
     for (job, schedule) in losses.first().map(LossRecord::jobs_gone).unwrap_or_default() {
-        console.note(&format!("gone at the last loss: job {job} ({schedule}); add it again if it is wanted"));
+        console.note(&format!("job {job} ({schedule}) was lost in the last data loss; add it again if you need it"));
     }
     Ok(0)
 }
@@ -42,8 +44,8 @@ pub(crate) async fn data_loss(global: &Global, console: &mut Console) -> Result<
 pub(crate) fn word(kind: LossKind) -> &'static str {
     match kind {
         LossKind::Flushed => "flushed",
-        LossKind::Older => "older state",
-        LossKind::Unmarked => "mark gone",
+        LossKind::Older => "older data",
+        LossKind::Unmarked => "epoch missing",
     }
 }
 
@@ -79,8 +81,8 @@ fn loss_json(record: &LossRecord) -> Value {
         "noticed_at": record.at.map(|at| at.to_string()),
         "noticed_by": loss.by,
         "what": word(loss.kind).replace(' ', "_"),
-        "last_whole_at": whole_at.map(|at| at.to_string()),
-        "kept_to": kept_to.map(|at| at.to_string()),
+        "last_complete_at": whole_at.map(|at| at.to_string()),
+        "data_until": kept_to.map(|at| at.to_string()),
         "restored": sum(record, |report| report.restored),
         "lost": sum(record, |report| report.lost),
         "jobs_gone": gone(record),

@@ -21,9 +21,11 @@ pub(crate) const GROUPS_HELP: &str = "\
 Example:
   schedctl groups
 
-TURN and SINCE: only for a group whose members take turns. RUNNING: the run that holds the group,
-from its claim on. NEXT: the time at which the group opens by itself, because its gap is over or its
-turn_timeout with a member without a due run ends.";
+TURN and SINCE: only for a group whose members take turns. RUNNING: the run that has the place of
+the group, from its claim on. WAITING: runs that wait for the place; \"has a place\" is a run that got
+the place and has not started, \"lost its place\" a run that did not start in time. NEXT: the time at
+which the group opens by itself, because its gap is over or its turn_timeout with a member without a
+due run ends.";
 
 /// The maximum number of running or waiting runs named for each group.
 const SHOWN: usize = 3;
@@ -73,7 +75,7 @@ pub(crate) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
     }
     Table::new(["GROUP", "MODE", "TURN", "SINCE", "RUNNING", "WAITING", "NEXT"]).page(&rows, console);
     if rows.is_empty() && console.is_terminal() {
-        console.note("no groups: no jobs file of a node declares one, and no job names one");
+        console.note("no groups: no jobs file declares a group, and no job has one");
     }
     Ok(0)
 }
@@ -166,7 +168,7 @@ fn group_json(name: &GroupName, settings: &GroupSettings, standing: &GroupStandi
         "since": turn.map(|(_, since)| since.to_string()),
         "last_ended_at": standing.last_ended.map(|at| at.to_string()),
         "running": standing.held.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "let_in": standing.let_in.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "admitted": standing.let_in.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "waiting": standing.waiting,
         "first_waiting": standing.first_waiting.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "next_at": standing.next.map(|at| at.to_string()),
@@ -193,8 +195,8 @@ fn group_row(
     };
     let texts = |runs: &[RunId]| runs.iter().map(ToString::to_string).collect::<Vec<_>>();
     // A run that was let in and has not started waits for its queue.
-    let let_in = standing.let_in.iter().map(|run| format!("{run} (let in)"));
-    let gave_up = gave_up.iter().map(|run| format!("{run} (gave up its place)"));
+    let let_in = standing.let_in.iter().map(|run| format!("{run} (has a place)"));
+    let gave_up = gave_up.iter().map(|run| format!("{run} (lost its place)"));
     let before: Vec<String> = let_in.chain(gave_up).collect();
     let count = standing.waiting.saturating_add(before.len() as u64);
     let waiting: Vec<String> = before.into_iter().chain(texts(&standing.first_waiting)).collect();

@@ -21,8 +21,9 @@ pub(crate) const NODES_HELP: &str = "\
 Example:
   schedctl nodes
 
-A node that was not seen for 15 seconds is shown as gone. Where the files of nodes have one job
-otherwise, the last change holds, and both nodes say so.";
+STATE is gone for a node that was not seen for 15 seconds. AT LIMIT: why the node starts no runs,
+and since when. CONFIG: the problems of its jobs file. If the files of nodes define a job
+differently, the last change wins, and CONFIG of these nodes says so.";
 
 /// The maximum number of jobs named for a node whose file differs from another file.
 const DIFFERENCES_SHOWN: usize = 3;
@@ -41,10 +42,10 @@ pub(crate) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, 
     }
     let local = Zone::of_host();
     let rows: Vec<[Cell; 10]> = nodes.iter().map(|node| node_row(node, Relative { now }, &local, &differences)).collect();
-    Table::new(["NAME", "STATE", "STARTED", "SEEN", "RUNNING", "QUEUES", "LABELS", "HELD", "VERSION", "CONFIG"])
+    Table::new(["NAME", "STATE", "STARTED", "SEEN", "RUNNING", "QUEUES", "LABELS", "AT LIMIT", "VERSION", "CONFIG"])
         .page(&rows, console);
     if rows.is_empty() && console.is_terminal() {
-        console.note("no nodes: schedd is not running on this Redis and namespace");
+        console.note("no nodes: no schedd runs on this Redis and namespace");
     }
     let losses = store.read_losses().await?;
     if let Some(at) = losses.first().and_then(|last| last.at) {

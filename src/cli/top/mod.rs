@@ -120,12 +120,12 @@ pub(crate) async fn top(global: &Global, console: &mut Console) -> Result<u8, Cl
 fn refuse_without_terminal(console: &Console) -> Result<(), CliFailure> {
     if console.is_json() {
         return Err(CliFailure::Invalid(
-            "top --json: top is for a person at a terminal; list, history, queues and stats give JSON".to_owned(),
+            "top --json: top needs a terminal; list, history, queues and stats print JSON".to_owned(),
         ));
     }
     if !console.is_terminal() || !std::io::stdin().is_terminal() {
         return Err(CliFailure::Invalid(
-            "top: wanted a terminal for its input and output; schedctl list --watch writes to anything".to_owned(),
+            "top: wanted a terminal for its input and output; schedctl list --watch needs none".to_owned(),
         ));
     }
     if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {

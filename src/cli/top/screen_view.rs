@@ -23,7 +23,7 @@ const KEYS: [(&str, &str); 12] = [
     ("p", "pause the job or queue, or resume it"),
     ("r", "run the job now"),
     ("c", "cancel the run, after you confirm"),
-    ("/", "show only rows that contain this text"),
+    ("/", "show only rows that contain a text"),
     ("esc", "show all again; back"),
     ("s", "sort by time, by name, by state"),
     ("?", "this page"),
@@ -104,7 +104,7 @@ fn numbers<'a>(model: &Model, theme: &Theme) -> Line<'a> {
         say(format!("{} gone", head.gone_nodes), Colour::Yellow);
     }
     if head.held_nodes > 0 {
-        say(format!("{} held", head.held_nodes), Colour::Yellow);
+        say(format!("{} at a limit", head.held_nodes), Colour::Yellow);
     }
     say(format!("{} running", head.running), Colour::Plain);
     if let Some(lag) = head.lag {

@@ -43,6 +43,6 @@ async fn turn_queue(store: &Store, queue: &QueueName) -> Result<String, CliFailu
     let (to, done) = if is_paused { (QueueSwitch::Resume, "resumed") } else { (QueueSwitch::Pause, "paused") };
     match store.switch_queue(queue, to).await? {
         QueueReply::Done | QueueReply::Already => Ok(format!("queue {queue} {done}")),
-        QueueReply::Unknown => Err(CliFailure::NotFound(format!("no queue {queue}: no file declares it"))),
+        QueueReply::Unknown => Err(CliFailure::NotFound(format!("no file declares queue {queue}"))),
     }
 }

@@ -67,7 +67,7 @@ pub(super) async fn read_detail(store: &Store, subject: &TopSubject, console: &m
 async fn output_of(store: &Store, run: &RunId) -> Result<Vec<String>, CliFailure> {
     let attempt = store.read_run(run).await?.map_or(0, |record| record.attempt);
     let output = if attempt == 0 { None } else { store.read_output(run, attempt).await? };
-    let Some(output) = output else { return Ok(vec!["no output is kept".to_owned()]) };
+    let Some(output) = output else { return Ok(vec!["no output is stored".to_owned()]) };
     let mut lines = Vec::new();
     for (stream, bytes) in [("standard output", output.stdout), ("standard error", output.stderr)] {
         let text = safe_text(&bytes);
@@ -80,7 +80,7 @@ async fn output_of(store: &Store, run: &RunId) -> Result<Vec<String>, CliFailure
         }
     }
     if output.dropped_bytes > 0 {
-        lines.push(format!("{} bytes in the middle were not kept", output.dropped_bytes));
+        lines.push(format!("{} bytes in the middle were not stored", output.dropped_bytes));
     }
     Ok(lines)
 }

@@ -283,7 +283,7 @@ impl Model {
             }
             (KeyCode::Char('r'), Some(job)) => return Some(TopAction::Run(job)),
             (KeyCode::Char('c'), _) if row.run.is_some() => self.mode = row.run.map_or(Mode::Browse, Mode::Confirm),
-            (KeyCode::Char('c'), _) => self.message = Some(Err(format!("nothing of {} can be cancelled", subject.text()))),
+            (KeyCode::Char('c'), _) => self.message = Some(Err(format!("{} has no run to cancel", subject.text()))),
             _ => self.message = Some(Err("a queue cannot be run: choose a job in another list".to_owned())),
         }
         None

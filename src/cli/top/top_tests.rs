@@ -265,8 +265,8 @@ fn eighty_columns_show_all_four_lists_one_below_the_other() {
     assert_eq!(screen[3], "IN  DUE             STATE      QUEUE    JOB");
     assert_eq!(screen[4], "5m  09-21 14:13:20  scheduled  default  nightly");
     assert!(screen.contains(&rule("2 Running (1)")) && screen.contains(&rule("4 Queues (1)")), "{screen:#?}");
-    assert!(screen.contains(&"FOR    NODE   TRY  STANDS AT       RUN".to_owned()), "{screen:#?}");
-    assert!(screen.contains(&"1m 5s  web-1  2    key customer 7  backup@1780000000000".to_owned()), "{screen:#?}");
+    assert!(screen.contains(&"FOR    NODE   ATTEMPT  PLACE AT        RUN".to_owned()), "{screen:#?}");
+    assert!(screen.contains(&"1m 5s  web-1  2        key customer 7  backup@1780000000000".to_owned()), "{screen:#?}");
     assert!(screen.contains(&"3s ago  failed  2s    report@1780000000000  exit code 3".to_owned()), "{screen:#?}");
     assert!(screen[23].starts_with("? help  q quit"), "{}", screen[23]);
 }

@@ -152,7 +152,7 @@ mod tests {
     fn what_a_file_may_not_say_is_refused_in_the_same_words() {
         let plain = QueueSettings::default();
         for (word, wanted) in [
-            ("rate=0/1m", "rate: rate \"0/1m\" has no number from 1 to 1000000 before its /"),
+            ("rate=0/1m", "rate: rate \"0/1m\" has no number from 1 to 1000000 before the /"),
             ("rate=100", "rate: rate \"100\" has no /"),
             ("limit=0", "limit: found 0, wanted a whole number from 1 to 1000000"),
             ("limit=five", "limit: found \"five\", wanted a whole number"),

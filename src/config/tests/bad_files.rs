@@ -102,7 +102,10 @@ fn the_name_of_a_job_or_queue_is_checked_where_it_stands() {
         ["Backup", "a/b", "-rf", "../../etc/x", "{x}", "a b", "é", "", "a\\u202eb", "a\\u0000", "a\\nb", "\\u001b[31m", &long]
     {
         let fault = fault(&format!("\n[jobs.\"{name}\"]\nshell = 'true'"));
-        assert!(fault.starts_with("jobs.toml:2:7: jobs.") && fault.contains("is not valid: wanted 1 to 63 of a-z"), "{fault}");
+        assert!(
+            fault.starts_with("jobs.toml:2:7: jobs.") && fault.contains("is not valid: wanted 1 to 63 of the characters a-z"),
+            "{fault}"
+        );
         assert!(!fault.contains(['\0', '\u{1b}', '\u{202e}']) && fault.len() < 400, "{fault}");
     }
     assert!(fault("[queues.Fast]").starts_with("jobs.toml:1:9: queues.Fast: queue name \"Fast\" is not valid"));
@@ -163,9 +166,9 @@ fn a_queue_is_held_to_its_bounds_and_its_later_keys_are_named_as_such() {
         ("per_key = 1", "queues.a.per_key: not supported by this version of schedd"),
         ("limit = 0", "queues.a.limit: found integer 0, wanted an integer from 1 to 1000000"),
         ("limit = -1", "queues.a.limit: found integer -1, wanted an integer from 1 to 1000000"),
-        ("rate = '0/1m'", "2:8: queues.a.rate: rate \"0/1m\" has no number from 1 to 1000000 before its /, wanted RUNS/DURATION"),
+        ("rate = '0/1m'", "2:8: queues.a.rate: rate \"0/1m\" has no number from 1 to 1000000 before the /, wanted RUNS/DURATION"),
         ("rate = 100", "queues.a.rate: found integer 100, wanted a string such as \"100/1m\""),
-        ("rate = '1/2d'", "rate \"1/2d\" has a period that is not from 1ms to 1d"),
+        ("rate = '1/2d'", "rate \"1/2d\" has a period outside 1ms to 1d"),
         ("burst = 5", "queues.a.burst: burst says how many of a rate may begin at once, wanted it together with rate"),
         ("rate = '1/s'\nburst = 0", "queues.a.burst: found integer 0, wanted an integer from 1 to 1000000"),
         ("weight = 0", "queues.a.weight: found integer 0, wanted an integer from 1 to 1000"),

@@ -208,9 +208,9 @@ fn a_schedule_is_one_of_its_forms_and_a_file_is_no_moment() {
         ("cron = 5", "found integer 5, wanted an expression such as \"30 2 * * *\""),
         ("cron = ['@daily', 5]", "jobs.a.cron[1]: found integer 5, wanted a string"),
         ("at = 5", "found integer 5, wanted a date and time"),
-        ("at = 'soon'", "jobs.a.at: found \"soon\", wanted a date and time"),
+        ("at = 'soon'", "jobs.a.at: found \"soon\", wanted a fixed time: a date and time"),
         ("at = '9999-01-01T00:00:00Z'", "1970 to 2099"),
-        ("at = 09:00:00", "wanted a date and time"),
+        ("at = 09:00:00", "a date and time"),
         ("tz = 'Europe/Munich'", "jobs.a.tz: "),
         ("tz = ''", "jobs.a.tz: "),
     ]);
@@ -361,7 +361,7 @@ fn every_fault_of_one_rule_is_told() {
 fn what_a_run_has_to_pass_is_refused_if_it_cannot_be_passed() {
     each_is_refused(&[
         ("key = ''", "jobs.a.key: key \"\" is not valid: wanted 1 to 256 characters"),
-        ("key = \"a\\u0007\"", "none of them a control character"),
+        ("key = \"a\\u0007\"", "without control characters"),
         ("key = 5", "jobs.a.key: found integer 5, wanted"),
         ("per_key = 2", "jobs.a.per_key: per_key without a key, wanted it together with key = \"customer-42\""),
         ("not_while = ['a b']", "jobs.a.not_while[0]: job name \"a b\" is not valid"),

@@ -62,7 +62,7 @@ fn a_time_to_start_or_end_in_is_bounded_and_somebody_is_told_of_it() {
             ("'366d'", "found \"366d\", wanted 1s to 365 days"),
             ("600", "found integer 600, wanted a duration such as \"10m\": write \"600s\""),
             ("'600'", "write \"600s\""),
-            ("'soon'", "has \"soon\" where a number belongs"),
+            ("'soon'", "has \"soon\" in the place of a number"),
             ("'-5m'", "duration \"-5m\""),
             ("true", "found true, wanted a duration"),
         ] {
@@ -84,7 +84,7 @@ fn what_watches_from_outside_is_pinged_at_a_url() {
         ("ping_url = 'https://hc-ping.com/a b'", "jobs.a.ping_url: found ' ' in a URL"),
         ("ping_url = ['https://hc-ping.com/a']", "jobs.a.ping_url: found an array, wanted a string"),
         ("ping_url = { url = 'https://hc-ping.com/a' }", "jobs.a.ping_url: found a table, wanted a string"),
-        ("ping_url = 'https://hc-ping.com/${HC_ID}'", "jobs.a.ping_url: found ${ without a credential after it"),
+        ("ping_url = 'https://hc-ping.com/${HC_ID}'", "jobs.a.ping_url: found ${ without a credential"),
         ("ping = 'https://hc-ping.com/a'", "jobs.a.ping: unknown key"),
     ]);
     let fault = fault("[jobs.a]\nshell = 'x'\nping_url = 'https://u:hunter2@h/'");
@@ -96,7 +96,7 @@ fn a_secret_that_signs_is_none_or_whole_and_is_never_shown() {
     let short = "whsec_aHVudGVyMg==";
     for value in ["'hunter2'", "'whsec_hunter2'", &format!("'{short}'"), "''", "['hunter2']", "'${credential:}'"] {
         let fault = fault(&format!("[jobs.a]\nshell = 'x'\nwebhook_secret = {value}"));
-        assert!(fault.contains("jobs.a.webhook_secret") && fault.contains("is not a secret: wanted whsec_"), "{fault}");
+        assert!(fault.contains("jobs.a.webhook_secret") && fault.contains("is not a signing secret: wanted whsec_"), "{fault}");
         assert!(!fault.contains("hunter2") && !fault.contains("aHVudGVyMg"), "{fault}");
     }
     let whole = "'${credential:hook}'";
@@ -208,7 +208,7 @@ fn a_line_is_refused_as_a_file_is() {
         (r#"{"shell":"x","on_failure":"mail me"}"#, "on_failure: found string (not shown), wanted a table"),
         (r#"{"shell":"x","must_start_within":"5m"}"#, "must_start_within: nobody would be told"),
         (r#"{"shell":"x","ping_url":"h"}"#, "ping_url: found no valid URL"),
-        (r#"{"shell":"x","webhook_secret":"hunter2"}"#, "webhook_secret: is not a secret"),
+        (r#"{"shell":"x","webhook_secret":"hunter2"}"#, "webhook_secret: is not a signing secret"),
         (r#"{"http":"http://h/","umask":"0027"}"#, "umask: an HTTP request starts no process: take umask out"),
         (r#"{"shell":"x","limits":{"cpu":"half"}}"#, "limits.cpu: found string \"half\""),
     ] {
@@ -244,7 +244,7 @@ must_finish_within = '1h'
         "jobs.toml:5:11: jobs.a.on_late: ",
         "jobs.toml:6:21: jobs.a.must_start_within: found \"0s\"",
         "jobs.toml:7:12: jobs.a.ping_url: ",
-        "jobs.toml:8:18: jobs.a.webhook_secret: is not a secret",
+        "jobs.toml:8:18: jobs.a.webhook_secret: is not a signing secret",
         "jobs.toml:11:8: jobs.b.user: ",
         "jobs.toml:12:21: jobs.b.limits.memory: ",
         "jobs.toml:12:30: jobs.b.limits.cpu: ",

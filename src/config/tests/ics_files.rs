@@ -49,7 +49,7 @@ fn a_calendar_nobody_could_mean_is_refused_with_its_line() {
             "the zone \"Nowhere\" is not known",
         ),
         ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260101\nRRULE:FREQ=DAILY\nEND:VEVENT", 4, "comes more than 100 times"),
-        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260101\nRRULE:FREQ=DALY\nEND:VEVENT", 4, "is no frequency"),
+        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260101\nRRULE:FREQ=DALY\nEND:VEVENT", 4, "is not a frequency"),
         ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260102\nDTEND:20260101\nEND:VEVENT", 2, "ends before it begins"),
     ] {
         let error = ics::read(text, &host(), 100).unwrap_err();

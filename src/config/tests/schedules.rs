@@ -111,10 +111,10 @@ fn what_makes_no_sense_is_refused_where_it_stands() {
     for (text, wanted) in [
         (
             "calendar = 'Mon..Fri 25:00'",
-            "3:22: jobs.a.calendar: calendar \"Mon..Fri 25:00\": hour 25 is not within 0 to 23, at character 10",
+            "3:22: jobs.a.calendar: calendar \"Mon..Fri 25:00\": hour 25 is not from 0 to 23, at character 10",
         ),
         ("rrule = 'FREQ=DAILY'", "jobs.a.rrule: a rule is counted from its start, wanted dtstart"),
-        ("rrule = 'FREQ=DALY'\ndtstart = '2026-01-01'", "\"DALY\" at character 6 is no frequency"),
+        ("rrule = 'FREQ=DALY'\ndtstart = '2026-01-01'", "\"DALY\" at character 6 is not a frequency"),
         ("rrule = 'FREQ=DAILY'\ndtstart = '2026-01-01T00:00Z'", "wanted a date and time by the wall clock"),
         ("every = '1h'\ndtstart = '2026-01-01'", "found dtstart without rrule"),
         ("cron = '@daily'\ncalendar = 'daily'", "found cron and calendar together, wanted at most one schedule, or schedules = "),

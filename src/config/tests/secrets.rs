@@ -59,7 +59,7 @@ fn files_of_variables_are_listed_in_their_order_and_the_jobs_replace_the_default
     let found = warnings("[jobs.a]\nshell = 'true'\nenv_file = ['/no/such.env', '/dev/null']");
     assert_eq!(found, ["jobs.a.env_file[0]: no file \"/no/such.env\" on this host: runs will fail to start"]);
     for (value, wanted) in [
-        ("'x.env'", "found no path (not shown), wanted an absolute path"),
+        ("'x.env'", "the text (not shown) is not a path, wanted an absolute path"),
         ("3", "found integer (not shown)"),
         ("[3]", "env_file[0]: found integer"),
     ] {

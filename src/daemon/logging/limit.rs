@@ -112,8 +112,8 @@ impl Kind {
             return None;
         }
         let message = match self.source {
-            LogSource::Schedd => format!("{} ... {count} more like it within {seconds} s", self.message),
-            LogSource::Job => format!("... {count} more lines of this job within {seconds} s are not logged"),
+            LogSource::Schedd => format!("{} ... {count} more of these lines within {seconds} s", self.message),
+            LogSource::Job => format!("... {count} more lines of this job within {seconds} s were not logged"),
         };
         let entry = LogEntry::new(self.level, message).with("held_back", count.into());
         Some(match &self.job {
@@ -160,10 +160,10 @@ mod tests {
         let [told] = &told[..] else { panic!("{told:?}") };
         assert_eq!(
             (told.message.as_str(), told.level, told.job()),
-            ("again ... 123 more like it within 10 s", Level::WARN, Some("a"))
+            ("again ... 123 more of these lines within 10 s", Level::WARN, Some("a"))
         );
         assert_eq!(written(&limit, 101, &entry("again", "a"), LogSource::Schedd, start + WHILE), 100, "it begins anew");
-        assert_eq!(limit.all_summaries()[0].message, "again ... 1 more like it within 10 s");
+        assert_eq!(limit.all_summaries()[0].message, "again ... 1 more of these lines within 10 s");
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         let Admission::Written(Some(summary)) = limit.admit(&entry("again", "a"), LogSource::Schedd, start + WHILE) else {
             panic!("no summary")
         };
-        assert!(summary.message.contains("2 more like it"));
+        assert!(summary.message.contains("2 more of these lines"));
         assert!(limit.summaries(start + WHILE).is_empty());
     }
 
@@ -182,7 +182,7 @@ mod tests {
         let (limit, now) = (LineLimit::default(), Instant::now());
         let count = (0..1_500).map(|n| written(&limit, 1, &entry(&n.to_string(), "a"), LogSource::Job, now)).sum::<usize>();
         assert_eq!(count, 1_000);
-        assert_eq!(limit.all_summaries()[0].message, "... 500 more lines of this job within 10 s are not logged");
+        assert_eq!(limit.all_summaries()[0].message, "... 500 more lines of this job within 10 s were not logged");
     }
 
     #[test]

@@ -160,7 +160,7 @@ impl Shared {
         let entries = match told {
             WrittenLines::Lost(count) => {
                 vec![
-                    LogEntry::new(Level::WARN, "Log lines lost: nobody read them in time.".to_owned())
+                    LogEntry::new(Level::WARN, "Log lines were lost because their reader was too slow.".to_owned())
                         .with("count", count.into()),
                 ]
             }

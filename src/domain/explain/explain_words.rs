@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use crate::domain::explain::facts::Facts;
 use crate::domain::name::job_source::SourceName;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::shown;
@@ -22,6 +23,15 @@ pub(super) fn from_to(from: UnixMillis, to: Option<UnixMillis>, zone: &Zone) -> 
     match to {
         Some(to) => format!(" from {} to {}", shown(from, zone), shown(to, zone)),
         None => format!(" from {} on", shown(from, zone)),
+    }
+}
+
+/// Returns the text ` from A to B`, ` from A on` or ` until B`, or an empty text if both times are
+/// not known.
+pub(super) fn time_down(facts: &Facts, from: Option<UnixMillis>, to: Option<UnixMillis>) -> String {
+    match from {
+        Some(from) => from_to(from, to, &facts.zone),
+        None => after(" until ", to.map(|at| facts.shown(at))),
     }
 }
 

@@ -33,7 +33,7 @@ impl Part {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Planned => "planned",
-            Self::Became => "became",
+            Self::Became => "outcome",
             Self::Nodes => "nodes",
             Self::Timing => "timing",
             Self::Rule => "rule",

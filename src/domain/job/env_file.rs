@@ -37,7 +37,7 @@ pub enum Absence {
 /// may be a variable with its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "found no path (not shown), wanted an absolute path such as \"/etc/schedd/backup.env\", with - before it if it may be missing"
+    "the text (not shown) is not a path, wanted an absolute path such as \"/etc/schedd/backup.env\" (write - before the path of an optional file)"
 )]
 pub struct EnvFileError;
 
@@ -103,19 +103,19 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, String>, LineError> {
             c if c.is_whitespace() => {}
             c => {
                 let line = reader.line;
-                let name = reader.name(c).ok_or(LineError { line, why: "no =, wanted NAME=VALUE" })?;
+                let name = reader.name(c).ok_or(LineError { line, why: "the line has no =, wanted NAME=VALUE" })?;
                 // A file that a shell can also read may have `export` before the name.
                 let name = name.strip_prefix("export ").map_or(name.as_str(), str::trim_start);
                 if !is_variable_name(name) {
-                    let why = "not a variable's name before the =, wanted letters, digits and _, no digit first";
+                    let why = "the text before = is not a variable name, wanted letters, digits and _, without a digit first";
                     return Err(LineError { line, why });
                 }
                 let value = reader.value().ok_or(LineError {
                     line,
-                    why: "a quote is not closed, or its last \\ escapes nothing, wanted a whole value",
+                    why: "a quote is not closed or a final \\ escapes nothing, wanted a complete value",
                 })?;
                 if value.contains('\0') {
-                    return Err(LineError { line, why: "the value holds the character NUL, wanted a text without" });
+                    return Err(LineError { line, why: "the value has the character NUL, wanted a text without NUL" });
                 }
                 variables.insert(name.to_owned(), value);
             }

@@ -19,16 +19,14 @@ const LONGEST_NAME: usize = 255;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
     /// The text has a `${` that begins no reference to a credential.
-    #[error(
-        "found ${{ without a credential after it, wanted ${{credential:NAME}}: nothing else is replaced here (write $${{ for ${{)"
-    )]
+    #[error("found ${{ without a credential, wanted ${{credential:NAME}} (write $${{ for a literal ${{)")]
     Unknown {
         /// The byte offset at which the faulty reference begins.
         offset: usize,
     },
     /// The text has a reference to a credential without an end, or with an invalid name.
     #[error(
-        "found a malformed reference, wanted ${{credential:NAME}} with 1 to 255 of the characters A-Z a-z 0-9 . _ -, no . first"
+        "found a malformed reference, wanted ${{credential:NAME}} with 1 to 255 of the characters A-Z a-z 0-9 . _ -, without . as the first character"
     )]
     Name {
         /// The byte offset at which the faulty reference begins.

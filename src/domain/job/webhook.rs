@@ -48,7 +48,7 @@ impl fmt::Debug for WebhookSecret {
 /// misspelt secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "is not a secret: wanted whsec_ followed by 24 to 64 bytes in base64 (echo whsec_$(openssl rand -base64 32) makes one), or ${{credential:NAME}}"
+    "is not a signing secret: wanted whsec_ followed by 24 to 64 bytes in base64 (as from echo whsec_$(openssl rand -base64 32)), or ${{credential:NAME}}"
 )]
 pub struct NotASecret;
 

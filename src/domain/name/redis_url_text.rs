@@ -3,10 +3,10 @@
 
 use reqwest::Url;
 
-const PORT: &str = "its port is not valid: wanted 1 to 65535";
-const DATABASE: &str = "its database number is not valid: wanted 0 or more";
-const HOST: &str = "its host is not valid";
-const NO_HOST: &str = "it names no host";
+const PORT: &str = "the port is not valid: wanted 1 to 65535";
+const DATABASE: &str = "the database number is not valid: wanted 0 or more";
+const HOST: &str = "the host is not valid";
+const NO_HOST: &str = "the URL has no host";
 
 /// Returns the fault that keeps `url` from being the address of a Redis server, or `None`. The
 /// function checks the host, the port and the database number.
@@ -19,7 +19,7 @@ pub fn fault_of(url: &str) -> Option<&'static str> {
                 words if words.contains("port") => PORT,
                 words if words.contains("empty host") => NO_HOST,
                 words if words.contains("host") || words.contains("address") => HOST,
-                _ => "it cannot be read",
+                _ => "the URL cannot be parsed",
             });
         }
     };

@@ -33,7 +33,7 @@ pub struct PerKey {
 
 /// The error for a text that is not a concurrency key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("key {found:?} is not valid: wanted 1 to 256 characters, none of them a control character")]
+#[error("key {found:?} is not valid: wanted 1 to 256 characters without control characters")]
 pub struct KeyError {
     found: String,
 }

@@ -47,16 +47,16 @@ impl Shut {
     /// Describes the gap of the group and its end. Returns `None` if no gap keeps the group closed.
     pub fn gap_words(&self, zone: &Zone) -> Option<String> {
         let (gap, over) = self.gap?;
-        Some(format!("its gap of {} ends on {}", format_duration(gap), shown(over, zone)))
+        Some(format!("The gap of {} ends on {}.", format_duration(gap), shown(over, zone)))
     }
 
     /// Describes the wait of the group for the member `turn`, whose turn to start it is.
     pub fn turn_words(&self, turn: &str, zone: &Zone) -> String {
         let turn_timeout = self.turn_timeout.map_or_else(String::new, |(turn_timeout, over)| {
             let (turn_timeout, over) = (format_duration(turn_timeout), shown(over, zone));
-            format!(", which has no waiting run: its turn timeout of {turn_timeout} ends on {over}")
+            format!(", which has no waiting run. The turn timeout of {turn_timeout} ends on {over}")
         });
-        format!("it is the turn of {turn}{turn_timeout}")
+        format!("The turn belongs to job {turn}{turn_timeout}.")
     }
 }
 

@@ -58,8 +58,8 @@ impl fmt::Display for Unserved {
             Self::Queue(queue) => write!(f, "no running node serves queue {queue}"),
             Self::Labels(labels) => {
                 let labels: Vec<&str> = labels.iter().map(Label::as_str).collect();
-                let pronoun = if labels.len() == 1 { "it" } else { "them all" };
-                write!(f, "requires {}: no running node that serves its queue has {pronoun}", labels.join(", "))
+                let noun = if labels.len() == 1 { "label" } else { "labels" };
+                write!(f, "no running node that serves this queue has the required {noun} {}", labels.join(", "))
             }
         }
     }
@@ -95,8 +95,8 @@ mod tests {
         let why = |text: &str| Unserved::of(&lane(text), &nodes).map(|why| why.to_string());
         assert_eq!(why("a+gpu"), None);
         assert_eq!(why("c!5").unwrap(), "no running node serves queue c");
-        assert_eq!(why("b+gpu").unwrap(), "requires gpu: no running node that serves its queue has it");
-        assert_eq!(why("a+eu,gpu").unwrap(), "requires eu, gpu: no running node that serves its queue has them all");
+        assert_eq!(why("b+gpu").unwrap(), "no running node that serves this queue has the required label gpu");
+        assert_eq!(why("a+eu,gpu").unwrap(), "no running node that serves this queue has the required labels eu, gpu");
         assert_eq!((why("@h+gpu"), Unserved::of(&lane("c"), &[])), (None, None));
     }
 }

@@ -84,11 +84,11 @@ impl FromStr for Rate {
         let (count, per) = text.split_once('/').ok_or_else(|| refuse("has no /".to_owned()))?;
         let is_number = !count.is_empty() && count.bytes().all(|b| b.is_ascii_digit());
         let count = count.parse().ok().filter(|count| is_number && (1..=MOST_RUNS).contains(count));
-        let count = count.ok_or_else(|| refuse(format!("has no number from 1 to {MOST_RUNS} before its /")))?;
+        let count = count.ok_or_else(|| refuse(format!("has no number from 1 to {MOST_RUNS} before the /")))?;
         // A text such as 10/s means 10/1s.
         let one = if per.starts_with(|c: char| c.is_ascii_alphabetic() && c != 'P') { "1" } else { "" };
         let per = parse_duration(&format!("{one}{per}")).map_err(|error| refuse(format!("has an invalid period: {error}")))?;
-        Self::new(count, per).ok_or_else(|| refuse("has a period that is not from 1ms to 1d".to_owned()))
+        Self::new(count, per).ok_or_else(|| refuse("has a period outside 1ms to 1d".to_owned()))
     }
 }
 
@@ -107,14 +107,14 @@ mod tests {
     #[test]
     fn what_is_no_rate_is_refused_with_what_is_wanted() {
         for (text, why) in [
-            ("0/1m", "has no number from 1 to 1000000 before its /"),
+            ("0/1m", "has no number from 1 to 1000000 before the /"),
             ("-1/1m", "has no number"),
             ("+1/1m", "has no number"),
             ("1000001/1m", "has no number"),
             ("100", "has no /"),
             ("100/", "is empty"),
-            ("100/0s", "from 1ms to 1d"),
-            ("100/2d", "from 1ms to 1d"),
+            ("100/0s", "outside 1ms to 1d"),
+            ("100/2d", "outside 1ms to 1d"),
             ("100/60", "has no unit"),
             ("/1m", "has no number"),
             ("1/1/1", "unknown unit"),

@@ -83,9 +83,11 @@ impl fmt::Display for Code {
 pub fn next_attempt(retry: &RetryRule, action: &Action, outcome: &AttemptOutcome, failures: u32, draw: f64) -> Next {
     let Some(delay) = next_delay(retry, failures, draw) else { return Next::UsedUp };
     match Code::of(action, outcome) {
-        Some(code) if retry.never_on.contains(&code.number()) => Next::Excluded(format!("not retried: {code} is in never_on")),
+        Some(code) if retry.never_on.contains(&code.number()) => {
+            Next::Excluded(format!("not retried, because never_on lists {code}"))
+        }
         Some(code) if !retry.on.is_empty() && !retry.on.contains(&code.number()) => {
-            Next::Excluded(format!("not retried: {code} is not in on"))
+            Next::Excluded(format!("not retried, because on does not list {code}"))
         }
         _ => Next::After(outcome.retry_after.map_or(delay, |asked| asked.max(delay))),
     }
@@ -195,17 +197,17 @@ mod tests {
             next_attempt(&retry, action, outcome, 1, 0.0)
         };
         let after = Next::After(Duration::from_secs(10));
-        let never = |why: &str| Next::Excluded(format!("not retried: {why}"));
+        let never = |why: &str| Next::Excluded(format!("not retried, because {why}"));
         assert_eq!(next(&[], &[], &shell(), &exit(3)), after);
         assert_eq!(next(&[3, 75], &[], &shell(), &exit(3)), after);
-        assert_eq!(next(&[75], &[], &shell(), &exit(3)), never("exit code 3 is not in on"));
-        assert_eq!(next(&[], &[3], &shell(), &exit(3)), never("exit code 3 is in never_on"));
+        assert_eq!(next(&[75], &[], &shell(), &exit(3)), never("on does not list exit code 3"));
+        assert_eq!(next(&[], &[3], &shell(), &exit(3)), never("never_on lists exit code 3"));
         assert_eq!(next(&[], &[3], &shell(), &exit(4)), after);
         let killed = AttemptOutcome { signal: Some(9), ..AttemptOutcome::bare(Ending::Failed) };
-        assert_eq!(next(&[], &[137], &shell(), &killed), never("code 137 (signal 9) is in never_on"));
+        assert_eq!(next(&[], &[137], &shell(), &killed), never("never_on lists code 137 (signal 9)"));
         let timed_out = AttemptOutcome::bare(Ending::TimedOut);
-        assert_eq!(next(&[], &[124], &shell(), &timed_out), never("code 124 (timed out) is in never_on"));
-        assert_eq!(next(&[503], &[], &http(vec![]), &status(404, Ending::Failed)), never("status 404 is not in on"));
+        assert_eq!(next(&[], &[124], &shell(), &timed_out), never("never_on lists code 124 (timed out)"));
+        assert_eq!(next(&[503], &[], &http(vec![]), &status(404, Ending::Failed)), never("on does not list status 404"));
         assert_eq!(next(&[503], &[], &http(vec![]), &timed_out), after, "an attempt without a status is retried");
         assert_eq!(next(&[503], &[], &http(vec![]), &AttemptOutcome::failed("cannot connect")), after);
     }

@@ -18,7 +18,7 @@ const CHANGES: usize = 400;
 /// names times that a clock change skipped since `after`, or says that the time of `at` comes
 /// twice. A note names its zone if that zone is not `shown`.
 ///
-/// Examples: `02:30 does not exist this day: runs at 03:00`; `02:30 comes twice this day: the
+/// Examples: `02:30 does not exist this day: runs at 03:00`; `02:30 occurs twice this day: the
 /// first is taken`.
 pub fn clock_notes(table: &Timetable, after: UnixMillis, at: UnixMillis, shown: &Zone) -> Vec<String> {
     let told = |zone: &Zone, note: String| {
@@ -79,8 +79,8 @@ fn twice(table: &Timetable, at: UnixMillis) -> Option<String> {
     let first = UnixMillis::from_timestamp(ambiguous.earlier().ok()?)?;
     let second = UnixMillis::from_timestamp(ambiguous.later().ok()?)?;
     let (word, other) = if at == first { ("first", second) } else { ("second", first) };
-    let which = if comes_at(table, other) { format!("this is the {word}") } else { format!("the {word} is taken") };
-    Some(format!("{} comes twice {}: {which}", clock(shown), day(shown.date(), zone, at)))
+    let which = if comes_at(table, other) { format!("this is the {word} time") } else { format!("the {word} time is used") };
+    Some(format!("{} occurs twice {}: {which}", clock(shown), day(shown.date(), zone, at)))
 }
 
 fn comes_at(table: &Timetable, at: UnixMillis) -> bool {
@@ -155,12 +155,12 @@ mod tests {
     fn a_time_that_comes_twice_is_told_which_one_it_is() {
         let eve = "2027-10-30T12:00:00Z";
         let berlin = |text: &str, count: usize| noted(text, "Europe/Berlin", eve, count);
-        assert_eq!(berlin("30 2 * * *", 3), ["10-31 02:30: 02:30 comes twice this day: the first is taken"]);
+        assert_eq!(berlin("30 2 * * *", 3), ["10-31 02:30: 02:30 occurs twice this day: the first time is used"]);
         assert_eq!(
             berlin("30 * * * *", 40),
             [
-                "10-31 02:30: 02:30 comes twice this day: this is the first",
-                "10-31 02:30: 02:30 comes twice this day: this is the second"
+                "10-31 02:30: 02:30 occurs twice this day: this is the first time",
+                "10-31 02:30: 02:30 occurs twice this day: this is the second time"
             ]
         );
         assert_eq!(berlin("0 3 * * *", 3), [""; 0]);
@@ -174,7 +174,10 @@ mod tests {
         let every = Timetable::new(Schedule::Every(std::time::Duration::from_secs(3600)), berlin.clone(), UnixMillis::EPOCH);
         assert_eq!(clock_notes(&every, at("2027-10-30T23:30:00Z"), first, &berlin), [""; 0]);
         let once = Timetable::new(Schedule::At(first), berlin.clone(), UnixMillis::EPOCH);
-        assert_eq!(clock_notes(&once, UnixMillis::EPOCH, first, &berlin), ["02:30 comes twice this day: the first is taken"]);
+        assert_eq!(
+            clock_notes(&once, UnixMillis::EPOCH, first, &berlin),
+            ["02:30 occurs twice this day: the first time is used"]
+        );
     }
 
     #[test]

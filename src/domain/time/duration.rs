@@ -18,7 +18,7 @@ pub const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
 
 /// The maximum length of a text, in bytes.
 const LONGEST_TEXT: usize = 100;
-const FORMS: &str = "wanted numbers with units w d h m s ms, as in \"90s\" or \"2h30m\"";
+const FORMS: &str = "wanted numbers with the units w d h m s ms, as in \"90s\" or \"2h30m\"";
 const ISO_FORMS: &str = "wanted an ISO 8601 duration of weeks, days, hours, minutes and seconds, as in \"PT1H30M\" or \"P1D\"";
 const NANOS_PER_MILLI: u128 = 1_000_000;
 
@@ -77,7 +77,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
         return Err(refuse("is too long, wanted at most 100 years".to_owned()));
     }
     if nanos % NANOS_PER_MILLI != 0 {
-        return Err(refuse("is finer than a millisecond, wanted whole milliseconds".to_owned()));
+        return Err(refuse("has fractions of a millisecond, wanted whole milliseconds".to_owned()));
     }
     u64::try_from(nanos / NANOS_PER_MILLI).map(Duration::from_millis).map_err(|_| refuse("is too long".to_owned()))
 }
@@ -109,16 +109,16 @@ fn unit_nanos(mut rest: &str) -> Result<u128, String> {
     while !rest.is_empty() {
         let (number, after) = split_while(rest, |c| c.is_ascii_digit() || c == '.');
         if number.is_empty() {
-            return Err(format!("has {:?} where a number belongs, {FORMS}", cut(rest)));
+            return Err(format!("has {:?} in the place of a number, {FORMS}", cut(rest)));
         }
         let (word, after) = split_while(after.trim_start(), char::is_alphabetic);
         if word.is_empty() {
-            return Err(format!("has no unit after {}, {FORMS}", cut(number)));
+            return Err(format!("has no unit after the number {}, {FORMS}", cut(number)));
         }
         let unit = UNITS.iter().find(|(_, words)| words.contains(&word));
         let (millis, _) = *unit.ok_or_else(|| format!("has the unknown unit {:?}, {FORMS}", cut(word)))?;
         if last.is_some_and(|before| before <= millis) {
-            return Err(format!("has {word:?} out of order, wanted each unit once, large before small"));
+            return Err(format!("has the unit {word:?} out of order, wanted each unit once, with larger units first"));
         }
         last = Some(millis);
         total = total.saturating_add(nanos_of(number, millis)?);
@@ -130,9 +130,9 @@ fn unit_nanos(mut rest: &str) -> Result<u128, String> {
 /// Parses the text after the `P` of an ISO 8601 duration, in upper case, to nanoseconds.
 fn iso_nanos(text: &str) -> Result<u128, String> {
     let (days, time) = match text.split_once('T') {
-        Some((_, "")) => return Err(format!("ends after its T, {ISO_FORMS}")),
+        Some((_, "")) => return Err(format!("has nothing after the T, {ISO_FORMS}")),
         Some((days, time)) => (days, time),
-        None if text.is_empty() => return Err(format!("ends after its P, {ISO_FORMS}")),
+        None if text.is_empty() => return Err(format!("has nothing after the P, {ISO_FORMS}")),
         None => (text, ""),
     };
     if days.contains(['Y', 'M']) {
@@ -150,7 +150,7 @@ fn iso_part(mut rest: &str, letters: &[(&str, u128)]) -> Result<u128, String> {
         let (number, after) = split_while(rest, |c| c.is_ascii_digit() || c == '.');
         let found = letters.find_map(|(letter, unit)| after.strip_prefix(letter).map(|after| (*unit, after)));
         let (Some((unit, after)), false) = (found, number.is_empty()) else {
-            return Err(format!("cannot be read at {:?}, {ISO_FORMS}", cut(rest)));
+            return Err(format!("is not understood from {:?} on, {ISO_FORMS}", cut(rest)));
         };
         total = total.saturating_add(nanos_of(number, unit)?);
         rest = after;
@@ -175,7 +175,7 @@ fn nanos_of(number: &str, millis: u128) -> Result<u128, String> {
     let scale = (0..fraction.len()).fold(1_u128, |scale, _| scale * 10);
     let part = fraction.parse::<u128>().unwrap_or(0) * size;
     if !part.is_multiple_of(scale) {
-        return Err("is finer than a millisecond, wanted whole milliseconds".to_owned());
+        return Err("has fractions of a millisecond, wanted whole milliseconds".to_owned());
     }
     Ok(whole.saturating_add(part / scale))
 }
@@ -237,12 +237,12 @@ mod tests {
         assert_eq!(refusal("30"), "duration \"30\" has no unit, write \"30s\"");
         assert_eq!(refusal("-5m"), "duration \"-5m\" is negative, wanted 0s or more");
         assert_eq!(refusal("999999999999w"), "duration \"999999999999w\" is too long, wanted at most 100 years");
-        assert!(refusal("5 fortnights").contains("unknown unit \"fortnights\", wanted numbers with units w d h m s ms"));
+        assert!(refusal("5 fortnights").contains("unknown unit \"fortnights\", wanted numbers with the units w d h m s ms"));
         assert!(refusal("").contains("is empty"));
-        assert!(refusal("1h30").contains("no unit after 30"));
+        assert!(refusal("1h30").contains("no unit after the number 30"));
         assert!(refusal("30m2h").contains("\"h\" out of order"));
         assert!(refusal("1h1h").contains("out of order"));
-        assert!(refusal("0.0005s").contains("finer than a millisecond"));
+        assert!(refusal("0.0005s").contains("fractions of a millisecond"));
         assert!(refusal("P1M").contains("no fixed length"));
         for text in
             ["P", "PT", "PT1X", "PTH", "P1H", "PT1M1H", "1.h", ".5h", "1.2.3s", "h", "1h,5m", "+5m", "99999h99999999999999999w"]

@@ -111,7 +111,7 @@ impl ZoneError {
         };
         let names: Vec<String> = jiff::tz::db().available().map(|name| name.as_str().to_owned()).collect();
         if names.is_empty() {
-            let wanted = "this host has no time zone data: install the package tzdata".to_owned();
+            let wanted = "this host has no time zone data (install the package tzdata)".to_owned();
             return Self { found, wanted, nearest: Vec::new() };
         }
         let nearest = nearest(&found, names);
@@ -119,7 +119,7 @@ impl ZoneError {
             "wanted an IANA name such as \"Europe/Berlin\" or \"UTC\"".to_owned()
         } else {
             let are = if nearest.len() == 1 { "is" } else { "are" };
-            format!("wanted an IANA name; the nearest {are} {}", nearest.join(", "))
+            format!("wanted an IANA name (the nearest {are} {})", nearest.join(", "))
         };
         Self { found, wanted, nearest }
     }
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(refusal("EST5EDT6").nearest.first().map(String::as_str), Some("EST5EDT"));
         assert_eq!(refusal("Berlin").nearest.first().map(String::as_str), Some("Europe/Berlin"));
         assert_eq!(refusal("new york").nearest.first().map(String::as_str), Some("America/New_York"));
-        assert!(refusal("Berlin").to_string().ends_with("the nearest is Europe/Berlin"));
+        assert!(refusal("Berlin").to_string().ends_with("(the nearest is Europe/Berlin)"));
         let empty = refusal("").to_string();
         assert_eq!(empty, "time zone \"\" is unknown, wanted an IANA name such as \"Europe/Berlin\" or \"UTC\"");
     }

@@ -80,7 +80,7 @@ impl Definitions {
     /// to start these runs.
     pub(crate) fn report_unusable(&self, name: &JobName, why: &str) {
         if self.shared.said.is_news(&format!("job {name}")) {
-            error!(job = %name, "{why}; this node does not start its runs.");
+            error!(job = %name, "{why}; this node does not start runs of the job.");
         }
     }
 }

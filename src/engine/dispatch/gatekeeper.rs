@@ -44,7 +44,7 @@ impl Gatekeeper {
                 Ok(_) => looked_at += 1,
                 Err(error) if error.is_passing() => return Err(error),
                 Err(error) => {
-                    shared.weather.failed(&error, &format!("runs that wait for {} do not start", gate.words()));
+                    shared.weather.failed(&error, &format!("runs that wait at the gate {} do not start", gate.words()));
                     self.refused.insert(gate.clone(), BootInstant::now());
                 }
             }

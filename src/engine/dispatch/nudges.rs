@@ -36,7 +36,7 @@ pub(crate) async fn run(shared: Arc<NodeContext>) {
                     }
                 }
             }
-            Err(error) => debug!("Not listening for nudges: {error}."),
+            Err(error) => debug!("This node cannot subscribe to wake-up messages: {error}."),
         }
         tokio::time::sleep(AGAIN).await;
     }

@@ -102,7 +102,7 @@ async fn round(shared: &NodeContext, claimer: &mut Claimer, gatekeeper: &mut Gat
     let poll = match shared.store.list_ripe(&lanes).await {
         Ok(poll) => poll,
         Err(error) => {
-            shared.weather.failed(&error, "nothing is started");
+            shared.weather.failed(&error, "this node starts no runs");
             shared.notes.redis_silent(sent);
             return tick;
         }
@@ -110,7 +110,7 @@ async fn round(shared: &NodeContext, claimer: &mut Claimer, gatekeeper: &mut Gat
     shared.weather.answered();
     shared.notes.redis_answered(poll.now);
     if let Some(by) = shared.redis_clock.read(poll.now, sent, BootInstant::now()) {
-        warn!(by_ms = by, "Redis' clock was set {}.", step_text(by));
+        warn!(by_ms = by, "The clock of Redis was set {}.", step_text(by));
         shared.notes.clock_stepped(by);
     }
     shared.notes.data(state_of_data(&poll));

@@ -27,8 +27,8 @@ pub(crate) async fn put_back(shared: &NodeContext, claim: &Claim, output: &Outpu
     let earlier = match tokio::time::timeout(WITHIN, reading).await {
         Ok(Ok(Some(earlier))) => earlier,
         Ok(Ok(None)) => return,
-        Ok(Err(error)) => return debug!("The output of an earlier start is not read: {error}."),
-        Err(_) => return debug!("The output of an earlier start is not read: no answer in time."),
+        Ok(Err(error)) => return debug!("The output of an earlier start cannot be read: {error}."),
+        Err(_) => return debug!("The output of an earlier start cannot be read: Redis did not answer in time."),
     };
     let stream = |stream| match stream {
         store::OutputStream::Stdout => ExcerptStream::Stdout,

@@ -80,13 +80,13 @@ pub(crate) async fn offer_end(shared: &NodeContext, claim: &Claim, end: &EndedRu
         }
         if is_lost {
             match loss::give_back_end(shared, end).await {
-                Ok(true) => warn!("Redis had lost the run, which has ended; its end is given back."),
+                Ok(true) => warn!("Redis had lost this run after its start. This node wrote the end of the run back."),
                 Ok(false) => {}
                 Err(error) if error.is_passing() => {
                     tokio::time::sleep(OFFER_AGAIN).await;
                     continue;
                 }
-                Err(error) => shared.weather.failed(&error, &format!("a run of {} is not given back", claim.run.job())),
+                Err(error) => shared.weather.failed(&error, &format!("a run of job {} is not restored", claim.run.job())),
             }
             return;
         }
@@ -98,9 +98,9 @@ pub(crate) async fn offer_end(shared: &NodeContext, claim: &Claim, end: &EndedRu
 /// whole run, the run is planned again.
 pub(crate) async fn offer_back(shared: &NodeContext, claim: &Claim, claimed_in: &str) {
     for _ in 0..OFFERS {
-        match shared.store.return_run(claim, claimed_in, "Redis lost it while it ran").await {
+        match shared.store.return_run(claim, claimed_in, "Redis lost the run while it executed").await {
             Ok(ReturnReply::Returned) => {
-                warn!("Redis had lost the run; it is due again.");
+                warn!("Redis had lost this run. The run is due again.");
                 return;
             }
             // Another node has the run, as after any lost lease.
@@ -108,7 +108,7 @@ pub(crate) async fn offer_back(shared: &NodeContext, claim: &Claim, claimed_in: 
             Ok(ReturnReply::Same | ReturnReply::Unknown) => {}
             Err(error) if error.is_passing() => {}
             Err(error) => {
-                shared.weather.failed(&error, &format!("a run of {} is not planned again", claim.run.job()));
+                shared.weather.failed(&error, &format!("a run of job {} is not planned again", claim.run.job()));
                 return;
             }
         }

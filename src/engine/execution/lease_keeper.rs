@@ -70,7 +70,7 @@ async fn renew_all(shared: &NodeContext) -> Result<(), StoreError> {
                 LeaseWord::Lost if entry.deadline.is_closed() => {}
                 LeaseWord::Lost => {
                     let (run, fence) = lease;
-                    warn!(run = %run, fence = %fence, "The lease is lost; the job is stopped.");
+                    warn!(run = %run, fence = %fence, "The run lost its lease. This node stops the run.");
                     entry.deadline.send_replace(BootInstant::from_nanos(0));
                 }
             }

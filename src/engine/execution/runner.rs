@@ -84,7 +84,7 @@ impl Runner {
             if let Some(output) = &output {
                 let _ = write_output(shared, claim, output, &mut none_written(claim)).await;
             }
-            warn!("The lease could not be kept; the job was stopped and the run is left to recovery.");
+            warn!("The run lost its lease and was stopped. Another node will recover the run.");
             if course.into_outcome().ending == Ending::LeaseLost {
                 shared.holdings.give_up(self.lease.clone());
                 drop(tenure);
@@ -121,12 +121,12 @@ impl Runner {
             if let Some((told, _)) = claim.run.job().told_of()
                 && let Err(error) = notice_cleanup::forget_if_removed(&shared.store, &told).await
             {
-                shared.weather.failed(&error, "hidden jobs are left to the janitor");
+                shared.weather.failed(&error, "the janitor removes the job of the notice later");
             }
             if claim.run.kind() == RunKind::Backfill
                 && let Err(error) = backfill_plan::advance(&shared.store, claim.run.job()).await
             {
-                shared.weather.failed(&error, "the backfill waits for the janitor");
+                shared.weather.failed(&error, "the janitor continues the backfill later");
             }
         }
     }
@@ -155,7 +155,7 @@ impl Runner {
                 // The stop came at the very moment of the answer. Nothing was started, so even an
                 // at-most-once run is not lost.
                 (None, Some(reason)) => return (Course::CutShort(AttemptOutcome::bare(reason.ending())), None),
-                (None, None) => debug!("Its done_check says: not done yet."),
+                (None, None) => debug!("The done_check reports that the work is not done yet."),
             }
         }
         let output = output_of(shared, definition);
@@ -208,7 +208,7 @@ impl Runner {
                 Ok(reply) => return reply,
                 Err(error) => error,
             };
-            shared.weather.failed(&error, &format!("ends of runs of {} are not recorded", claim.run.job()));
+            shared.weather.failed(&error, &format!("the ends of runs of job {} are not recorded", claim.run.job()));
             if error.is_passing() {
                 // Redis may come back in its state from before the run began.
                 if let Verdict::Final(state) = settled.verdict
@@ -338,7 +338,7 @@ async fn write_output(shared: &NodeContext, claim: &Claim, output: &OutputBuffer
                 shared.have_tidied(claim.run.job());
             }
         }
-        Err(error) => debug!("Output not kept: {error}."),
+        Err(error) => debug!("The output of the run was not stored: {error}."),
     }
     kept.map(drop)
 }
@@ -347,7 +347,7 @@ fn report(outcome: &AttemptOutcome, settled: &AttemptVerdict, reply: &FinishRepl
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let why = describe(outcome);
     match (reply, &settled.verdict) {
-        (FinishReply::Lost, _) => warn!(ms, "Result discarded: another node has the run by now, or Redis lost it."),
+        (FinishReply::Lost, _) => warn!(ms, "Result discarded: another node has claimed the run, or Redis lost the run."),
         (_, Verdict::Final(RunState::Succeeded)) if outcome.error.is_some() => warn!(ms, "Run succeeded{why}."),
         (_, Verdict::Final(RunState::Succeeded)) if settled.reason.is_empty() => info!(ms, "Run succeeded."),
         (_, Verdict::Final(RunState::Succeeded)) => info!(ms, reason = settled.reason, "Run succeeded."),
@@ -355,11 +355,16 @@ fn report(outcome: &AttemptOutcome, settled: &AttemptVerdict, reply: &FinishRepl
         (_, Verdict::Final(state)) => warn!(ms, reason = settled.reason, "Run ended as {state}{why}."),
         (_, Verdict::Retry(delay)) => {
             let retry_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-            warn!(ms, retry_in_ms, "Attempt failed{why}; the run is tried again.");
+            warn!(ms, retry_in_ms, "Attempt failed{why}. The run will be retried.");
         }
         (_, Verdict::AskLater(delay)) => {
             let ask_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-            warn!(ms, ask_in_ms, reason = settled.reason, "Nothing started; whether the work is done is asked again.");
+            warn!(
+                ms,
+                ask_in_ms,
+                reason = settled.reason,
+                "The run did not start, because its done_check was unclear. The done_check will be asked again."
+            );
         }
         (_, Verdict::Release) => info!(ms, reason = settled.reason, "Run handed back."),
     }

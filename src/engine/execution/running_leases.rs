@@ -134,7 +134,7 @@ impl Drop for LeaseHandle {
         self.holdings.all().remove(&self.lease);
         self.holdings.freed.notify_waiters();
         if std::thread::panicking() {
-            error!(run = %self.lease.0, "The task of this run failed unexpectedly; the run is left to recovery.");
+            error!(run = %self.lease.0, "The task of this run panicked. A node will recover the run.");
         }
     }
 }

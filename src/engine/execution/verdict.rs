@@ -114,7 +114,7 @@ pub(crate) fn past(claim: &Claim, node: &str, outcome: &AttemptOutcome, took: Du
         Ending::ShutDown => "handed_back",
         _ => "failed",
     };
-    let cut_short = (outcome.ending == Ending::ShutDown).then(|| "stopped, as its node was shut down".to_owned());
+    let cut_short = (outcome.ending == Ending::ShutDown).then(|| "stopped because its node shut down".to_owned());
     json!({
         "attempt": claim.attempt,
         "state": state,
@@ -192,7 +192,7 @@ mod tests {
         let course = Course::Attempted(AttemptOutcome { exit_code: Some(3), ..AttemptOutcome::bare(Ending::Failed) });
         let settled = settle(&spec, &claim(0), &course, None, 0.0).unwrap();
         assert_eq!(settled.verdict, Verdict::Final(RunState::Failed));
-        assert_eq!(settled.reason, "not retried: exit code 3 is in never_on");
+        assert_eq!(settled.reason, "not retried, because never_on lists exit code 3");
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Known<'_> {
     pub(super) async fn hindrance(&self, run: &RunId) -> Result<Option<String>, StoreError> {
         let Ok(Some(record)) = self.store.read_run(run).await else { return Ok(None) };
         if let Some(gate) = self.store.standing(run, &record.lane, &record.places).await?.gate {
-            return Ok(Some(format!("it waits for its place at {}", gate.words())));
+            return Ok(Some(format!("that run waits for a place at {}", gate.words())));
         }
         live_state::hindrance(self.store, &record.lane, &self.nodes).await
     }

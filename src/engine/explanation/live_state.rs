@@ -65,13 +65,13 @@ pub(super) async fn hindrance(store: &Store, lane: &Lane, nodes: &[NodeRecord]) 
     }
     let queue = lane.queue();
     Ok(blockers(store, lane, nodes).await?.into_iter().next().map(|blocker| match blocker {
-        Blocker::Queue { hold: QueueHold::Paused, detail, .. } if detail.is_empty() => format!("its queue {queue} is paused"),
-        Blocker::Queue { hold: QueueHold::Paused, detail, .. } => format!("its queue {queue} is paused by {detail}"),
-        Blocker::Queue { hold: QueueHold::Full, .. } => format!("its queue {queue} is full"),
-        Blocker::Queue { hold: QueueHold::Rate, .. } => format!("the rate of its queue {queue} lets none begin now"),
+        Blocker::Queue { hold: QueueHold::Paused, detail, .. } if detail.is_empty() => format!("queue {queue} is paused"),
+        Blocker::Queue { hold: QueueHold::Paused, detail, .. } => format!("queue {queue} is paused by {detail}"),
+        Blocker::Queue { hold: QueueHold::Full, .. } => format!("queue {queue} is full"),
+        Blocker::Queue { hold: QueueHold::Rate, .. } => format!("queue {queue} is at its rate limit"),
         Blocker::WrongType { why } => why,
-        Blocker::Slots { .. } => "no node that takes it has a free slot".to_owned(),
-        Blocker::NodeLimit { node, why, .. } => format!("{node} claims nothing, {why}"),
+        Blocker::Slots { .. } => "no node that serves the queue has a free slot".to_owned(),
+        Blocker::NodeLimit { node, why, .. } => format!("node {node} claims no runs: {why}"),
         Blocker::NoNode => "no node is running".to_owned(),
     }))
 }

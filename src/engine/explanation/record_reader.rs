@@ -103,7 +103,7 @@ fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
 /// Returns the text on the end of an attempt, with the limits that its node could not enforce.
 fn with_unenforced(not_enforced: Option<&str>, end: String) -> String {
     match not_enforced {
-        Some(limits) => format!("{end}, not held to its limits of {limits}, which its node cannot"),
+        Some(limits) => format!("{end} (the node did not enforce these limits: {limits})"),
         None => end,
     }
 }

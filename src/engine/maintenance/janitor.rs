@@ -57,7 +57,7 @@ pub(crate) async fn run(shared: Arc<NodeContext>) {
         }
         match round(&shared, &mut seen).await {
             Ok(0) => {}
-            Ok(forgotten) => debug!(forgotten, "Tidied up."),
+            Ok(forgotten) => debug!(forgotten, "Old records were removed."),
             Err(error) => shared.weather.failed(&error, "old records are not removed"),
         }
     }
@@ -75,7 +75,7 @@ async fn recall(shared: &NodeContext) {
     let (now, instant, nodes) = match noted.await {
         Ok(noted) => noted,
         Err(error) => {
-            debug!("Node events about Redis' clock cannot be read: {error}.");
+            debug!("Node events about the clock of Redis cannot be read: {error}.");
             return;
         }
     };
@@ -138,7 +138,7 @@ async fn round(shared: &NodeContext, seen: &mut UnixMillis) -> Result<usize, Sto
             if error.is_passing() && !matches!(error, StoreError::OutOfMemory { .. }) {
                 return Err(error);
             }
-            shared.weather.failed(&error, &format!("the backfill of {job} waits"));
+            shared.weather.failed(&error, &format!("the backfill of job {job} does not continue"));
         }
     }
     total += forget_gone_nodes(store, aged).await?;
@@ -187,7 +187,7 @@ async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, Stor
                 !job.is_live() || job.kind != SourceKind::File || job.listed_by.keys().any(|other| other != node.as_str())
             });
             if is_needless && let Err(error) = job_operations::unlist_job(store, name, node.as_str()).await {
-                debug!(node = %node, job = %name, "A node that is gone still lists a job: {error}.");
+                debug!(node = %node, job = %name, "The job is still listed by a node that is gone: {error}.");
             }
         }
     }
@@ -213,7 +213,7 @@ async fn trim_job(shared: &NodeContext, job: &JobName, now: UnixMillis, keeping:
             Ok(forgotten) => total += forgotten,
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => {
-                shared.weather.failed(&error, &format!("old runs of {job} are not removed"));
+                shared.weather.failed(&error, &format!("old runs of job {job} are not removed"));
                 break;
             }
         }

@@ -46,7 +46,7 @@ pub struct HostFacts {
 #[derive(Debug, thiserror::Error)]
 pub enum PresenceError {
     /// Another node has the requested name.
-    #[error("node name {name} is in use by schedd pid {pid} on host {host}; give another --node")]
+    #[error("node name {name} is in use by schedd pid {pid} on host {host}; give another name with --node")]
     Taken {
         /// The name.
         name: NodeName,
@@ -109,7 +109,7 @@ pub async fn announce(
             Try::Ours => {
                 let event = NodeEvent { what: NodeEventKind::Started { seen_before }, from: started_at, to: None };
                 if let Err(error) = store.note_events(&name, &[EventNote { event, replaces: None }]).await {
-                    debug!("The start of this node is not recorded: {error}.");
+                    debug!("The start of this node was not recorded: {error}.");
                 }
                 return Ok((name, started_at));
             }
@@ -164,7 +164,7 @@ async fn try_name(
                         _ if seen_ago >= GONE_AFTER || later_for >= GONE_AFTER => claim = NameClaim::Take,
                         _ => {
                             if first_seen_ago.is_none() {
-                                info!(node = %name, host = holder, "A node of this name was seen on another host a moment ago; waiting to see whether it lives.");
+                                info!(node = %name, host = holder, "A node of this name was active on another host a moment ago. schedd waits to see whether that node is alive.");
                             }
                             first_seen_ago = Some(seen_ago);
                             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -214,7 +214,7 @@ async fn learn(shared: &NodeContext) -> Result<(), StoreError> {
     shared.slots.set_known(known_queues(store).await?);
     for queue in shared.slots.undeclared() {
         if shared.said.is_news(&format!("undeclared {queue}")) {
-            warn!(queue = %queue, "This node is to serve a queue that no file declares; declare it as [queues.{queue}].");
+            warn!(queue = %queue, "This node serves a queue that no jobs file declares. Declare the queue as [queues.{queue}].");
         }
     }
     let mut lanes = store.read_lanes().await?;
@@ -285,10 +285,10 @@ pub(crate) async fn run(shared: Arc<NodeContext>) {
                 }
             }
             Ok(BeatReply::Taken { host, pid, .. }) if shared.said.is_news("node name") => {
-                warn!(node = %settings.node, host, pid, "Another node has taken this node's name; give each its own --node.");
+                warn!(node = %settings.node, host, pid, "Another node uses the name of this node. Give each node its own name with --node.");
             }
             Ok(BeatReply::Taken { .. }) => {}
-            Err(error) => shared.weather.failed(&error, "this node does not report that it is alive"),
+            Err(error) => shared.weather.failed(&error, "this node cannot report that it is alive"),
         }
         if is_answered {
             look_around(&shared, &mut kept).await;

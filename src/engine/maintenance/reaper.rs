@@ -60,7 +60,7 @@ pub(crate) async fn run(shared: Arc<NodeContext>) {
         {
             match take_back(&shared, &mark.incarnation).await {
                 Ok(()) => taken_back = Some(mark),
-                Err(error) => shared.weather.failed(&error, "runs of this node's predecessor are not taken back"),
+                Err(error) => shared.weather.failed(&error, "runs of the earlier schedd with this node name are not recovered"),
             }
         }
         // At most a quarter of a lease, or a short lease would be taken back late. The first looks
@@ -74,7 +74,7 @@ pub(crate) async fn run(shared: Arc<NodeContext>) {
             continue;
         }
         if let Err(error) = pass(&shared, &mut watched).await {
-            shared.weather.failed(&error, "expired leases are not taken back");
+            shared.weather.failed(&error, "runs with expired leases are not recovered");
         }
     }
 }
@@ -113,15 +113,17 @@ async fn pass(shared: &NodeContext, watched: &mut HashMap<(RunId, Fence), Watche
             Ok(lease) => lease,
             Err((member, score)) => {
                 let entry = RipeEntry { member, score };
-                match shared.store.quarantine_lease(&entry, "it is no lease").await {
+                match shared.store.quarantine_lease(&entry, "the entry is not a lease").await {
                     Ok(Quarantined::Gone) => {}
-                    Ok(Quarantined::Kept) => error!(entry = ?entry.member, "An entry that is no lease was moved to quarantine."),
+                    Ok(Quarantined::Kept) => {
+                        error!(entry = ?entry.member, "An invalid entry of the leases was moved to quarantine.")
+                    }
                     Ok(Quarantined::Dropped) => {
                         let (entry, score) = (&entry.member, &entry.score);
-                        error!(entry = ?entry, score, "Quarantine is full; an entry that is no lease was removed and is recorded only here.");
+                        error!(entry = ?entry, score, "Quarantine is full. An invalid entry of the leases was removed, and only this line records it.");
                     }
                     Err(error) if error.is_passing() => return Err(error),
-                    Err(error) => shared.weather.failed(&error, "entries that are no leases stay where they are"),
+                    Err(error) => shared.weather.failed(&error, "invalid entries stay among the leases"),
                 }
                 continue;
             }
@@ -183,12 +185,12 @@ async fn release_abandoned(shared: &NodeContext, run: &RunId) -> Result<bool, St
     match shared.store.finish_run(&claim, &Verdict::Release, "not started", &[], "").await {
         Ok(FinishReply::Lost) => Ok(false),
         Ok(_) => {
-            warn!(run = %run, fence = %claim.fence, "Handed back: the answer to its claim never came, so it was not started.");
+            warn!(run = %run, fence = %claim.fence, "The run was handed back without a start, because the answer to its claim never came.");
             Ok(true)
         }
         Err(error) if error.is_passing() => Err(error),
         Err(error) => {
-            shared.weather.failed(&error, &format!("a run of {} that never started is not handed back", run.job()));
+            shared.weather.failed(&error, &format!("a run of job {} that never started is not handed back", run.job()));
             Ok(false)
         }
     }
@@ -199,7 +201,7 @@ async fn release_abandoned(shared: &NodeContext, run: &RunId) -> Result<bool, St
 async fn recover_alone(shared: &NodeContext, lease: &ExpiredLease, unchanged: Duration) -> Result<bool, StoreError> {
     match recover(shared, lease, unchanged).await {
         Err(error) if !error.is_passing() => {
-            shared.weather.failed(&error, &format!("an expired lease of {} is not taken back", lease.run.job()));
+            shared.weather.failed(&error, &format!("a run of job {} with an expired lease is not recovered", lease.run.job()));
             Ok(false)
         }
         other => other,
@@ -213,17 +215,17 @@ async fn recover(shared: &NodeContext, lease: &ExpiredLease, unchanged: Duration
         Ok(record) => record,
         Err(error) if error.is_passing() => return Err(error),
         Err(error) => {
-            shared.weather.failed(&error, &format!("the record of {} is treated as missing", lease.run));
+            shared.weather.failed(&error, &format!("the record of run {} is treated as missing", lease.run));
             None
         }
     };
     let Some(record) = record else {
         let entry = RipeEntry { member: format!("{}#{}", lease.run, lease.fence), score: lease.end.clone() };
-        match shared.store.quarantine_lease(&entry, "its run has no record").await? {
+        match shared.store.quarantine_lease(&entry, "the run of the lease has no record").await? {
             Quarantined::Gone => {}
             Quarantined::Kept => error!(run = %lease.run, "A lease without a run was moved to quarantine."),
             Quarantined::Dropped => {
-                error!(run = %lease.run, fence = %lease.fence, "Quarantine is full; a lease without a run was taken out.");
+                error!(run = %lease.run, fence = %lease.fence, "Quarantine is full. A lease without a run was removed.");
             }
         }
         return Ok(true);
@@ -237,7 +239,8 @@ async fn recover(shared: &NodeContext, lease: &ExpiredLease, unchanged: Duration
         other => other.ok().flatten(),
     };
     let job_lane = job.as_ref().map_or_else(|| record.lane.clone(), |job| job.lane.clone());
-    let delivery = job.and_then(|job| Definition::of(job).ok()).map(|definition| definition.spec.delivery);
+    // The definition may have been edited since the attempt began.
+    let delivery = job.and_then(|job| Definition::of(job).ok()).map(|_| record.delivery);
     #[cfg(feature = "mutants")]
     let delivery = crate::store::server::mutants::reaped_as(delivery);
     let (verdict, reason) = decide(&record, delivery);
@@ -246,13 +249,13 @@ async fn recover(shared: &NodeContext, lease: &ExpiredLease, unchanged: Duration
     let node = record.node.as_deref().unwrap_or("?");
     match shared.store.recover_run(lease, &recovery).await? {
         RecoverReply::Recovered => {
-            warn!(run = %lease.run, fence = %lease.fence, node, "Its node stopped renewing the lease; the run is due again.");
+            warn!(run = %lease.run, fence = %lease.fence, node, "The node of this run stopped renewing its lease. The run is due again.");
         }
         RecoverReply::Ended => {
             note_end(shared, lease, &record, &recovery);
-            warn!(run = %lease.run, fence = %lease.fence, node, "Ended: {}.", recovery.reason);
+            warn!(run = %lease.run, fence = %lease.fence, node, "The run ended: {}.", recovery.reason);
         }
-        RecoverReply::Alive => info!(run = %lease.run, "The lease was renewed after all."),
+        RecoverReply::Alive => info!(run = %lease.run, "The node renewed the lease in time, so the run goes on."),
         RecoverReply::Gone => {}
     }
     Ok(true)
@@ -280,13 +283,13 @@ fn note_end(shared: &NodeContext, lease: &ExpiredLease, record: &RunRecord, reco
 /// run is tried again.
 fn decide(record: &RunRecord, delivery: Option<Delivery>) -> (Option<RunState>, String) {
     match delivery {
-        Some(Delivery::AtMostOnce) => (Some(RunState::Lost), "its node was lost while it ran".to_owned()),
+        Some(Delivery::AtMostOnce) => (Some(RunState::Lost), "the node of the run was lost during the attempt".to_owned()),
         Some(Delivery::AtLeastOnce) if record.recoveries >= POISON => {
-            (Some(RunState::Failed), format!("poison: its node was lost {} times in a row", record.recoveries + 1))
+            (Some(RunState::Failed), format!("poison: the nodes of the run were lost {} times in a row", record.recoveries + 1))
         }
-        Some(Delivery::AtLeastOnce) => (None, "its node was lost".to_owned()),
+        Some(Delivery::AtLeastOnce) => (None, "the node of the run was lost".to_owned()),
         // It is unknown whether a second start is allowed, so there is none.
-        None => (Some(RunState::Lost), "its node was lost, and its job's definition cannot be read".to_owned()),
+        None => (Some(RunState::Lost), "the node of the run was lost, and the definition of the job cannot be read".to_owned()),
     }
 }
 
@@ -300,7 +303,7 @@ fn past(record: &RunRecord) -> String {
         "exit_code": null,
         "signal": null,
         "http_status": null,
-        "error": "its node stopped renewing the lease",
+        "error": "the node of the run stopped renewing its lease",
     })
     .to_string()
 }

@@ -68,7 +68,7 @@ async fn round(shared: &NodeContext, with_overdue: bool) -> Result<(), StoreErro
             }
             match unless_spoilt(store.judge_deadline(&deadline).await)? {
                 Some(DeadlineReply::Told) => {
-                    warn!(job = %deadline.run.job(), run = %deadline.run, "The run has not {} in time.", deadline.kind.past());
+                    warn!(job = %deadline.run.job(), run = %deadline.run, "The run has not {} by its deadline.", deadline.kind.past());
                 }
                 Some(DeadlineReply::Met | DeadlineReply::Gone) => {}
                 // An edit of its job has moved the deadline.
@@ -83,7 +83,7 @@ fn unless_spoilt<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreErr
     match answer {
         Err(error) if error.is_passing() => Err(error),
         Err(error) => {
-            debug!("{error}; whether its run is late is not known.");
+            debug!("{error}; this node does not know whether the run is late.");
             Ok(None)
         }
         Ok(reply) => Ok(Some(reply)),

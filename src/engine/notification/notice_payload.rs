@@ -105,7 +105,7 @@ async fn why_late(store: &Store, run: &RunId) -> Result<Option<(Zone, Vec<String
 fn unless_spoilt<T: Default>(notice: &RunId, read: Result<T, StoreError>) -> Result<T, StoreError> {
     match read {
         Err(error) if !error.is_passing() => {
-            warn!(run = %notice, "{error}; the notice is sent without it.");
+            warn!(run = %notice, "{error}; the notice is sent without this part.");
             Ok(T::default())
         }
         read => read,
@@ -119,7 +119,7 @@ pub(crate) fn ping_start(executors: &Executors, spec: &JobSpec, run: &RunId) -> 
     let (base, run, executors) = (spec.ping_url.clone()?, run.clone(), executors.clone());
     let ping = async move {
         if let Err(error) = executors.ping(&base, &run, Ping::Start).await {
-            debug!("The start was not pinged: {error}.");
+            debug!("The ping for the start of the run failed: {error}.");
         }
     };
     Some(AbortOnDropHandle::new(tokio::spawn(ping.in_current_span())))
@@ -182,7 +182,7 @@ impl PayloadSource<'_> {
         if self.causes.is_empty() {
             // Once the run has started, its earlier wait is no reason any more.
             let waits = self.about.text("waiting_for").filter(|_| self.state() == Some("scheduled"));
-            return ended.or_else(|| Some(format!("it waits for {}", waits_for(waits?))));
+            return ended.or_else(|| Some(format!("the run waits for {}", waits_for(waits?))));
         }
         Some(ended.into_iter().map(|ended| format!("{ended}. ")).chain([self.causes.join(" ")]).collect())
     }
@@ -194,7 +194,7 @@ impl PayloadSource<'_> {
 
     fn ended_by(&self) -> Option<String> {
         if let Some(open) = self.behind() {
-            return Some(format!("the run {open} was still open"));
+            return Some(format!("run {open} was still open"));
         }
         let text = |field| self.about.text(field).map(str::to_owned);
         let coded = |word: &str, field| self.about.number(field).map(|code| format!("{word} {code}"));
@@ -216,7 +216,7 @@ impl PayloadSource<'_> {
                 NoticeKind::Late | NoticeKind::Ping => one("late run", "late runs"),
             };
             let were = if count == 1 { "was" } else { "were" };
-            return format!("{count} more {what} of {job} {were} not reported one by one");
+            return format!("{count} more {what} of {job} {were} not reported individually");
         }
         let run = self.subject.map_or_else(|| "a run".to_owned(), ToString::to_string);
         let state = self.state().unwrap_or("unknown").replace('_', " ");
@@ -233,12 +233,14 @@ impl PayloadSource<'_> {
         let after = self.late().map(span).unwrap_or_default();
         let what = match state {
             _ if self.about.text("stamp") == Some(Deadline::Finish.as_str()) => {
-                format!("has not ended in time, {after} after that; it is {state}")
+                format!("did not end by its deadline and is {state}, {after} after its due time")
             }
             "running" => format!("started {after} late"),
-            "scheduled" => format!("has not started in time, {after} after that"),
-            "skipped" if self.behind().is_some() => format!("has not started in time, {after} after that; it was skipped"),
-            ended => format!("was {ended}, {after} after that"),
+            "scheduled" => format!("did not start by its deadline and is {after} late"),
+            "skipped" if self.behind().is_some() => {
+                format!("did not start by its deadline and was skipped, {after} after its due time")
+            }
+            ended => format!("was {ended} {after} after its due time"),
         };
         format!("{run}{due} {what}{why}")
     }

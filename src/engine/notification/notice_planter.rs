@@ -123,12 +123,12 @@ fn note(shared: &NodeContext, notice: &NoticeRecord, reply: NoticeReply) {
 
 fn too_many(shared: &NodeContext, job: &JobName, kind: NoticeKind) {
     if shared.said.is_news(&format!("suppressed {job} {kind}")) {
-        warn!(job = %job, "Too many {kind} notices wait; further ones are only counted.");
+        warn!(job = %job, "Too many {kind} notices of this job wait. schedd only counts further notices.");
     }
 }
 
 fn leave(shared: &NodeContext, job: &JobName, why: &str) {
     if shared.said.is_news(&format!("notice of {job}")) {
-        warn!(job = %job, "{why}; this node sends no notices about its runs.");
+        warn!(job = %job, "{why}; this node sends no notices about runs of the job.");
     }
 }

@@ -33,7 +33,7 @@ pub(crate) async fn run(shared: Arc<NodeContext>, wish: Arc<WantedJob>) {
         shared.file_taken.notified().await;
     }
     while let Err(error) = plant(&shared).await {
-        shared.weather.failed(&error, "jobs with @reboot are not planted");
+        shared.weather.failed(&error, "jobs with @reboot are not planned");
         tokio::time::sleep(TRY_AGAIN).await;
     }
 }
@@ -61,7 +61,7 @@ async fn plant(shared: &NodeContext) -> Result<(), StoreError> {
             let token = planting::token();
             let Ok(run) = RunId::boot(definition.record.name.clone(), now, token.get(..8).unwrap_or_default()) else { continue };
             if store.plant_reboot(&run, &lane, &shared.settings.host.boot_id).await? == RebootReply::Planted {
-                info!(run = %run, "Planted for @reboot.");
+                info!(run = %run, "A run for @reboot was planned.");
             }
         }
         if names.len() < BATCH {

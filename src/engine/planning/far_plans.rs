@@ -100,7 +100,7 @@ pub(crate) async fn cut_stretches(store: &Store, job: &JobName, now: UnixMillis)
         let counted_by = kept.counted_by.as_ref().and_then(|by| definition::counted_by(job, by).ok());
         let left = counted_by.and_then(|(timetable, since)| lateness::without(&timetable, since, left, &known)).unwrap_or(left);
         if !store.mend_stretch(&RunId::regular(job.clone(), kept.stretch.first), kept.stretch, left).await? {
-            debug!(job = %job, "The record of its skipped occurrences has changed meanwhile.");
+            debug!(job = %job, "The record of skipped occurrences changed at the same time.");
         }
     }
     Ok(())

@@ -99,7 +99,7 @@ pub enum PlantingError {
     #[error(transparent)]
     Zone(#[from] ZoneError),
     /// Another client changed the job at every round.
-    #[error("job {0} keeps changing: another client edits it at the same time; try again")]
+    #[error("job {0} keeps changing, because another client edits the job at the same time; try again")]
     Contended(JobName),
 }
 
@@ -193,7 +193,7 @@ async fn end_former(store: &Store, former: &[RunId]) {
     let records = store.read_runs(former).await.unwrap_or_default();
     for record in records.into_iter().filter_map(|record| record.ok().flatten()).filter(|run| run.state == RunState::Scheduled) {
         if let Err(error) = cancel_run(store, &record.run, "of an earlier job of this name").await {
-            debug!(run = %record.run, "Not ended with its job: {error}.");
+            debug!(run = %record.run, "A run of the earlier job of this name was not cancelled: {error}.");
         }
     }
 }

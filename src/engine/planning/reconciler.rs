@@ -92,7 +92,7 @@ pub(crate) async fn run(shared: Arc<NodeContext>, wish: Arc<WantedJob>, host_zon
             Ok(Outcome { problems, held, changes }) => {
                 if let Some(changes) = changes.filter(|changes| is_news || changes.is_any()) {
                     let Changes { created, changed, removed } = changes;
-                    info!(jobs = wanted.jobs.len(), created, changed, removed, "Jobs are as the file says.");
+                    info!(jobs = wanted.jobs.len(), created, changed, removed, "All jobs of the jobs file are applied.");
                 }
                 shared.note_jobs(problems.join("; "));
                 shared.file_taken.notify_one();
@@ -152,10 +152,10 @@ async fn reconcile(shared: &NodeContext, wanted: &WantedJobs, host_zone: &Zone) 
         if shared.said.is_news("a file without jobs") {
             warn!(
                 jobs = gone.len(),
-                "jobs.toml has no jobs any more; they are kept. To remove them send SIGHUP (systemctl reload schedd)."
+                "jobs.toml has no jobs any more. This node keeps the earlier jobs. To remove them send SIGHUP (systemctl reload schedd)."
             );
         }
-        let problem = format!("the file has no jobs, {} are kept until SIGHUP", gone.len());
+        let problem = format!("the file has no jobs, so {} earlier jobs are kept until SIGHUP", gone.len());
         problems.push(problem);
         return Ok(Outcome { problems, ..Outcome::default() });
     }
@@ -185,20 +185,20 @@ async fn reconcile(shared: &NodeContext, wanted: &WantedJobs, host_zone: &Zone) 
                 Ok(Applied::Unchanged | Applied::Exists | Applied::Newer(_) | Applied::Taken(_) | Applied::Moved(..)) => {}
                 Ok(Applied::Past(at) | Applied::Done(at)) => {
                     if shared.said.is_news(&format!("past {job} {at}")) {
-                        info!(job = %job, at = %at, "Its time has passed; it is not planted.");
+                        info!(job = %job, at = %at, "The time of this one-shot has passed, so the job is not added.");
                     }
                     past.push(job);
                 }
                 Ok(Applied::Held(kind)) => {
                     if shared.said.is_news(&format!("held {job}")) {
-                        warn!(job = %job, "Left out: the name belongs to a job added by {kind}; cancel that one or rename this one.");
+                        warn!(job = %job, "The job of the file was not applied, because a job added by {kind} has the same name. Cancel that job or rename the job of the file.");
                     }
                     held += 1;
-                    problems.push(format!("job {job} left out: its name belongs to an {kind} job"));
+                    problems.push(format!("job {job} not applied: an {kind} job has the same name"));
                 }
                 Err(planting::PlantingError::Store(error)) if error.is_passing() => return Err(error),
                 Err(error) => {
-                    error!(job = %job, "Not applied: {error}.");
+                    error!(job = %job, "The job was not applied: {error}.");
                     problems.push(format!("job {job} not applied: {error}"));
                 }
             }
@@ -218,7 +218,7 @@ async fn reconcile(shared: &NodeContext, wanted: &WantedJobs, host_zone: &Zone) 
         match shared.store.declare_section(source, section, None).await {
             Ok(_) => {}
             Err(error) if error.is_passing() => return Err(error),
-            Err(error) => problems.push(format!("a queue or group that left the file was not removed: {error}")),
+            Err(error) => problems.push(format!("a queue or group that is no longer in the file was not removed: {error}")),
         }
     }
     Ok(Outcome { problems, held, changes: Some(changes) })
@@ -238,8 +238,8 @@ async fn declare(
             Ok(_) => {}
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => {
-                error!("A queue or group is not declared: {error}.");
-                problems.push(format!("a queue or group not declared: {error}"));
+                error!("A queue or group of the file was not applied: {error}.");
+                problems.push(format!("a queue or group was not applied: {error}"));
             }
         }
     }

@@ -41,7 +41,7 @@ pub(crate) async fn run(shared: Arc<NodeContext>) {
         let pause = match look(&shared.store).await {
             Ok(()) => again.next().copied(),
             Err(error) => {
-                shared.weather.failed(&error, "plans made while Redis' clock was ahead are not corrected");
+                shared.weather.failed(&error, "plans made while the clock of Redis was ahead are not corrected");
                 Some(TRY_AGAIN)
             }
         };
@@ -138,7 +138,7 @@ pub(crate) async fn mend(store: &Store, findings: Vec<Inconsistency>) -> Result<
             info!(
                 finding = finding.code(),
                 done = done.join(", "),
-                "Planned anew by Redis' clock: {} {}.",
+                "The next run was planned again with the clock of Redis: {} {}.",
                 finding.subject,
                 finding.found
             );

@@ -107,12 +107,12 @@ async fn move_run(
     match shared.store.apply_job(&order).await {
         Ok(ApplyReply::Updated) => {
             let next = next.map_or_else(|| "none".to_owned(), |at| at.to_string());
-            info!(job = %name, from = %from, to = next, "The zone data has changed: its next run is moved.");
+            info!(job = %name, from = %from, to = next, "The zone data has changed. The next run of the job was moved.");
         }
         // The job was changed meanwhile, which computed its next run by the present zone data.
         Ok(_) => {}
         Err(error) if error.is_passing() => return Err(error),
-        Err(error) => warn!(job = %name, "Its next run is not moved: {error}."),
+        Err(error) => warn!(job = %name, "The next run of the job was not moved: {error}."),
     }
     Ok(())
 }

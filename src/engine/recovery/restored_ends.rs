@@ -123,7 +123,7 @@ impl Given {
             Ok(RestoreReply::Restored) => self.restored += 1,
             Ok(RestoreReply::Known) => self.known += 1,
             Ok(_) => {
-                let found = "its job or record changed at every reading";
+                let found = "the job or the record changed at each attempt to restore the run";
                 failed(&order.run, &StoreError::corrupt(format!("run {}", order.run), found));
                 self.failed += 1;
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::boot_clock::BootInstant;
 use crate::keeper::process::process_table::ProcessWord;
-use crate::keeper::protocol::wire::{LaunchOrder, ProcessEnd};
+use crate::keeper::protocol::keeper_messages::{LaunchOrder, ProcessEnd};
 
 /// The time limits of one run: its start, its end, and the end of its lease.
 #[derive(Debug)]

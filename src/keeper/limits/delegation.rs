@@ -43,16 +43,16 @@ pub struct Delegation {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotDelegated {
     /// There is no cgroup hierarchy of version 2, or this process is in none.
-    #[error("this host has no cgroups of version 2")]
+    #[error("this host has no version 2 cgroups")]
     None,
     /// The service manager did not delegate the cgroup to this node.
-    #[error("its cgroup {0} is not delegated to it: wanted Delegate=yes in its unit")]
+    #[error("the cgroup {0} is not delegated to schedd, wanted Delegate=yes in the systemd unit")]
     Unmarked(String),
     /// The search for the cgroup itself failed.
-    #[error("cgroups cannot be looked for: {0}")]
+    #[error("the search for cgroups failed: {0}")]
     Failed(String),
     /// The cgroup is delegated, but an operation on it failed.
-    #[error("its cgroup {path} cannot be used: {why}")]
+    #[error("the cgroup {path} of schedd cannot be used: {why}")]
     Unusable {
         /// The directory of the cgroup.
         path: String,
@@ -102,7 +102,7 @@ impl Delegation {
     pub fn lacks(&self) -> Option<String> {
         let lacking: BTreeSet<LimitKind> =
             LimitKind::ALL.into_iter().filter(|kind| kind.controller().is_some() && !self.limits.contains(kind)).collect();
-        let why = || format!("its cgroup {} is not given the controllers for {}", self.base.dir().display(), listed(&lacking));
+        let why = || format!("the cgroup {} of schedd lacks the controllers for {}", self.base.dir().display(), listed(&lacking));
         (!lacking.is_empty()).then(why)
     }
 
@@ -142,10 +142,10 @@ fn clear_up_after_the_dead(base: &Cgroup) {
         }
         let count = runs.pids().len();
         if count > 0 {
-            tracing::warn!(cgroup = %runs.dir().display(), processes = count, "A dead schedd left processes of jobs behind; they are killed.");
+            tracing::warn!(cgroup = %runs.dir().display(), processes = count, "A dead schedd left job processes behind. This schedd kills them.");
         }
         if !runs.clear(PATIENCE) {
-            tracing::error!(cgroup = %runs.dir().display(), "Some processes left by a dead schedd could not be killed.");
+            tracing::error!(cgroup = %runs.dir().display(), "Some job processes of a dead schedd could not be killed.");
         }
         runs.remove();
     }

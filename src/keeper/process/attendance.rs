@@ -17,7 +17,7 @@ use super::program_file;
 use super::start_progress::StartReport;
 use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::bounds::RunBounds;
-use crate::keeper::protocol::wire::{KeeperNews, Key, LaunchOrder, ProcessEnd, RunReport};
+use crate::keeper::protocol::keeper_messages::{KeeperNews, Key, LaunchOrder, ProcessEnd, RunReport};
 
 /// The time for which the pipes are read after the direct child ended.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -83,13 +83,13 @@ impl StartingProcess {
             Exit::Stuck => {
                 house.give_up(key, GivenUp::Unbegun);
                 self.pipes.iter().for_each(JoinHandle::abort);
-                return self.not_begun(launch, "; its process is stuck in the kernel until that answers");
+                return self.not_begun(launch, "; the process is stuck in the kernel until then");
             }
             Exit::Alive => {
                 house.give_up(key, GivenUp::Alive);
                 self.pipes.iter().for_each(JoinHandle::abort);
                 let end = self.bounds.end().filter(|end| *end != ProcessEnd::LeaseLost).unwrap_or(ProcessEnd::OutOfSight);
-                let report = RunReport::of(end, "its process could not be killed and may still run");
+                let report = RunReport::of(end, "a process of the run could not be killed and may still run");
                 return RunReport { left_processes: true, ..report };
             }
             Exit::Dead | Exit::Failed(_) => {}
@@ -134,13 +134,11 @@ impl StartingProcess {
         match self.bounds.end() {
             Some(ProcessEnd::CannotStart) | None => {
                 let waited = launch.start_within;
-                let report = RunReport::of(
-                    ProcessEnd::CannotStart,
-                    format!("cannot start: {what} does not answer, waited {waited:?}{more}"),
-                );
+                let report =
+                    RunReport::of(ProcessEnd::CannotStart, format!("cannot start: {what} has not answered for {waited:?}{more}"));
                 RunReport { wanting: program_file::wanting(self.marks.place().step), ..report }
             }
-            Some(end) => RunReport::of(end, format!("not begun: {what} does not answer{more}")),
+            Some(end) => RunReport::of(end, format!("not started: {what} does not answer{more}")),
         }
     }
 
@@ -264,9 +262,9 @@ async fn clear_up(
         if now >= bounds.kill_at() {
             if kills == MOST_KILLS {
                 let words = if is_seen {
-                    format!("{} of its processes could not be killed and may still run", remaining.len())
+                    format!("{} processes of the run could not be killed and may still run", remaining.len())
                 } else {
-                    "its processes could not be searched for lack of descriptors, and may still run".to_owned()
+                    "the processes of the run could not be listed because file descriptors ran out, and may still run".to_owned()
                 };
                 return (left_processes, Some(words));
             }

@@ -16,7 +16,7 @@ use rustix::process::{Gid, Pid, Resource, Rlimit, Signal, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::start_progress::{StartFailure, StartStep};
-use crate::keeper::protocol::wire::{LaunchOrder, Owner};
+use crate::keeper::protocol::keeper_messages::{LaunchOrder, Owner};
 
 /// The setup of a child process, apart from its program.
 #[derive(Debug)]

@@ -30,8 +30,8 @@ use crate::keeper::limits::boot_clock::{BootInstant, BootTimer};
 use crate::keeper::limits::bounds::RunBounds;
 use crate::keeper::limits::cgroup::Cgroup;
 use crate::keeper::limits::excerpt::ExcerptStream;
+use crate::keeper::protocol::keeper_messages::{Key, LaunchOrder, ProcessEnd, RunReport};
 use crate::keeper::protocol::outbox::Pending;
-use crate::keeper::protocol::wire::{Key, LaunchOrder, ProcessEnd, RunReport};
 
 /// The wait between checks of a child that cannot be watched, and the number of checks.
 const LOOK: Duration = Duration::from_millis(10);
@@ -55,14 +55,14 @@ fn may_start(launch: &mut LaunchOrder, words: &mut mpsc::UnboundedReceiver<Proce
     while let Ok(word) = words.try_recv() {
         match word {
             ProcessWord::Extend(deadline) => launch.deadline = launch.deadline.max(deadline),
-            ProcessWord::Stop => return Err(RunReport::of(ProcessEnd::Stopped, "stopped before its start")),
-            ProcessWord::Abandon => return Err(RunReport::of(ProcessEnd::LeaseLost, "abandoned before its start")),
+            ProcessWord::Stop => return Err(RunReport::of(ProcessEnd::Stopped, "stopped before the start")),
+            ProcessWord::Abandon => return Err(RunReport::of(ProcessEnd::LeaseLost, "abandoned before the start")),
         }
     }
     if BootInstant::now() < launch.deadline.saturating_sub(launch.margin) {
         Ok(())
     } else {
-        Err(RunReport::of(ProcessEnd::Refused, "not started: its lease ran out before the start"))
+        Err(RunReport::of(ProcessEnd::Refused, "not started: the lease expired before the start"))
     }
 }
 

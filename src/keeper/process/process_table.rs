@@ -20,8 +20,8 @@ use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::cgroup::Cgroup;
 use crate::keeper::limits::delegation::seat_beside;
 use crate::keeper::limits::excerpt::{ExcerptStream, OutputBounds};
+use crate::keeper::protocol::keeper_messages::{KeeperNews, Key, LaunchOrder};
 use crate::keeper::protocol::outbox::{OutboxItem, Pending};
-use crate::keeper::protocol::wire::{KeeperNews, Key, LaunchOrder};
 
 /// An instruction to the task that attends a run.
 #[derive(Debug, Clone, Copy)]

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::child_setup::Entered;
 use super::start_progress::{CallPlace, StartFailure, StartStep};
-use crate::keeper::protocol::wire::{LaunchOrder, ProcessEnd, RunReport, Wanting};
+use crate::keeper::protocol::keeper_messages::{LaunchOrder, ProcessEnd, RunReport, Wanting};
 
 /// The directories searched for a program name without a slash if the environment has no PATH.
 const DEFAULT_PATH: &str = "/usr/bin:/bin";
@@ -46,7 +46,7 @@ pub(crate) fn short_of(error: &io::Error) -> Option<RunReport> {
 
 /// Returns a report that the run's cgroup could not be used.
 pub(crate) fn no_cgroup(error: &io::Error) -> RunReport {
-    cannot_start("its cgroup", error, None)
+    cannot_start("cgroup of the run", error, None)
 }
 
 /// The files that may be the program of a job, in the order of the search.
@@ -143,7 +143,7 @@ pub(crate) fn failed(failure: StartFailure, launch: &LaunchOrder) -> RunReport {
         StartStep::Files => cannot_start("limits.files", &error, None),
         StartStep::User(call) => {
             let uid = launch.owner.as_ref().map_or(0, |owner| owner.uid);
-            cannot_start(&format!("as the user with uid {uid}: {call}"), &error, None)
+            cannot_start(&format!("switch to uid {uid} ({call})"), &error, None)
         }
         StartStep::Directory => cannot_start(&format!("directory {}", launch.cwd.display()), &error, None),
     };
@@ -168,7 +168,7 @@ pub(crate) fn unanswering(place: CallPlace, launch: &LaunchOrder, candidates: &C
     let name = || launch.argv.first().cloned().unwrap_or_default();
     match place.step {
         // The child waits for no file system yet: it only waits for the processor.
-        StartStep::Ready => "its host".to_owned(),
+        StartStep::Ready => "this host".to_owned(),
         StartStep::Directory => format!("directory {}", launch.cwd.display()),
         _ => candidates.shown(place.file).unwrap_or_else(name),
     }
@@ -187,7 +187,7 @@ pub(crate) fn not_executed(name: &str, error: &io::Error) -> RunReport {
     match Errno::from_io_error(error) {
         Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => cannot_start(name, error, None),
         // The search found the file itself, so its interpreter is missing.
-        Some(Errno::NOENT) => cannot_start(&format!("{name}: its interpreter"), error, Some(126)),
+        Some(Errno::NOENT) => cannot_start(&format!("{name}: interpreter of the script"), error, Some(126)),
         _ => cannot_start(name, error, Some(126)),
     }
 }

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::keeper_link::{Child, KeeperError, KeeperLink, KeeperSettings, OutputSink};
+use super::keeper_messages::{LaunchOrder, ProcessEnd, RunReport};
 use super::supervisor;
-use super::wire::{LaunchOrder, ProcessEnd, RunReport};
 use crate::domain::job::process_limits::LimitKind;
 use crate::keeper::limits::boot_clock::BootInstant;
 
@@ -87,7 +87,7 @@ impl Keeper {
             Ok(Err(_)) | Err(_) => None,
         };
         let Some(link) = link else {
-            return Child::never(RunReport::of(ProcessEnd::Refused, "not started: this node's keeper is not running"));
+            return Child::never(RunReport::of(ProcessEnd::Refused, "not started: the keeper of this node is not running"));
         };
         KeeperLink::start(link, key, launch, output).await
     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::keeper_messages::{KeeperNews, KeeperOrder, Key, LaunchOrder, ProcessEnd, RunReport};
 use super::wire;
-use super::wire::{KeeperNews, KeeperOrder, Key, LaunchOrder, ProcessEnd, RunReport};
 use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::delegation::Delegation;
 use crate::keeper::limits::excerpt::{ExcerptStream, OutputBounds};

@@ -21,9 +21,9 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
 use tokio::net::unix::OwnedReadHalf;
 use tokio::task::LocalSet;
 
+use super::keeper_messages::{KeeperNews, KeeperOrder, ProcessEnd, RunReport};
 use super::outbox;
 use super::wire;
-use super::wire::{KeeperNews, KeeperOrder, ProcessEnd, RunReport};
 use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::cgroup::Cgroup;
 use crate::keeper::process::attendance::attend;
@@ -69,7 +69,7 @@ fn run() -> io::Result<()> {
     let _ = rustix::thread::set_name(c"schedd-keeper");
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     if socket.peer_addr().is_err() {
-        return Err(io::Error::other("standard input is not a socket: the keeper is started by schedd, not by hand"));
+        return Err(io::Error::other("standard input is not a socket: only schedd can start the keeper"));
     }
     // Fails if the process leads a group already. Then the daemon did not start it, but it has its
     // own group all the same.
@@ -123,10 +123,13 @@ async fn obey(house: &Rc<ProcessTable>, orders: &mut OwnedReadHalf) -> io::Resul
             Err(error) => return Err(error),
         };
         match order {
-            KeeperOrder::Serve { .. } => return Err(io::Error::other("the order to serve came twice")),
+            KeeperOrder::Serve { .. } => return Err(io::Error::other("the keeper got the order to serve twice")),
             KeeperOrder::Start { key, launch } => match house.admit(key, &launch) {
                 Some(words) => drop(tokio::task::spawn_local(attend(Rc::clone(house), key, *launch, words))),
-                None => house.say(KeeperNews::Ended(key, RunReport::of(ProcessEnd::Refused, "not started: its key is taken"))),
+                None => house.say(KeeperNews::Ended(
+                    key,
+                    RunReport::of(ProcessEnd::Refused, "not started: the keeper already has a process with this key"),
+                )),
             },
             KeeperOrder::Extend { key, deadline } => house.tell(key, ProcessWord::Extend(deadline)),
             KeeperOrder::Stop { key } => house.tell(key, ProcessWord::Stop),

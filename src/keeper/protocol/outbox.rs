@@ -9,8 +9,8 @@ use std::rc::Rc;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 
+use super::keeper_messages::{KeeperNews, Key};
 use super::wire;
-use super::wire::{KeeperNews, Key};
 use crate::keeper::limits::excerpt::{Excerpt, ExcerptStream, OutputBounds};
 
 /// An item that waits to be sent to the daemon.

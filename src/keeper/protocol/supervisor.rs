@@ -19,9 +19,9 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::keeper_link::{KeeperError, KeeperLink, KeeperSettings};
+use super::keeper_messages::{KeeperOrder, ProcessEnd};
 use super::keeper_process::ARGUMENT;
 use super::wire;
-use super::wire::{KeeperOrder, ProcessEnd};
 use crate::keeper::limits::boot_clock::BootInstant;
 use crate::keeper::limits::cgroup::Cgroup;
 use crate::keeper::process::process_tree;
@@ -111,7 +111,7 @@ async fn keep_one_running(
             if closing.is_cancelled() {
                 return;
             }
-            tracing::error!(keeper = pid, all_gone, "The keeper died; its runs were killed; starting another keeper.");
+            tracing::error!(keeper = pid, all_gone, "The keeper died and its runs were killed. schedd starts another keeper.");
             if !all_gone {
                 // A later mark would claim that nothing of this incarnation is alive.
                 settings.ended_file = None;
@@ -130,7 +130,9 @@ async fn keep_one_running(
                 links.send_replace(Some(Arc::clone(&keeper.link)));
                 present = Some(keeper);
             }
-            Err(error) => tracing::error!(program = ?settings.program, %error, "The keeper cannot be started; trying again."),
+            Err(error) => {
+                tracing::error!(program = ?settings.program, %error, "The keeper cannot be started. schedd tries again.")
+            }
         }
     }
 }
@@ -151,7 +153,7 @@ async fn accompany(
     tokio::select! {
         _ = &mut listener => {}
         () = stands_still(&link, lease) => {
-            tracing::error!(keeper = link.pid, "The keeper hangs; killing it and its runs.");
+            tracing::error!(keeper = link.pid, "The keeper hangs. schedd kills the keeper and its runs.");
         }
         () = closing.cancelled() => {
             // Dropping the writing half ends the orders. The keeper still reports how its runs end.

@@ -1,20 +1,16 @@
-//! The messages between the daemon and its keeper, and their frames on the socket.
+//! The frames of the messages between the daemon and its keeper on the socket.
 //!
 //! Invariant: no frame is longer than [`LONGEST`], on either side. A frame that cannot be read is
 //! an error, never a panic. A frame has its length in 4 bytes (little endian) and a kind in 1 byte.
 //! The rest of the frame is JSON, or for output the key and the bytes; the kind names the stream.
 
 use std::io;
-use std::path::PathBuf;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::domain::job::process_limits::Limits;
-use crate::keeper::limits::boot_clock::BootInstant;
-use crate::keeper::limits::excerpt::{ExcerptStream, Output, OutputBounds};
-use crate::keeper::process::environment_text::Variables;
+use super::keeper_messages::{KeeperNews, KeeperOrder, Key, RunReport};
+use crate::keeper::limits::excerpt::{ExcerptStream, Output};
 
 /// The longest frame, in bytes. This length exceeds the arguments and environment that the kernel
 /// takes together, even when each byte is escaped.
@@ -24,126 +20,6 @@ const JSON: u8 = 0;
 const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 
-/// The number of a run on one connection between daemon and keeper.
-pub type Key = u64;
-
-/// A message from the daemon to the keeper.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum KeeperOrder {
-    /// The first order on a connection, sent once, with the settings of the keeper.
-    Serve {
-        /// The file for the mark that the keeper writes when all its jobs are dead.
-        ended_file: Option<PathBuf>,
-        /// The name of the node, which the mark contains.
-        node: String,
-        /// The incarnation of the node, which the mark contains.
-        incarnation: String,
-        /// The bounds of a run's output that waits for the daemon. An older daemon does not send
-        /// these bounds.
-        #[serde(default)]
-        output: OutputBounds,
-        /// The directory in which each run gets a cgroup of its own; `None` if runs have no
-        /// cgroups.
-        cgroups: Option<PathBuf>,
-    },
-    /// Starts a program as a run.
-    Start {
-        /// The key by which later messages name the run.
-        key: Key,
-        /// The program to start, with its bounds.
-        launch: Box<LaunchOrder>,
-    },
-    /// Extends the deadline of a run, because its lease was renewed.
-    Extend {
-        /// The key of the run.
-        key: Key,
-        /// The new deadline of the run.
-        deadline: BootInstant,
-    },
-    /// Sends TERM to the run, and KILL after the grace of the run.
-    Stop {
-        /// The key of the run.
-        key: Key,
-    },
-    /// Kills the run at once, because the daemon no longer waits for its end.
-    Abandon {
-        /// The key of the run.
-        key: Key,
-    },
-    /// Asks the keeper for a sign of life.
-    Ping,
-}
-
-/// A program to start as a run, and the bounds of the run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LaunchOrder {
-    /// The id of the run. Orphaned processes of the run are recognised by this id.
-    pub run: String,
-    /// The fence of the run's lease. Orphaned processes of the run are recognised by this fence.
-    pub fence: u64,
-    /// The program and its arguments; at least one entry.
-    pub argv: Vec<String>,
-    /// The whole environment of the program. No other variable is inherited.
-    pub env: Variables,
-    /// The working directory of the program.
-    pub cwd: PathBuf,
-    /// The working directory to use if `cwd` is missing or no directory. With `None` the program
-    /// cannot start in this case.
-    #[serde(default)]
-    pub cwd_else: Option<PathBuf>,
-    /// The user the process becomes; `None` keeps the keeper's user.
-    pub owner: Option<Owner>,
-    /// The limits of the process. An older daemon does not send these limits.
-    #[serde(default)]
-    pub limits: Limits,
-    /// The umask of the process; `None` keeps the keeper's umask.
-    pub umask: Option<u16>,
-    /// The text on the standard input of the program; `None` for an empty input.
-    pub stdin: Option<String>,
-    /// The longest time for the start: entering the directory, finding and executing the program.
-    /// An older daemon does not send this time.
-    #[serde(default = "start_within")]
-    pub start_within: Duration,
-    /// The longest time the program may run, counted from its start.
-    pub timeout: Duration,
-    /// The time between the signals TERM and KILL.
-    pub kill_grace: Duration,
-    /// The end of the run's lease. All processes of the run are killed by then.
-    pub deadline: BootInstant,
-    /// The time before the deadline at which the run gets TERM.
-    pub margin: Duration,
-}
-
-fn start_within() -> Duration {
-    Duration::from_secs(10)
-}
-
-/// A user of this host, as numbers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
-    /// The user id; never 0.
-    pub uid: u32,
-    /// The id of the user's primary group.
-    pub gid: u32,
-    /// The ids of all the user's groups.
-    pub groups: Vec<u32>,
-}
-
-/// A message from the keeper to the daemon.
-#[derive(Debug, PartialEq, Eq)]
-pub enum KeeperNews {
-    /// The program runs, with this pid.
-    Started(Key, i32),
-    /// The program of the run wrote these bytes to this stream.
-    Output(Key, ExcerptStream, Vec<u8>),
-    /// The program of the run wrote this many more bytes, which were dropped.
-    Dropped(Key, u64),
-    /// The run is over and none of its processes is left.
-    Ended(Key, RunReport),
-    /// The answer to a `Ping` of the daemon.
-    Pong,
-}
-
 #[derive(Debug, Serialize, Deserialize)]
 enum NewsInJson {
     Pong,
@@ -152,78 +28,8 @@ enum NewsInJson {
     Ended(Key, RunReport),
 }
 
-/// The end of a run's process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunReport {
-    /// The reason why the process of the run is over.
-    pub end: ProcessEnd,
-    /// The direct child's exit code; 126 or 127 if the program could not start.
-    pub exit_code: Option<i32>,
-    /// The signal that ended the direct child.
-    pub signal: Option<i32>,
-    /// The error as text, if there was an error.
-    pub error: Option<String>,
-    /// True if the run left processes behind that had to be killed.
-    pub left_processes: bool,
-    /// True if a process of the run was killed because memory had run out, according to the run's
-    /// cgroup.
-    #[serde(default)]
-    pub out_of_memory: bool,
-    /// The part of the job whose absence prevented the start.
-    #[serde(default)]
-    pub wanting: Option<Wanting>,
-}
-
-/// A part of a job that may be missing at a start, and without which a notice of the job can still
-/// run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Wanting {
-    /// The directory of the job is missing, cannot be entered or does not answer.
-    Directory,
-    /// The program of the job is missing, cannot be executed or does not answer.
-    Program,
-}
-
-impl RunReport {
-    /// Returns a report that contains only the reason and an error text.
-    pub(crate) fn of(end: ProcessEnd, error: impl Into<String>) -> Self {
-        Self {
-            end,
-            exit_code: None,
-            signal: None,
-            error: Some(error.into()),
-            left_processes: false,
-            out_of_memory: false,
-            wanting: None,
-        }
-    }
-}
-
-/// The reason why a run's process is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ProcessEnd {
-    /// The process ended by itself.
-    ByItself,
-    /// The process ran longer than its timeout and was killed.
-    TimedOut,
-    /// The process was asked to stop.
-    Stopped,
-    /// The lease of the run ended, or the holder of the lease went away, and the process was
-    /// killed.
-    LeaseLost,
-    /// The process ended as with `LeaseLost`, but some processes of the run may be alive.
-    OutOfSight,
-    /// The program cannot be started.
-    CannotStart,
-    /// The keeper lacked resources to start the program: descriptors, processes, memory. Nothing of
-    /// the program ran.
-    Short,
-    /// The keeper refused to start the program.
-    Refused,
-}
-
 fn broken(what: impl std::fmt::Display) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("frame between daemon and keeper cannot be read: {what}"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("a message between daemon and keeper cannot be read: {what}"))
 }
 
 fn push_frame(to: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
@@ -231,7 +37,7 @@ fn push_frame(to: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
     let Some(prefix) = u32::try_from(length).ok().filter(|_| length <= LONGEST) else {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("arguments and environment take {length} bytes: wanted at most {LONGEST}"),
+            format!("the arguments and the environment have {length} bytes, wanted at most {LONGEST}"),
         ));
     };
     to.extend(prefix.to_le_bytes());
@@ -300,7 +106,7 @@ async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ve
     };
     let length = usize::try_from(u32::from_le_bytes(prefix)).map_err(broken)?;
     if length > LONGEST {
-        return Err(broken(format_args!("{length} bytes long, wanted at most {LONGEST}")));
+        return Err(broken(format_args!("the message has {length} bytes, wanted at most {LONGEST}")));
     }
     // The buffer grows as bytes arrive, not to the length that the prefix claims.
     let mut frame = Vec::new();
@@ -308,7 +114,7 @@ async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ve
     if frame.len() == length {
         Ok(Some(frame))
     } else {
-        Err(io::Error::new(io::ErrorKind::UnexpectedEof, broken("it ends early")))
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, broken("the message ends early")))
     }
 }
 
@@ -318,8 +124,8 @@ pub async fn read_order(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Optio
     let Some(frame) = read_frame(from).await? else { return Ok(None) };
     match frame.split_first() {
         Some((&JSON, json)) => serde_json::from_slice(json).map(Some).map_err(broken),
-        Some((kind, _)) => Err(broken(format_args!("an order of kind {kind}"))),
-        None => Err(broken("it is empty")),
+        Some((kind, _)) => Err(broken(format_args!("unknown order kind {kind}"))),
+        None => Err(broken("the message is empty")),
     }
 }
 
@@ -337,16 +143,17 @@ pub async fn read_news(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option
         }
         Some((&STDOUT, _)) => ExcerptStream::Stdout,
         Some((&STDERR, _)) => ExcerptStream::Stderr,
-        Some((kind, _)) => return Err(broken(format_args!("news of kind {kind}"))),
-        None => return Err(broken("it is empty")),
+        Some((kind, _)) => return Err(broken(format_args!("unknown news kind {kind}"))),
+        None => return Err(broken("the message is empty")),
     };
-    let (key, bytes) = frame.get(1..).and_then(<[u8]>::split_first_chunk::<8>).ok_or_else(|| broken("it has no key"))?;
+    let (key, bytes) = frame.get(1..).and_then(<[u8]>::split_first_chunk::<8>).ok_or_else(|| broken("the message has no key"))?;
     Ok(Some(KeeperNews::Output(Key::from_le_bytes(*key), stream, bytes.to_vec())))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keeper::protocol::keeper_messages::ProcessEnd;
 
     #[tokio::test]
     async fn news_read_back_as_they_were_written() {

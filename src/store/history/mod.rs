@@ -5,4 +5,5 @@ pub(crate) mod output_index;
 pub(crate) mod outputs;
 pub(crate) mod retention;
 pub(crate) mod run_history;
+pub(crate) mod run_record;
 pub(crate) mod skipped_ranges;

@@ -3,14 +3,13 @@
 //! Invariant: a job's `rev` rises with every change and is never reused under one name. A
 //! definition cached under (name, rev) therefore never changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use redis::Value;
 
 use super::rev::Rev;
 use crate::domain::job::notice::NoticeKind;
 use crate::domain::job::unique_rule::UniqueKey;
-use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -18,9 +17,6 @@ use crate::store::Store;
 use crate::store::runs::catch_up_spread::SpreadWindow;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::store_error::StoreError;
-
-/// The most jobs read in one pipeline.
-const PAGE: usize = 1_000;
 
 /// The origin of a job's definition: a file or the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +54,8 @@ pub struct JobRecord {
     pub hash: String,
     /// The origin of the definition.
     pub kind: SourceKind,
-    /// The file that last changed the job, by its [`SourceName`]; empty for the command line.
+    /// The file that last changed the job, by its
+    /// [`SourceName`](crate::domain::name::job_source::SourceName); empty for the command line.
     pub source: String,
     /// The job's lane.
     pub lane: Lane,
@@ -116,7 +113,7 @@ impl JobRecord {
             flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect();
         let Some(rev) = map.get("rev") else { return Ok(None) };
         let missing =
-            |field: &str| StoreError::corrupt(format!("job {name}"), format!("its field {field:?} is missing or invalid"));
+            |field: &str| StoreError::corrupt(format!("job {name}"), format!("the field {field:?} is missing or invalid"));
         let text = |field: &str| map.get(field).ok_or_else(|| missing(field));
         let instant = |field: &str| map.get(field).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
         let run = |field: &str| match map.get(field).map(String::as_str) {
@@ -156,31 +153,6 @@ impl JobRecord {
                 .collect(),
         }))
     }
-}
-
-/// A job with the state of its runs, for a list of jobs.
-#[derive(Debug, Clone)]
-pub struct JobSummary {
-    /// The job.
-    pub job: JobRecord,
-    /// The number of open regular runs.
-    pub open: u64,
-    /// True if a run of the job is executing. Only the first ten open regular runs and the first
-    /// ten manual runs are checked.
-    pub is_running: bool,
-    /// The earliest retry among the ten open regular runs and ten manual runs that were checked.
-    pub retry: Option<RecordedRetry>,
-    /// The run of the job that ended last.
-    pub last_run: Option<RunId>,
-}
-
-/// A run that has begun and now waits for a retry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecordedRetry {
-    /// The time of the retry.
-    pub at: UnixMillis,
-    /// The run that is retried.
-    pub run: RunId,
 }
 
 impl Store {
@@ -295,173 +267,12 @@ impl Store {
         Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// Returns a summary of each job: its open runs, its earliest retry, its last run, and true if
-    /// a run executes. A key of the wrong type counts as empty, so that other jobs are still shown.
-    pub async fn summarise(&self, jobs: Vec<JobRecord>) -> Result<Vec<JobSummary>, StoreError> {
-        if jobs.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut pipeline = redis::pipe();
-        for job in &jobs {
-            // All runs of a hidden job are manual.
-            let open = if job.name.is_hidden() { self.keys.manual(&job.name) } else { self.keys.open(&job.name) };
-            pipeline.cmd("ZCARD").arg(&open);
-            pipeline.cmd("ZRANGE").arg(&open).arg(0).arg(9);
-            pipeline.cmd("ZRANGE").arg(self.keys.job_history(&job.name)).arg(-1).arg(-1);
-            pipeline.cmd("ZRANGE").arg(self.keys.manual(&job.name)).arg(0).arg(9);
-        }
-        let answers = self.well_typed(&mut pipeline).await?;
-        let ids = |value: &Value| match value {
-            Value::Array(ids) => ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect(),
-            _ => Vec::<RunId>::new(),
-        };
-        let asked: Vec<(usize, RunId)> = jobs
-            .iter()
-            .zip(answers.chunks_exact(4))
-            .map(|(_, of)| [ids(&of[1]), ids(&of[3])].concat())
-            .enumerate()
-            .flat_map(|(at, runs)| runs.into_iter().map(move |run| (at, run)))
-            .collect();
-        let (running, mut retries) = self.begun_among(&asked).await?;
-        let summary = |(at, (job, of)): (usize, (JobRecord, &[Value]))| JobSummary {
-            job,
-            open: number_of(&of[0]).and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
-            is_running: running.contains(&at),
-            retry: retries.remove(&at),
-            last_run: ids(&of[2]).pop(),
-        };
-        Ok(jobs.into_iter().zip(answers.chunks_exact(4)).enumerate().map(summary).collect())
-    }
-
-    /// Finds executing runs and retries among `runs`, each of which comes with the index of its
-    /// job. Returns the indexes of the jobs with an executing run. Also returns the earliest retry
-    /// of each job, by the job's index.
-    async fn begun_among(
-        &self,
-        runs: &[(usize, RunId)],
-    ) -> Result<(BTreeSet<usize>, BTreeMap<usize, RecordedRetry>), StoreError> {
-        let (mut running, mut retries) = (BTreeSet::new(), BTreeMap::<usize, RecordedRetry>::new());
-        if runs.is_empty() {
-            return Ok((running, retries));
-        }
-        let mut pipeline = redis::pipe();
-        for (_, run) in runs {
-            pipeline.cmd("HMGET").arg(self.keys.run(run)).arg(&["fence", "state", "ready"]);
-        }
-        for ((at, run), fields) in runs.iter().zip(self.well_typed(&mut pipeline).await?) {
-            let Value::Array(fields) = fields else { continue };
-            let field = |at: usize| fields.get(at).and_then(text_of).filter(|text| !text.is_empty());
-            match (field(0), field(1).as_deref()) {
-                (Some(_), Some("running")) => {
-                    running.insert(*at);
-                }
-                (Some(_), Some("scheduled")) => {
-                    let ready = field(2).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
-                    let Some(ready) = ready else { continue };
-                    let retry = RecordedRetry { at: ready, run: run.clone() };
-                    let first = retries.entry(*at).or_insert_with(|| retry.clone());
-                    if retry.at < first.at {
-                        *first = retry;
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok((running, retries))
-    }
-
     /// Returns the answers of a pipeline. A command on a key of the wrong type has the answer nil.
-    async fn well_typed(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Value>, StoreError> {
+    pub(super) async fn well_typed(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Value>, StoreError> {
         let answers = self.link.ask(pipeline).await?.into_iter().map(|answer| match answer {
             Err(error) if error.code() == Some("WRONGTYPE") => Ok(Value::Nil),
             answer => answer.map_err(|error| StoreError::from_redis(self.address(), &error)),
         });
         answers.collect()
-    }
-
-    /// Returns the jobs that the file `source` lists, each with the hash of its text at the file's
-    /// last push.
-    pub async fn list_source(&self, source: &SourceName) -> Result<BTreeMap<JobName, String>, StoreError> {
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("HGETALL").arg(self.keys.source(source));
-        let answer = self.link.query(&mut pipeline).await?;
-        let Some(Value::Array(flat)) = answer.first() else { return Ok(BTreeMap::new()) };
-        Ok(flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?.parse().ok()?, text_of(&pair[1])?))).collect())
-    }
-
-    /// Returns the hashes that [`Store::list_source`] returns, some of them emptied. A hash is
-    /// empty if the job is gone or the file must push the job again. No text matches an empty hash.
-    pub async fn read_source(&self, source: &SourceName) -> Result<BTreeMap<JobName, String>, StoreError> {
-        let mut listed: Vec<(JobName, String)> = self.list_source(source).await?.into_iter().collect();
-        for some in listed.chunks_mut(PAGE) {
-            let mut pipeline = redis::pipe();
-            for (name, _) in some.iter() {
-                pipeline.cmd("HGET").arg(self.keys.job(name)).arg(format!("src:{source}"));
-            }
-            for ((_, hash), said) in some.iter_mut().zip(self.well_typed(&mut pipeline).await?) {
-                if text_of(&said).as_ref() != Some(hash) {
-                    hash.clear();
-                }
-            }
-        }
-        Ok(listed.into_iter().collect())
-    }
-
-    /// Returns the names of all jobs that at least one jobs file lists.
-    pub async fn list_listed(&self) -> Result<BTreeSet<JobName>, StoreError> {
-        let mut pipeline = redis::pipe();
-        let sources = self.sources().await?;
-        for source in &sources {
-            pipeline.cmd("HKEYS").arg(self.keys.source(source));
-        }
-        let answers = if sources.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
-        // The consistency check reports a list of the wrong type.
-        let lists = answers.into_iter().filter_map(|answer| match answer {
-            Ok(Value::Array(names)) => Some(names),
-            _ => None,
-        });
-        Ok(lists.flatten().filter_map(|name| text_of(&name)?.parse().ok()).collect())
-    }
-
-    /// Returns, for each of these jobs, the files that list the job. Jobs that no file lists are
-    /// left out.
-    pub async fn read_listed(&self, names: &[JobName]) -> Result<BTreeMap<JobName, Vec<SourceName>>, StoreError> {
-        let mut listed: BTreeMap<JobName, Vec<SourceName>> = BTreeMap::new();
-        if names.is_empty() {
-            return Ok(listed);
-        }
-        for source in self.sources().await? {
-            let mut pipeline = redis::pipe();
-            for name in names {
-                pipeline.cmd("HEXISTS").arg(self.keys.source(&source)).arg(name.as_str());
-            }
-            for (name, answer) in names.iter().zip(self.link.ask(&mut pipeline).await?) {
-                if answer.is_ok_and(|answer| number_of(&answer) == Some(1)) {
-                    listed.entry(name.clone()).or_default().push(source.clone());
-                }
-            }
-        }
-        Ok(listed)
-    }
-
-    /// Returns the files that may have a list of jobs: the files of nodes and the applied files.
-    /// The files of nodes are left out if the node index has the wrong type. The consistency check
-    /// reports that index. This call scans all keys of the namespace.
-    async fn sources(&self) -> Result<Vec<SourceName>, StoreError> {
-        let nodes = match self.list_nodes().await {
-            Ok((_, nodes)) => nodes.into_iter().map(|node| node.name).collect(),
-            Err(StoreError::WrongType { .. }) => Vec::new(),
-            Err(error) => return Err(error),
-        };
-        let mut sources: BTreeSet<SourceName> = nodes.iter().filter_map(|name: &String| name.parse().ok()).collect();
-        sources.extend(self.list_applied().await?);
-        Ok(sources.into_iter().collect())
-    }
-
-    /// Lists the applied files that list at least one job. This call scans all keys of the
-    /// namespace.
-    pub async fn list_applied(&self) -> Result<Vec<SourceName>, StoreError> {
-        let keys = self.scan_keys("source:apply:*").await?;
-        Ok(keys.into_iter().filter_map(|key| key.rest.strip_prefix("source:")?.parse().ok()).collect())
     }
 }

@@ -12,7 +12,7 @@ use crate::domain::queue::lane::Lane;
 use crate::domain::schedule::lateness::SkippedStretch;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
-use crate::store::history::run_history::RunRecord;
+use crate::store::history::run_record::RunRecord;
 use crate::store::runs::successor::Successor;
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;

@@ -51,7 +51,7 @@ impl Store {
                 let spoilt = || {
                     StoreError::corrupt(
                         format!("unique key {key:?}"),
-                        format!("its owner {job:?} is not a job name; schedctl doctor --fix repairs it"),
+                        format!("the owner {job:?} of the key is not a job name; schedctl doctor --fix repairs the key"),
                     )
                 };
                 Ok(Some(UniqueHolder {

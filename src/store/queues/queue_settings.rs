@@ -8,7 +8,7 @@ use crate::domain::queue::lane::Lane;
 use crate::domain::queue::queue_rules::{QueueChange, QueueKey, QueueSettings};
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
-use crate::store::jobs::declared_sections::queue_fields;
+use crate::store::jobs::section_fields::queue_fields;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;

@@ -38,9 +38,9 @@ impl LossKind {
     /// Returns the description of this kind of loss, as a part of a sentence.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Flushed => "its data was deleted",
-            Self::Older => "an older state of its data came back (a snapshot, or a failover that lost the end)",
-            Self::Unmarked => "the mark of its data was deleted or replaced",
+            Self::Flushed => "all data was deleted",
+            Self::Older => "an older state came back (a snapshot, or a failover that lost the newest writes)",
+            Self::Unmarked => "the epoch key was deleted or replaced",
         }
     }
 }

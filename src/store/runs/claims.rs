@@ -1,4 +1,4 @@
-//! Claiming runs and renewing leases.
+//! Claiming runs.
 //!
 //! Invariant: a [`Claim`] comes only from a script reply that this node won, or from the record
 //! that such a reply wrote. Every method that ends an attempt needs a `Claim`.
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::successor::Successor;
-use crate::domain::job::job_spec::Overlap;
+use crate::domain::job::job_spec::{Delivery, Overlap};
 use crate::domain::name::names::{Fence, JobName, NodeName, RunId};
 use crate::domain::queue::gate::{Gate, PerKey};
 use crate::domain::queue::lane::Lane;
@@ -16,7 +16,7 @@ use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::gates::gate_calls::names_of;
-use crate::store::history::run_history::RunRecord;
+use crate::store::history::run_record::{AT_MOST_ONCE, RunRecord};
 use crate::store::jobs::rev::Rev;
 use crate::store::server::reply::Reply;
 use crate::store::server::scripts;
@@ -41,6 +41,9 @@ pub struct ClaimOrder {
     pub run: RunId,
     /// The revision of the job that the order was computed from.
     pub rev: Rev,
+    /// The delivery rule under which the attempt begins. It decides what becomes of the run when
+    /// its node is lost.
+    pub delivery: Delivery,
     /// The rule of the job for a run that meets an open run of the job.
     pub overlap: Overlap,
     /// The longest time after a run's ready time at which the run may still start.
@@ -163,17 +166,6 @@ pub enum ClaimReply {
     WrongType(StoreError),
 }
 
-/// The result of renewing the lease of one claim.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LeaseWord {
-    /// The lease was renewed, and the run may continue.
-    Held,
-    /// The lease was renewed, and the run is asked to stop. The text is the reason.
-    Stop(String),
-    /// The lease no longer belongs to this claim, so the node has lost the run.
-    Lost,
-}
-
 impl Store {
     /// Claims runs of `lane` and returns a reply for each order. `token` names the call: a repeated
     /// call with the same token gives the same answer. Fails on a server other than the last
@@ -247,6 +239,7 @@ impl Store {
                 .arg("job_name", job.as_str())
                 .arg("due_ms", order.run.due().as_i64())
                 .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
+                .arg("delivery", if order.delivery == Delivery::AtMostOnce { AT_MOST_ONCE } else { "" })
                 .arg("rev", order.rev.as_str())
                 .arg("overlap", overlap)
                 .arg("max_waiting", max_waiting)
@@ -266,38 +259,9 @@ impl Store {
         }
         let now = reply.instant()?;
         if reply.number()? == 1 {
-            tracing::error!(key = keys.fence(), "The fence counter in Redis was corrupt; new fences continue from the clock.");
+            tracing::error!(key = keys.fence(), "The fence counter in Redis was corrupt. New fences are taken from the clock.");
         }
         orders.iter().map(|order| claim_reply(reply.reply()?, order, lane, now)).collect()
-    }
-
-    /// Renews the leases of these claims until `lease` from now. Returns one result for each claim.
-    pub async fn renew_leases(&self, lease: Duration, held: &[(RunId, Fence)]) -> Result<Vec<LeaseWord>, StoreError> {
-        let mut call = Invocation::new(&scripts::RENEW_LEASES)
-            .key("leases", self.keys.leases())
-            .key("stops", self.keys.stops())
-            .arg("now", self.now_arg())
-            .arg("lease_ms", millis(lease));
-        for (run, fence) in held {
-            call = call.arg("id", run.to_string()).arg("fence", fence.as_u64());
-        }
-        let mut reply = self.renewals.invoke(&call).await?;
-        if reply.word != "renewed" {
-            return Err(reply.unknown());
-        }
-        reply.number()?;
-        let mut word = || {
-            let word = reply.text()?;
-            match word.as_str() {
-                "held" => Ok(LeaseWord::Held),
-                "lost" => Ok(LeaseWord::Lost),
-                other => other
-                    .strip_prefix("stop:")
-                    .map(|reason| LeaseWord::Stop(reason.to_owned()))
-                    .ok_or_else(|| StoreError::corrupt("renew_leases", other)),
-            }
-        };
-        held.iter().map(|_| word()).collect()
     }
 
     /// Returns the key of the successor's record. Without a successor it returns the job's key,

@@ -5,6 +5,7 @@ pub(crate) mod claims;
 pub(crate) mod dead_letter_retry;
 pub(crate) mod due_poll;
 pub(crate) mod lane_walk;
+pub(crate) mod lease_renewal;
 pub(crate) mod placement;
 pub(crate) mod run_cancellation;
 pub(crate) mod run_ends;

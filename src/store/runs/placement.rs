@@ -10,7 +10,7 @@ use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
-use crate::store::history::run_history::RunRecord;
+use crate::store::history::run_record::RunRecord;
 use crate::store::server::reply::{number_of, text_of};
 use crate::store::server::store_error::StoreError;
 

@@ -49,19 +49,19 @@ impl Address {
         let fail = |why: &str| AddressError { shown: format!("{:?} ", as_far_as_a_place(&shown)), why: why.to_owned() };
         let Some((scheme, _)) = url.split_once("://") else {
             // The whole text may be a password that somebody stored in place of the URL.
-            return Err(AddressError { shown: String::new(), why: "it has no \"://\"".to_owned() });
+            return Err(AddressError { shown: String::new(), why: "the URL has no \"://\"".to_owned() });
         };
         if !["redis", "rediss", "unix", "redis+unix"].contains(&scheme) {
             return Err(fail(&format!("found scheme {scheme:?}")));
         }
         // The URL is printed, and must not control a terminal.
         if url.contains(char::is_control) {
-            return Err(fail("it has a control character"));
+            return Err(fail("the URL has a control character"));
         }
         if let Some(why) = redis_url_text::fault_of(url) {
             return Err(fail(why));
         }
-        let info = url.into_connection_info().map_err(|error| fail(error.detail().unwrap_or("it cannot be read")))?;
+        let info = url.into_connection_info().map_err(|error| fail(error.detail().unwrap_or("the URL cannot be parsed")))?;
         // Small commands must not wait for each other's acknowledgement. A vanished peer must be
         // noticed.
         let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true).set_user_timeout(std::time::Duration::from_secs(5));

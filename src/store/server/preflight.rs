@@ -23,42 +23,42 @@ pub struct Findings {
 pub(crate) fn judge(info: &str, appendfsync: Option<&str>, eviction: Eviction) -> Result<Findings, String> {
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
     if field("redis_mode") == Some("sentinel") {
-        return Err("it is a Sentinel, not a Redis server; give the address of the primary".to_owned());
+        return Err("the server is a Sentinel, not a Redis server; give the address of the primary".to_owned());
     }
     let (kind, version) = match (field("valkey_version"), field("redis_version")) {
         (Some(version), _) => ("valkey", version),
         (None, Some(version)) => ("redis", version),
-        (None, None) => return Err("it does not say its version, so it is no Redis or Valkey".to_owned()),
+        (None, None) => return Err("the server reports no version, wanted Redis or Valkey".to_owned()),
     };
     let wanted = if kind == "valkey" { (7, 2) } else { (7, 0) };
     if parse_version(version) < Some(wanted) {
-        return Err(format!("it is {kind} {version}; wanted Redis 7.0 or later, or Valkey 7.2 or later"));
+        return Err(format!("the server is {kind} {version}, wanted Redis 7.0 or later, or Valkey 7.2 or later"));
     }
     if field("cluster_enabled") == Some("1") {
-        return Err("it is a node of a Redis Cluster, which this version does not support; give a single server".to_owned());
+        return Err(
+            "the server is a node of a Redis Cluster, which this version does not support; give a single server".to_owned()
+        );
     }
     if matches!(field("role"), Some("slave" | "replica")) {
-        return Err("it is a read-only replica; give the address of the primary".to_owned());
+        return Err("the server is a read-only replica; give the address of the primary".to_owned());
     }
     let evicts_by = field("maxmemory_policy").filter(|policy| *policy != "noeviction").map(str::to_owned);
     if let Some(policy) = &evicts_by
         && eviction == Eviction::Refused
     {
         return Err(format!(
-            "its maxmemory-policy is {policy}, which drops jobs when memory is short; set it to noeviction (CONFIG SET \
-             maxmemory-policy noeviction), or take the loss with allow_eviction = true in [redis] of jobs.toml"
+            "the maxmemory-policy is {policy}, which deletes jobs when memory is short; set noeviction (CONFIG SET maxmemory-policy noeviction), or accept the loss with allow_eviction = true in [redis] of jobs.toml"
         ));
     }
     let mut warnings = Vec::new();
     if field("aof_enabled") == Some("0") {
         warnings.push(
-            "its append-only file is off: jobs and runs since the last snapshot are lost when it dies; set appendonly yes"
-                .to_owned(),
+            "the append-only file is off, so a crash loses jobs and runs since the last snapshot; set appendonly yes".to_owned(),
         );
     }
     if appendfsync == Some("no") {
         warnings.push(
-            "its append-only file is synced only when the operating system decides (appendfsync no): a power cut loses up to half a minute; set appendfsync everysec"
+            "only the operating system syncs the append-only file (appendfsync no), so a power cut loses up to half a minute; set appendfsync everysec"
                 .to_owned(),
         );
     }

@@ -188,7 +188,7 @@ impl RedisLink {
         if let Some(policy) = &findings.evicts_by {
             tracing::warn!(
                 policy,
-                "Redis at {} drops keys when its memory is short (allow_eviction): jobs and runs may vanish.",
+                "Redis at {} deletes keys when memory is short (allow_eviction), so jobs and runs may vanish.",
                 self.address()
             );
         }
@@ -342,12 +342,13 @@ impl RedisLink {
         }
         let reply = |(invocation, answer): (&Invocation, Result<Value, RedisError>)| match answer {
             Ok(value) => Reply::read(invocation.script, value),
-            Err(error) if is_raised_in_script(&error) => {
-                Err(StoreError::corrupt(format!("script {}'s error", invocation.script.name), error.detail().unwrap_or_default()))
-            }
+            Err(error) if is_raised_in_script(&error) => Err(StoreError::corrupt(
+                format!("error of script {}", invocation.script.name),
+                error.detail().unwrap_or_default(),
+            )),
             Err(error) => Err(match forbidden(&error, invocation) {
                 Some(what) => {
-                    StoreError::Denied { address: self.address().to_owned(), why: format!("its ACL forbids this user {what}") }
+                    StoreError::Denied { address: self.address().to_owned(), why: format!("the ACL forbids this user {what}") }
                 }
                 None => StoreError::from_redis(self.address(), &error),
             }),

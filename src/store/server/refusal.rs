@@ -13,12 +13,12 @@ use super::store_error::StoreError;
 pub(crate) fn with_hint(error: StoreError) -> StoreError {
     match error {
         StoreError::Unavailable { address, why } if address.starts_with("rediss://") => StoreError::Unavailable {
-            why: format!("{why} (does it speak TLS there, with a certificate this host trusts?)"),
+            why: format!("{why} (does the server use TLS, with a certificate that this host trusts?)"),
             address,
         },
         StoreError::Unavailable { address, why } if why.contains("reset") && address.starts_with("redis://") => {
             StoreError::Unavailable {
-                why: format!("{why} (if the server expects TLS, use rediss://; or is maxclients reached?)"),
+                why: format!("{why} (does the server expect TLS? then use rediss://; or is maxclients reached?)"),
                 address,
             }
         }
@@ -56,12 +56,12 @@ pub(crate) fn forbidden(error: &RedisError, invocation: &Invocation) -> Option<S
     let (detail, script) = (error.detail()?, invocation.script);
     let is_refused = error.code() == Some("NOPERM");
     if detail.contains("user executing the script can't run") {
-        return Some(format!("a command that the script {} uses, one of {}", script.name, script.commands().join(" ")));
+        return Some(format!("a command of the script {} (one of {})", script.name, script.commands().join(" ")));
     }
     if detail.contains("user executing the script can't access") || is_refused && detail.contains(" key") {
-        return Some(format!("a key that the script {} uses; it wants {}", script.name, invocation.keys_wanted()));
+        return Some(format!("a key of the script {} (wanted access to {})", script.name, invocation.keys_wanted()));
     }
-    (is_refused && detail.contains("evalsha")).then(|| format!("the command EVALSHA, by which script {} is called", script.name))
+    (is_refused && detail.contains("evalsha")).then(|| format!("the command EVALSHA, which calls the script {}", script.name))
 }
 
 /// Returns true if a script started and then met data it does not expect. A repeated call would
@@ -107,7 +107,7 @@ mod tests {
             "NOPERM this user has no permissions to access one of the keys used as arguments",
             "NOPERM No permissions to access a key",
         ] {
-            assert!(told(line).unwrap().ends_with("it wants ~{w}:*"), "{line}");
+            assert!(told(line).unwrap().ends_with("(wanted access to ~{w}:*)"), "{line}");
         }
         assert!(told("NOPERM User weak has no permissions to run the 'evalsha' command").unwrap().contains("EVALSHA"));
         assert_eq!(told("ERR value is not an integer script: 5f, on @user_script:7."), None);

@@ -332,4 +332,19 @@ mod tests {
             assert!(!source.contains("'TIME'"), "{}", script.name);
         }
     }
+
+    #[cfg(feature = "mutants")]
+    #[test]
+    fn every_piece_of_a_script_is_there_once_and_its_mutant_differs() {
+        for (word, mutant) in crate::store::server::mutants::Mutant::ALL {
+            let mut is_of_a_script = false;
+            for script in all() {
+                let broken = mutant.broken(script.name, script.text.clone());
+                let is_named = mutant.pieces().iter().any(|(name, ..)| *name == script.name);
+                assert_eq!(broken != script.text, is_named, "{word} in {}", script.name);
+                is_of_a_script |= is_named;
+            }
+            assert_eq!(is_of_a_script, !mutant.pieces().is_empty(), "{word} names a script there is not");
+        }
+    }
 }

@@ -34,19 +34,19 @@ pub enum StoreError {
     },
     /// The call relies on facts read from another server, or before this server restarted. The
     /// caller must read again.
-    #[error("Redis at {address} was restarted or failed over; checking for lost data first")]
+    #[error("Redis at {address} was restarted or failed over; nodes check for lost data first")]
     Replaced {
         /// The address of Redis.
         address: String,
     },
     /// Redis has no memory left for new data. Existing jobs and runs continue.
-    #[error("Redis at {address} is out of memory: nothing can be added until its maxmemory is raised or keys are removed")]
+    #[error("Redis at {address} is out of memory and accepts no new data; raise its maxmemory or remove keys")]
     OutOfMemory {
         /// The address of Redis.
         address: String,
     },
     /// A key of the namespace has the wrong Redis type.
-    #[error("key {key} holds a {found}, wanted a {wanted}: schedctl doctor --fix moves it to quarantine, and it is made anew")]
+    #[error("key {key} holds a {found}, wanted a {wanted}; schedctl doctor --fix moves the key to quarantine")]
     WrongType {
         /// The key of the wrong type.
         key: String,
@@ -106,18 +106,28 @@ fn describe(error: &RedisError) -> String {
     match error.kind() {
         // The library hides the server's answer to the password. A server without free connections
         // gives the same error.
-        ErrorKind::AuthenticationFailed => "wrong user name or password, or it takes no more connections (maxclients)".to_owned(),
-        ErrorKind::Server(ServerErrorKind::BusyLoading) => "it is loading its data".to_owned(),
-        ErrorKind::Server(ServerErrorKind::ReadOnly) => "it is a read-only replica; give the address of the primary".to_owned(),
-        ErrorKind::Parse => "it does not speak the Redis protocol".to_owned(),
+        ErrorKind::AuthenticationFailed => {
+            "the user name or password is wrong, or the server accepts no more connections (maxclients)".to_owned()
+        }
+        ErrorKind::Server(ServerErrorKind::BusyLoading) => "the server is loading its data".to_owned(),
+        ErrorKind::Server(ServerErrorKind::ReadOnly) => {
+            "the server is a read-only replica; give the address of the primary".to_owned()
+        }
+        ErrorKind::Parse => "the server does not speak the Redis protocol".to_owned(),
         _ => match (error.code(), error.detail()) {
-            (Some("NOAUTH"), _) => "it wants a password; put it into the URL file (url_file) or the URL".to_owned(),
-            (Some("WRONGPASS"), _) => "wrong user name or password".to_owned(),
-            (Some("BUSY"), _) => "it is busy running a script".to_owned(),
-            (Some("MASTERDOWN"), _) => "it is a replica that has lost its primary; give the address of the primary".to_owned(),
-            (Some("NOREPLICAS"), _) => "it accepts no writes: too few replicas follow it (min-replicas-to-write)".to_owned(),
+            (Some("NOAUTH"), _) => {
+                "the server requires a password; put the password into the URL file (url_file) or the URL".to_owned()
+            }
+            (Some("WRONGPASS"), _) => "the user name or password is wrong".to_owned(),
+            (Some("BUSY"), _) => "the server is busy with a script".to_owned(),
+            (Some("MASTERDOWN"), _) => {
+                "the server is a replica that has lost its primary; give the address of the primary".to_owned()
+            }
+            (Some("NOREPLICAS"), _) => {
+                "the server accepts no writes, because it has too few replicas (min-replicas-to-write)".to_owned()
+            }
             (_, Some(detail)) if detail.contains("max number of clients") => {
-                "it takes no more connections (maxclients)".to_owned()
+                "the server accepts no more connections (maxclients)".to_owned()
             }
             (Some(code), Some(detail)) => format!("{code} {detail}"),
             _ => without_number(error.to_string()),

@@ -130,8 +130,8 @@ fn a_server_that_cannot_be_used_is_refused_with_its_reason_and_without_the_passw
     bench.ctl.run(&["list"]).refused(69, &["password"]);
     let wrong = format!("{}?pass=hunter2", bench.redis.url());
     let finished = bench.ctl.run(&["list", "--redis", &wrong]);
-    finished.refused(69, &["wrong user name or password"]);
-    assert!(finished.stderr.contains("warning: --redis holds a password"), "{finished:?}");
+    finished.refused(69, &["the user name or password is wrong"]);
+    assert!(finished.stderr.contains("warning: --redis has a password"), "{finished:?}");
     assert!(!finished.stderr.contains("hunter2"), "{finished:?}");
     let right = format!("{}?pass=s3cret", bench.redis.url());
     let finished = bench.ctl.run(&["list", "--redis", &right]).good();
@@ -148,14 +148,14 @@ fn an_address_that_is_none_is_bad_usage() {
         assert!(!finished.stderr.contains("hunter2"), "{finished:?}");
     }
     for (url, words) in [
-        ("redis://h/-1", "its database number is not valid: wanted 0 or more"),
-        ("redis://h/1.5", "its database number is not valid: wanted 0 or more"),
-        ("unix:///run/r.sock?db=-1", "its database number is not valid: wanted 0 or more"),
-        ("redis://h:70000", "its port is not valid: wanted 1 to 65535"),
-        ("redis://u:hunter2@h:70000/0", "its port is not valid: wanted 1 to 65535"),
-        ("redis://h:0/", "its port is not valid: wanted 1 to 65535"),
-        ("redis://", "it names no host"),
-        ("redis://[::1", "its host is not valid"),
+        ("redis://h/-1", "the database number is not valid: wanted 0 or more"),
+        ("redis://h/1.5", "the database number is not valid: wanted 0 or more"),
+        ("unix:///run/r.sock?db=-1", "the database number is not valid: wanted 0 or more"),
+        ("redis://h:70000", "the port is not valid: wanted 1 to 65535"),
+        ("redis://u:hunter2@h:70000/0", "the port is not valid: wanted 1 to 65535"),
+        ("redis://h:0/", "the port is not valid: wanted 1 to 65535"),
+        ("redis://", "the URL has no host"),
+        ("redis://[::1", "the host is not valid"),
     ] {
         let finished = alone.run(&["list", "--redis", url]);
         finished.refused(2, &[words, "redis://HOST:PORT/DB"]);

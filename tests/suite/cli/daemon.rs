@@ -26,7 +26,7 @@ impl Host {
         let redis = TestRedis::start();
         let daemon = Schedd::on(&redis).node("web-1").jobs(jobs).start();
         let ctl = Schedctl::on(&redis).env("TZ", "UTC");
-        daemon.wait_for_log("Jobs are as the file says");
+        daemon.wait_for_log("All jobs of the jobs file are applied");
         Self { daemon, ctl, _redis: redis }
     }
 
@@ -86,7 +86,7 @@ fn waiting_for_a_job_that_takes_too_long_ends_with_124_whoever_lost_patience() {
     host.add(&["--name", "long", "--", "sleep", "60"]);
     let finished = host.ctl.run(&["run", "long", "--wait", "--timeout", "500ms"]);
     assert_eq!(finished.code, 124, "{finished:?}");
-    assert!(finished.stderr.contains("it goes on"), "{finished:?}");
+    assert!(finished.stderr.contains("it continues"), "{finished:?}");
     assert_eq!(host.wait_for("long", "running")["run_id"], finished.stdout.trim_end());
     host.ctl.run(&["cancel", finished.stdout.trim_end()]).good();
 }
@@ -124,7 +124,7 @@ fn an_interrupt_ends_the_waiting_and_the_run_goes_on_to_its_end() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
-    assert!(String::from_utf8(output.stderr).unwrap().contains(&format!("run {id} goes on")));
+    assert!(String::from_utf8(output.stderr).unwrap().contains(&format!("run {id} continues")));
     assert_eq!(host.history("waits")[0]["state"], "running");
     let early = host.ctl.run(&["logs", id]).good();
     assert!(early.stdout.is_empty() && early.stderr.contains("has written nothing yet"), "{early:?}");
@@ -152,7 +152,7 @@ fn logs_are_what_a_run_wrote_each_stream_to_its_own_with_the_bytes_left_out_coun
     assert_eq!(kept.len() as u64 + dropped, 200_009);
     let logs = host.ctl.run(&["logs", &id]).good();
     assert_eq!(logs.stdout, kept);
-    assert!(logs.stderr.contains(&format!("{dropped} bytes in the middle were not kept")), "{logs:?}");
+    assert!(logs.stderr.contains(&format!("{dropped} bytes in the middle were not stored")), "{logs:?}");
 }
 
 #[test]
@@ -201,12 +201,12 @@ fn a_cancelled_recurring_job_leaves_its_run_alone_unless_told_to_stop_it() {
     let run = host.wait_for("beat", "running");
     let id = run["run_id"].as_str().unwrap();
     let said = host.ctl.run(&["cancel", "beat"]).good().stdout;
-    assert!(said.contains(&format!("its run {id} goes on")) && said.contains("--stop"), "{said}");
+    assert!(said.contains(&format!("its run {id} continues")) && said.contains("--stop"), "{said}");
     assert_eq!(host.history("beat")[0]["state"], "running");
     let said = host.ctl.run(&["cancel", "beat", "--stop"]).good().stdout;
-    assert!(said.contains("was cancelled before; its run is being stopped"), "{said}");
+    assert!(said.contains("was already cancelled; its run is being stopped"), "{said}");
     assert_eq!(host.wait_for("beat", "cancelled")["run_id"], id);
-    assert_eq!(host.ctl.run(&["cancel", "beat", "--stop"]).good().stdout, "beat was cancelled before\n");
+    assert_eq!(host.ctl.run(&["cancel", "beat", "--stop"]).good().stdout, "beat was already cancelled\n");
 }
 
 #[test]
@@ -262,9 +262,9 @@ fn nodes_whose_files_differ_in_a_job_say_so_until_they_agree() {
     let same = "[jobs.same]\nshell = \"same\"\n";
     let jobs = |line: &str| format!("{same}[jobs.both]\nshell = \"{line}\"\n");
     let first = Schedd::on(&redis).node("na").jobs(&jobs("one")).start();
-    first.wait_for_log("Jobs are as the file says");
+    first.wait_for_log("All jobs of the jobs file are applied");
     let second = Schedd::on(&redis).node("nb").jobs(&jobs("two")).start();
-    second.wait_for_log("Jobs are as the file says");
+    second.wait_for_log("All jobs of the jobs file are applied");
     let ctl = Schedctl::on(&redis);
     let differs = |node: &str| {
         let nodes = ctl.run(&["nodes", "--json"]).good().json();
@@ -334,7 +334,7 @@ fn an_empty_variable_is_one_that_is_not_set() {
     let redis = TestRedis::start();
     let names = ["JOBS", "NAMESPACE", "NODE", "QUEUES", "LABELS", "LOG_FORMAT", "LOG"];
     let daemon = names.iter().fold(Schedd::on(&redis), |daemon, name| daemon.env(&format!("SCHEDD_{name}"), ""));
-    daemon.jobs("").start().wait_for_log("Jobs are as the file says");
+    daemon.jobs("").start().wait_for_log("All jobs of the jobs file are applied");
 }
 
 #[test]
@@ -372,7 +372,7 @@ fn show_and_doctor_report_a_notice_that_cannot_be_signed_while_it_retries() {
     for args in [&["show", "a"][..], &["doctor"]] {
         let line = until("it is told of", LONG, || {
             let told = host.ctl.run(args).stdout;
-            told.lines().find(|line| line.contains(id) && line.contains("is tried again")).map(str::to_owned)
+            told.lines().find(|line| line.contains(id) && line.contains("is retried")).map(str::to_owned)
         });
         assert!(line.contains("no-such-secret"), "{line}");
     }

@@ -27,7 +27,7 @@ fn bad_input_changes_nothing_and_says_what_is_wanted() {
     node.wait_for_log("Started.");
     until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["limit"] == 5));
     for (words, code, wanted) in [
-        (&["queue", "set", "mail", "rate=0/1m"][..], 2, "rate: rate \"0/1m\" has no number from 1 to 1000000 before its /"),
+        (&["queue", "set", "mail", "rate=0/1m"][..], 2, "rate: rate \"0/1m\" has no number from 1 to 1000000 before the /"),
         (&["queue", "set", "mail", "limt=3"], 2, "limt: unknown key, did you mean \"limit\"?"),
         (&["queue", "set", "mail", "limit"], 2, "limit: wanted KEY=VALUE such as limit=5"),
         (&["queue", "set", "mail", "limit=0"], 2, "limit: found 0, wanted a whole number from 1 to 1000000"),
@@ -97,14 +97,14 @@ fn a_paused_queue_starts_nothing_until_it_is_resumed_and_explain_says_so() {
     until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["nodes"] == 1));
     let paused = ctl.run(&["queue", "pause", "mail"]);
     assert_eq!((paused.code, paused.stdout.as_str()), (0, "mail paused\n"));
-    assert_eq!(ctl.run(&["queue", "pause", "mail"]).stdout, "mail was paused before\n");
+    assert_eq!(ctl.run(&["queue", "pause", "mail"]).stdout, "mail was already paused\n");
     eye.add(&json!({"name": "held", "in": "0s", "queue": "mail", "shell": "true"}));
     eye.add(&json!({"name": "free", "in": "0s", "shell": "true"}));
     eye.wait_for_history("free", 1);
     let why = until("explain says so", LONG, || {
         Some(ctl.run(&["explain", "held"]).stdout).filter(|text| text.contains("Queue mail was paused by "))
     });
-    assert!(why.contains("n1 found queue mail paused by ") && eye.history("held").is_empty(), "{why}");
+    assert!(why.contains("Node n1 found queue mail paused by ") && eye.history("held").is_empty(), "{why}");
     assert_eq!(queue(&ctl, "mail")["state"], "paused");
     let resumed = ctl.run(&["queue", "resume", "mail", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&resumed.stdout).unwrap(), json!([{"name": "mail", "result": "resumed"}]));
@@ -209,10 +209,10 @@ fn a_queue_no_node_serves_is_unserved_and_untaken_runs_name_missing_labels() {
     add("c", "default", "true");
     until("nobody takes it", LONG, || (queue(&ctl, "mail")["state"] == "unserved").then_some(()));
     let default = queue(&ctl, "default");
-    let why = "requires gpu: no running node that serves its queue has it";
+    let why = "no running node that serves this queue has the required label gpu";
     assert_eq!(default["state"], "open", "a node serves it: {default}");
-    assert_eq!(default["untaken"], json!([{"runs": 2, "requires": ["gpu"], "why": why}]));
-    assert_eq!(queue(&ctl, "mail")["untaken"][0]["why"], "no running node serves queue mail");
+    assert_eq!(default["unserved"], json!([{"runs": 2, "requires": ["gpu"], "why": why}]));
+    assert_eq!(queue(&ctl, "mail")["unserved"][0]["why"], "no running node serves queue mail");
     let table = ctl.run(&["queues"]).good().stdout;
     let line = table.lines().find(|line| line.starts_with("default")).unwrap();
     assert!(line.contains(" open ") && line.ends_with(&format!("no node takes 2 runs: {why}")), "{table}");
@@ -220,7 +220,7 @@ fn a_queue_no_node_serves_is_unserved_and_untaken_runs_name_missing_labels() {
     node.hup();
     until("all are taken", LONG, || {
         let all = [queue(&ctl, "default"), queue(&ctl, "mail")];
-        all.iter().all(|queue| queue["untaken"] == json!([]) && queue["depth"] == 0).then_some(())
+        all.iter().all(|queue| queue["unserved"] == json!([]) && queue["depth"] == 0).then_some(())
     });
     ctl.run(&["queue", "pause", "default"]).good();
     assert_eq!(queue(&ctl, "default")["state"], "paused", "that holds first");
@@ -255,7 +255,7 @@ fn of_a_queue_whose_nodes_all_claim_nothing_a_remark_says_so() {
     until("both are held", LONG, || (held().len() == 2).then_some(()));
     let table = ctl.run(&["queues"]).good().stdout;
     let line = table.lines().find(|line| line.starts_with("mail")).unwrap();
-    assert!(line.contains("all 2 nodes that serve it claim nothing: n"), "{table}");
+    assert!(line.contains("all 2 nodes that serve the queue start no runs: n"), "{table}");
     std::fs::write(nodes[0].jobs_file(), file("max_running = 9")).unwrap();
     nodes[0].hup();
     until("one claims", LONG, || held().is_empty().then_some(()));
@@ -271,7 +271,7 @@ fn a_job_without_a_turn_is_refused_as_in_a_file() {
     let _node = Schedd::on(&redis).jobs(file).start();
     let add = |name: &str| ctl.run(&["add", "--name", name, "--group", "feed", "--in", "1h", "--shell", "true"]);
     until("the group is declared", LONG, || (add("a").code == 0).then_some(()));
-    add("c").refused(2, &["group feed takes turns and c has none, wanted one of a, b"]);
+    add("c").refused(2, &["group feed has an order of turns without c, wanted one of a, b"]);
 }
 
 #[test]
@@ -284,14 +284,11 @@ fn a_job_whose_queue_is_paused_says_so_in_list_and_show() {
     assert!(listed.contains("queue paused"), "{listed}");
     assert_eq!(ctl.run(&["list", "--json"]).good().json()[0]["queue_paused"], json!(true));
     let shown = ctl.run(&["show", "held"]).good().stdout;
-    assert!(
-        shown.contains("waits       its queue default is paused since ") && shown.contains("queue resume default"),
-        "{shown}"
-    );
+    assert!(shown.contains("blocked     queue default is paused since ") && shown.contains("queue resume default"), "{shown}");
     ctl.run(&["run", "held"]).good();
     let by_hand = redis::cmd("ZRANGE").arg("{schedd}:due:default").arg(0).arg(0).query::<Vec<String>>(&mut redis.connection());
     let shown = ctl.run(&["show", &by_hand.unwrap()[0]]).good().stdout;
-    assert!(shown.contains("waits       its queue default is paused since "), "{shown}");
+    assert!(shown.contains("blocked     queue default is paused since "), "{shown}");
     ctl.run(&["queue", "resume", "default"]).good();
     assert!(!ctl.run(&["show", "held"]).good().stdout.contains("is paused"));
     assert_eq!(ctl.run(&["list", "--json"]).good().json()[0]["queue_paused"], json!(false));

@@ -49,7 +49,7 @@ fn busy() -> (TestRedis, Schedd) {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).node("one").jobs(FILE).start();
-    node.wait_for_log("Jobs are as the file says");
+    node.wait_for_log("All jobs of the jobs file are applied");
     eye.add(&json!({"name": "ended", "in": "0s", "shell": "echo hello"}));
     eye.add(&json!({"name": "failed", "in": "0s", "shell": "exit 3"}));
     eye.add(&json!({"name": "beat", "every": "1h", "shell": "true"}));

@@ -41,7 +41,7 @@ fn a_job_of_a_file_that_was_set_aside_comes_back_with_the_file() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).node("one").jobs("[jobs.a]\ncron = \"0 0 1 1 *\"\nshell = \"true\"\n").start();
-    node.wait_for_log("Jobs are as the file says");
+    node.wait_for_log("All jobs of the jobs file are applied");
     let _: () = redis.connection().hset("{schedd}:job:a", "def", "{\"every\":").unwrap();
     Schedctl::on(&redis).run(&["doctor", "--set-aside", "a"]).good();
     assert!(eye.job("a").is_none());
@@ -55,7 +55,7 @@ fn a_file_job_that_lost_its_record_comes_back_on_reload_mended_or_not() {
     let redis = TestRedis::start();
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     let node = Schedd::on(&redis).node("one").jobs("[jobs.a]\ncron = \"0 0 1 1 *\"\nshell = \"true\"\n").start();
-    node.wait_for_log("Jobs are as the file says");
+    node.wait_for_log("All jobs of the jobs file are applied");
     for is_mended in [true, false] {
         // A push that was under way defines it again: then once more.
         until("doctor tells that it is gone, and mends it where it is to", LONG, || {
@@ -65,7 +65,7 @@ fn a_file_job_that_lost_its_record_comes_back_on_reload_mended_or_not() {
             let is_off = || ctl.run(&["doctor", "--fix"]).good().stdout.contains("taken off the list of one");
             (is_told && (!is_mended || is_off())).then_some(())
         });
-        let pushes = || node.log().matches("Jobs are as the file says").count();
+        let pushes = || node.log().matches("All jobs of the jobs file are applied").count();
         let before = pushes();
         node.hup();
         until("it is defined again", LONG, || eye.job("a"));
@@ -83,9 +83,9 @@ fn a_due_entry_that_nobody_planned_is_never_executed_nor_put_back() {
     eye.add(&serde_json::json!({"name": "a", "every": "1h", "shell": "true"}));
     let _: i64 = redis.connection().zadd("{schedd}:due:default", "a@99", 2).unwrap();
     let node = Schedd::on(&redis).start();
-    node.wait_for_log("its job does not plan it");
+    node.wait_for_log("the job does not plan this run");
     assert!(eye.run("a@99").is_none() && eye.history("a").is_empty());
-    ctl.run(&["doctor", "--restore", "a@99"]).refused(4, &["its job does not plan it"]);
+    ctl.run(&["doctor", "--restore", "a@99"]).refused(4, &["the job does not plan this run"]);
     ctl.run(&["doctor"]).good();
 }
 
@@ -94,7 +94,7 @@ fn doctor_shows_entries_until_a_person_discards_them_then_names_who_did() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
     let put = |member: &str| {
-        let entry = json!({"key": "{schedd}:due:default", "score": "2", "why": "its job does not plan it", "at": "5"});
+        let entry = json!({"key": "{schedd}:due:default", "score": "2", "why": "the job does not plan this run", "at": "5"});
         let _: i64 = redis.connection().hset("{schedd}:quarantine", member, entry.to_string()).unwrap();
     };
     for member in ["a@99", "b@99", "c@99"] {
@@ -104,7 +104,7 @@ fn doctor_shows_entries_until_a_person_discards_them_then_names_who_did() {
     assert!(told.contains("3 of at most 10,000") && told.contains("--discard ENTRY"), "{told}");
     let gone = ctl.run(&["doctor", "--discard", "a@99"]).good().stdout;
     assert_eq!(
-        gone, "a@99, out of {schedd}:due:default at 2: its job does not plan it\n1 entry of quarantine discarded\n",
+        gone, "a@99, out of {schedd}:due:default at 2: the job does not plan this run\n1 entry of quarantine discarded\n",
         "what went is printed"
     );
     ctl.run(&["doctor", "--discard", "a@99"]).refused(3, &["no entry \"a@99\""]);
@@ -117,7 +117,7 @@ fn doctor_shows_entries_until_a_person_discards_them_then_names_who_did() {
         asked.code == 2 && asked.stdout.contains("2 entries of quarantine of namespace schedd will be discarded"),
         "{asked:?}"
     );
-    assert!(asked.stdout.contains("nothing was discarded"), "{asked:?}");
+    assert!(asked.stdout.contains("nothing is discarded"), "{asked:?}");
     assert_eq!(ctl.run(&["stats", "--json"]).good().json()["quarantined"], 2);
     let asked = ctl.answer_on_terminal(&["doctor", "--discard", "all"], "schedd\n");
     assert!(asked.code == 0 && asked.stdout.contains("2 entries of quarantine discarded"), "{asked:?}");

@@ -109,7 +109,7 @@ fn a_run_has_its_own_cgroup_that_contains_hidden_processes_and_goes_with_it() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let mut node = plot.daemon(&redis).start();
-    node.wait_for_log("Each run has a cgroup of its own");
+    node.wait_for_log("Each run has its own cgroup");
     eye.add(&json!({"name": "stays", "in": "0s", "command": ["sleep", "1000"]}));
     until("it runs in its cgroup", LONG, || (plot.count() == 1).then_some(()));
     eye.add(
@@ -155,7 +155,7 @@ fn runs_die_with_the_daemon_and_the_next_kills_what_a_dead_keeper_left() {
             .count()
     };
     node.start_again();
-    node.wait_for_log("A dead schedd left processes of jobs behind");
+    node.wait_for_log("A dead schedd left job processes behind");
     node.wait_for_log("Started.");
     assert_eq!(homes(), 1, "the dead one's is removed");
 
@@ -171,7 +171,7 @@ fn limits_nobody_enforces_are_told_of_the_run_and_by_the_doctor() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).start();
-    node.wait_for_log("limits of memory, cpu and pids are not enforced");
+    node.wait_for_log("does not enforce limits of memory, cpu and pids");
     let limits = json!({"memory": "64M", "pids": 5, "files": 64, "nice": 7});
     eye.add(&json!({"name": "bound", "in": "0s", "shell": "ulimit -n; ulimit -Hn; nice", "limits": limits}));
     eye.add(&json!({"name": "later", "in": "1h", "shell": "true", "limits": {"cpu": 0.5}}));
@@ -181,7 +181,7 @@ fn limits_nobody_enforces_are_told_of_the_run_and_by_the_doctor() {
     assert_eq!(output.stdout, b"64\n64\n7\n");
     let ctl = Schedctl::on(&redis);
     let shown = ctl.run(&["show", &run.run.to_string()]).good().stdout;
-    assert!(shown.contains("its limits of memory, pids: the node cannot"), "{shown}");
+    assert!(shown.contains("not enforced: memory, pids"), "{shown}");
     assert_eq!(ctl.run(&["history", "bound", "--json"]).good().json()[0]["not_enforced"], "memory, pids");
     // An attempt that another one followed keeps it too.
     let twice = json!({"limit": 1, "delay": "0s"});
@@ -192,10 +192,10 @@ fn limits_nobody_enforces_are_told_of_the_run_and_by_the_doctor() {
     assert_eq!(kept, ["pids", "pids"]);
     for verb in [["show", &again], ["explain", &again]] {
         let told = ctl.run(&verb).good().stdout;
-        assert!(told.contains("exit code 3, not held to its limits of pids"), "{told}");
+        assert!(told.contains("exit code 3 (the node did not enforce these limits: pids)"), "{told}");
     }
     let told = ctl.run(&["explain", "bound", "--last"]).good().stdout;
-    assert!(told.contains("not held to its limits of memory, pids"), "{told}");
+    assert!(told.contains("the node did not enforce these limits: memory, pids"), "{told}");
     let doctor = until("the node has said what it enforces", LONG, || {
         let text = ctl.run(&["doctor"]).good().stdout;
         text.contains("not enforced: limits of memory, cpu, pids").then_some(text)
@@ -227,7 +227,7 @@ fn more_open_files_than_the_node_may_give_are_told_of_the_run_and_by_the_doctor(
     assert_eq!((many.not_enforced.as_deref(), enough.not_enforced.as_deref()), (Some("files (only 300)"), None));
     let ctl = Schedctl::on(&redis);
     let shown = ctl.run(&["show", &many.run.to_string()]).good().stdout;
-    assert!(shown.contains("its limits of files (only 300): the node cannot"), "{shown}");
+    assert!(shown.contains("not enforced: files (only 300)"), "{shown}");
     eye.add(&json!({"name": "later", "in": "1h", "shell": "true", "limits": {"files": 301}}));
     eye.add(&json!({"name": "well", "in": "1h", "shell": "true", "limits": {"files": 300}}));
     let doctor = until("the node has said how many it may", LONG, || {
@@ -248,7 +248,7 @@ fn a_limit_whose_controller_is_not_handed_on_is_told_and_the_run_goes_on() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let node = plot.daemon(&redis).start();
-    node.wait_for_log("not all limits of jobs are enforced");
+    node.wait_for_log("This node cannot enforce all limits of jobs");
     let limits = json!({"memory": "64M", "files": 64});
     eye.add(&json!({"name": "bound", "in": "0s", "shell": "ulimit -n; grep ^0: /proc/self/cgroup", "limits": limits}));
     let run = ended(&eye, "bound");
@@ -259,7 +259,7 @@ fn a_limit_whose_controller_is_not_handed_on_is_told_and_the_run_goes_on() {
     let ctl = Schedctl::on(&redis);
     let doctor = until("the node has said what it enforces", LONG, || {
         let text = ctl.run(&["doctor"]).good().stdout;
-        text.contains("is not given the controllers for memory").then_some(text)
+        text.contains("lacks the controllers for memory").then_some(text)
     });
     assert!(!doctor.contains("not enforced without cgroups"), "{doctor}");
 }
@@ -270,11 +270,11 @@ fn a_run_past_its_memory_is_told_as_such_and_one_past_its_pids_cannot_fork() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let node = plot.daemon(&redis).start();
-    node.wait_for_log("all limits of jobs are enforced");
+    node.wait_for_log("This node enforces all limits of jobs");
     eye.add(&json!({"name": "eats", "in": "0s", "shell": "head -c 200m /dev/zero | tail -c 200m >/dev/null", "limits": {"memory": "32M"}}));
     let run = ended(&eye, "eats");
     assert_eq!((run.state, run.signal, run.not_enforced.as_deref()), (RunState::Failed, Some(9), None), "{run:?}");
-    assert_eq!(run.error.as_deref(), Some("killed: out of memory, its limit is 32MiB"));
+    assert_eq!(run.error.as_deref(), Some("killed: out of memory (the limit of the run is 32MiB)"));
     eye.add(&json!({"name": "forks", "in": "0s", "shell": "for i in 1 2 3 4 5 6 7 8 9; do sleep 5 & done; wait", "limits": {"pids": 4}}));
     let run = ended(&eye, "forks");
     let output = eye.ask(eye.store().read_output(&run.run, 1)).unwrap().unwrap();

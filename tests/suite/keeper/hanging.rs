@@ -79,7 +79,7 @@ async fn a_program_not_yet_openable_blocks_no_other_run_and_is_given_up_in_time(
     let mut attempt = command(&[&file]);
     attempt.timeout = Duration::from_millis(700);
     let (outcome, output) = bench.run(&attempt).await;
-    assert_eq!(outcome, AttemptOutcome::failed(format!("cannot start: {file} does not answer, waited 700ms")));
+    assert_eq!(outcome, AttemptOutcome::failed(format!("cannot start: {file} has not answered for 700ms")));
     assert_eq!(stdout(&output), "");
     let hanging = hang(&bench, &command(&[&file])).await;
     drop(holder);
@@ -99,13 +99,13 @@ async fn a_directory_on_a_mount_that_does_not_answer_is_the_end_of_that_start_al
     attempt.lease = Duration::from_millis(700);
     let (outcome, _) = bench.run(&attempt).await;
     let subject = mount.path("sub").display().to_string();
-    assert_eq!(outcome, AttemptOutcome::failed(format!("cannot start: directory {subject} does not answer, waited 700ms")));
+    assert_eq!(outcome, AttemptOutcome::failed(format!("cannot start: directory {subject} has not answered for 700ms")));
     let mut attempt = command(&["true"]);
     attempt.timeout = Duration::from_millis(700);
     attempt.env.insert("PATH".to_owned(), format!("/no/such/place:{}:/usr/bin:/bin", mount.path("bin").display()));
     let (outcome, _) = bench.run(&attempt).await;
     let subject = mount.path("bin/true").display().to_string();
-    assert_eq!(outcome, AttemptOutcome::failed(format!("cannot start: {subject} does not answer, waited 700ms")));
+    assert_eq!(outcome, AttemptOutcome::failed(format!("cannot start: {subject} has not answered for 700ms")));
     is_well(&bench, beside, keeper).await;
     eventually("nothing is left", || children_of(&bench.keeper).is_empty().then_some(())).await;
 }
@@ -121,11 +121,8 @@ async fn a_start_the_kernel_will_not_end_keeps_neither_the_keeper_nor_other_runs
     attempt.timeout = Duration::from_millis(700);
     let (outcome, _) = bench.run(&attempt).await;
     let subject = mount.path("sub").display().to_string();
-    let stuck = "its process is stuck in the kernel until that answers";
-    assert_eq!(
-        outcome,
-        AttemptOutcome::failed(format!("cannot start: directory {subject} does not answer, waited 700ms; {stuck}"))
-    );
+    let stuck = "the process is stuck in the kernel until then";
+    assert_eq!(outcome, AttemptOutcome::failed(format!("cannot start: directory {subject} has not answered for 700ms; {stuck}")));
     is_well(&bench, beside, keeper).await;
     let (alone, _) = bench.run(&shell("exit 5")).await;
     assert_eq!((alone.exit_code, alone.left_processes), (Some(5), false), "what is stuck is nobody's");
@@ -157,7 +154,7 @@ async fn a_process_that_cannot_be_killed_is_told_and_waited_for_no_longer() {
     attempt.timeout = Duration::from_millis(200);
     let (outcome, _) = bench.run(&attempt).await;
     assert_eq!((outcome.ending, outcome.left_processes), (Ending::TimedOut, true));
-    let wanted = "took longer than its time-out of 200ms; its process could not be killed and may still run";
+    let wanted = "the attempt exceeded its timeout of 200ms; a process of the run could not be killed and may still run";
     assert_eq!(outcome.error.as_deref(), Some(wanted));
     let (alone, _) = bench.run(&shell("exit 5")).await;
     assert_eq!((alone.exit_code, alone.left_processes), (Some(5), false), "it is nobody's");

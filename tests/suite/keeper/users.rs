@@ -77,12 +77,12 @@ async fn who_cannot_be_and_where_that_one_may_not_go_is_told() {
     let bench = Bench::start().await;
     let mut attempt = shell("true");
     for (user, words) in [
-        ("no-such-user", "cannot start: user no-such-user: no such user on this host"),
+        ("no-such-user", "cannot start: user no-such-user: this host has no such user"),
         (
             "daemon:mail",
-            "cannot start: user daemon:mail: it is no member of group mail on this host, wanted one of its own groups",
+            "cannot start: user daemon:mail: the user is not a member of group mail on this host, wanted a group of the user",
         ),
-        ("daemon:no-such-group", "cannot start: user daemon:no-such-group: no group no-such-group on this host"),
+        ("daemon:no-such-group", "cannot start: user daemon:no-such-group: this host has no group no-such-group"),
     ] {
         attempt.process.user = Some(user.parse().unwrap());
         let (outcome, _) = bench.run(&attempt).await;
@@ -100,7 +100,7 @@ async fn who_cannot_be_and_where_that_one_may_not_go_is_told() {
     attempt.cwd = None;
     attempt.env.insert("LD_PRELOAD".to_owned(), "x".to_owned());
     let (outcome, _) = bench.run(&attempt).await;
-    assert!(outcome.error.unwrap().contains("LD_PRELOAD together with user"));
+    assert!(outcome.error.unwrap().contains("LD_PRELOAD is not allowed together with user"));
 }
 
 #[tokio::test]
@@ -151,7 +151,7 @@ async fn a_job_that_cannot_become_its_user_says_which_step_failed() {
         let mut attempt = shell("true");
         attempt.process.user = Some("daemon".parse().unwrap());
         let (outcome, _) = bench.run(&attempt).await;
-        let wanted = format!("cannot start: as the user with uid 1: {call}: Operation not permitted");
+        let wanted = format!("cannot start: switch to uid 1 ({call}): Operation not permitted");
         assert_eq!((outcome.ending, outcome.error), (Ending::Failed, Some(wanted)));
     }
 }

@@ -206,6 +206,7 @@ impl Real {
         let order = ClaimOrder {
             run: id(run),
             rev: self.revs[&(job_of(run), rev)].clone(),
+            delivery: self.rules.delivery,
             overlap: self.rules.overlap,
             max_age: None,
             latest_start: None,

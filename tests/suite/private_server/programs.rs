@@ -10,7 +10,7 @@ async fn without_a_program_one_is_told_what_to_install() {
     let empty = tempfile::tempdir().unwrap();
     let search = ProgramSearch::only_in(vec![empty.path().to_owned()]);
     let error = PrivateServer::start_with(&state.dir, Access::Person, search).await.unwrap_err();
-    let wanted = "no redis-server found; install redis-server (Debian: apt-get install redis-server) or give --redis URL";
+    let wanted = "no redis-server was found; install redis-server (Debian: apt-get install redis-server) or give --redis URL";
     assert_eq!(error.to_string(), wanted);
 }
 
@@ -19,7 +19,7 @@ async fn a_program_too_old_or_without_a_version_is_named() {
     for (name, line, wanted) in [
         ("redis-server", "Redis server v=6.2.14 sha=0:0", "is version 6.2.14, wanted 7.0 or newer"),
         ("valkey-server", "Valkey server v=7.1.9 sha=0:0", "is version 7.1.9, wanted 7.2 or newer"),
-        ("redis-server", "hello", "--version answered \"hello\", wanted a version"),
+        ("redis-server", "hello", "--version printed \"hello\", wanted a version"),
     ] {
         let state = State::new();
         let (dir, search) = fake_program(name, line);
@@ -33,5 +33,5 @@ async fn a_server_that_ends_at_once_is_told_with_its_last_words() {
     let state = State::new();
     let (_keep, search) = fake_program("redis-server", "Redis server v=7.0.0");
     let error = PrivateServer::start_with(&state.dir, Access::Person, search).await.unwrap_err().to_string();
-    assert!(error.contains("ended before it answered (exit status: 0): Redis server v=7.0.0; its log is "), "{error}");
+    assert!(error.contains("ended (exit status: 0) before it answered: Redis server v=7.0.0; its log file is "), "{error}");
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::FromRedisValue;
-use schedd::domain::job::job_spec::Overlap;
+use schedd::domain::job::job_spec::{Delivery, Overlap};
 use schedd::domain::name::names::{JobName, RunId};
 use schedd::domain::queue::gate::{Gate, PerKey};
 use schedd::domain::queue::lane::Lane;
@@ -196,6 +196,7 @@ impl World {
         ClaimOrder {
             run: run.clone(),
             rev: job.rev,
+            delivery: Delivery::AtLeastOnce,
             overlap: Overlap::Skip,
             max_age: None,
             latest_start: None,

@@ -42,7 +42,7 @@ fn finding(facts: &Facts, blocker: &Blocker, queue: &QueueName, lane: Option<&La
             let text = match hold {
                 QueueHold::Paused => {
                     let since = after(" since ", since.map(|at| facts.shown(at)));
-                    format!("Queue {queue} is {what}{since}; schedctl queue resume {queue} lets it go on.")
+                    format!("Queue {queue} is {what}{since}. schedctl queue resume {queue} resumes the queue.")
                 }
                 QueueHold::Full => format!("Queue {queue} is {what}{}.", after(": ", running.words())),
                 QueueHold::Rate => format!("Queue {queue} is {what}."),
@@ -55,7 +55,7 @@ fn finding(facts: &Facts, blocker: &Blocker, queue: &QueueName, lane: Option<&La
             ("slots_now", format!("All slots of queue {queue} are taken on {}{running}.", list(nodes)))
         }
         Blocker::NodeLimit { node, why, since } => {
-            ("held_now", format!("{node} claims nothing since {}: {why}.", facts.shown(*since)))
+            ("held_now", format!("Node {node} has claimed no runs since {}: {why}.", facts.shown(*since)))
         }
         Blocker::NoNode => ("no_node_now", "No node is running.".to_owned()),
     };

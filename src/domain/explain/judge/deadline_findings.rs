@@ -38,16 +38,19 @@ fn of_deadline(facts: &Facts, run: &RunFacts, spec: Option<&JobSpec>, kind: Dead
         (notice.is_some() || is_missed(facts, run, kind, by)).then_some((facts.shown(by), span(within)))
     });
     let of_notice = notice.map(|notice| of_notice(facts, notice)).or_else(|| {
-        let why = "No notice of it is kept: it is yet to be made, was one of too many at once, or is forgotten.";
+        let why = "Redis has no on_late notice for it: the notice is not made yet, was one of too many, or was trimmed.";
         missed.as_ref().map(|_| Part::Timing.finding("unknown_late", why))
     });
-    let missed =
-        missed.map(|(by, within)| match kind {
-            Deadline::Start => Part::Timing
-                .finding("missed_start", format!("It had not started by {by}, as must_start_within = {within} wants.")),
-            Deadline::Finish => Part::Timing
-                .finding("missed_finish", format!("It had not ended by {by}, as must_finish_within = {within} wants.")),
-        });
+    let missed = missed.map(|(by, within)| match kind {
+        Deadline::Start => Part::Timing.finding(
+            "missed_start",
+            format!("The run had not started by {by}, the deadline that must_start_within = {within} sets."),
+        ),
+        Deadline::Finish => Part::Timing.finding(
+            "missed_finish",
+            format!("The run had not ended by {by}, the deadline that must_finish_within = {within} sets."),
+        ),
+    });
     missed.into_iter().chain(of_notice).collect()
 }
 
@@ -69,15 +72,15 @@ fn of_notice(facts: &Facts, notice: &LateNotice) -> Finding {
     let (code, text) = match (state, finished_at) {
         (RunState::Succeeded, Some(at)) => {
             let from = after(" from ", node.as_ref());
-            ("told_late", format!("on_late reported it at {}{from}, by the run {run}.", facts.shown(*at)))
+            ("told_late", format!("The on_late notice {run} was delivered on {}{from}.", facts.shown(*at)))
         }
         (state, _) if state.is_final() => {
             let why = end.clone().unwrap_or_else(|| state.as_str().replace('_', " "));
-            ("untold_late", format!("on_late reported it to nobody: the run {run} ended with {why}."))
+            ("untold_late", format!("The on_late notice {run} was not delivered. Its last attempt ended with: {why}."))
         }
         _ => {
-            let end = after("; its last attempt ended with ", end.as_ref());
-            ("telling_late", format!("on_late has not reported it yet; the run {run} is to do so{end}."))
+            let end = after(". Its last attempt ended with: ", end.as_ref());
+            ("telling_late", format!("The on_late notice {run} has not been delivered yet{end}."))
         }
     };
     Part::Timing.finding(code, text)

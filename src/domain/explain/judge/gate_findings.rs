@@ -11,29 +11,30 @@ const NAMED: usize = 3;
 
 /// Returns the finding for a run that waits at a gate.
 pub(super) fn waits_at(facts: &Facts, run: &RunFacts) -> Finding {
-    let Some(at) = &run.gate else { return Part::Became.finding("waits_at", "It waits for its place at a gate.") };
+    let Some(at) = &run.gate else { return Part::Became.finding("waits_at", "The run waits for a place at a gate.") };
     let hindrance = after(": ", at.hindrance.as_ref());
     let behind = match (&at.holder, &at.stuck, &run.behind) {
-        (Some((holder, true)), ..) => format!(", behind {holder}"),
-        (Some((let_in, false)), ..) => format!(", behind {let_in}, which was let in and has not begun{hindrance}"),
-        (None, Some((stuck, next)), _) => format!(
-            ", behind {stuck} of its queue, which was let in and did not begin{hindrance}; the next is tried on {}",
-            facts.shown(*next)
-        ),
+        (Some((holder, true)), ..) => format!(", behind run {holder}"),
+        (Some((let_in, false)), ..) => format!(", behind run {let_in}, which has a place but has not started{hindrance}"),
+        (None, Some((stuck, _)), _) => {
+            format!(", behind run {stuck} of its queue, which got a place but did not start{hindrance}")
+        }
         // A gate that only time keeps shut has no holder any more.
         (None, None, Some(behind)) if at.rate.is_none() && at.shut == Shut::default() => {
-            format!(", behind {behind} when it came")
+            format!(", at first behind run {behind}")
         }
         _ => String::new(),
     };
-    let rate = at.rate.map(|(rate, opens)| format!("{rate} lets one more begin on {}", facts.shown(opens)));
-    let rate = after("; its rate of ", rate);
-    let gap = after("; ", at.shut.gap_words(&facts.zone));
-    let turn = after("; ", at.turn.as_ref().map(|job| at.shut.turn_words(job, &facts.zone)));
-    let unserved = at.unserved.as_ref().map(|(lane, why)| format!("{lane}: {why}."));
-    let unserved = after(" No node takes runs of its lane ", unserved);
+    let next = at.stuck.as_ref().filter(|_| at.holder.is_none());
+    let next = next.map(|(_, next)| format!("The next run gets a place on {}.", facts.shown(*next)));
+    let rate =
+        at.rate.map(|(rate, opens)| format!("The rate {rate} of the gate allows the next start on {}.", facts.shown(opens)));
+    let gap = at.shut.gap_words(&facts.zone);
+    let turn = at.turn.as_ref().map(|job| at.shut.turn_words(job, &facts.zone));
+    let unserved = at.unserved.as_ref().map(|(lane, why)| format!("No node takes runs of its lane {lane}: {why}."));
+    let more: String = [next, rate, gap, turn, unserved].into_iter().flatten().map(|text| format!(" {text}")).collect();
     let passed_over = passed_over(at.passed_over.iter().map(ToString::to_string).collect());
-    let text = format!("It waits for its place at {}{behind}{rate}{gap}{turn}.{unserved}{passed_over}", at.gate);
+    let text = format!("The run waits for a place at {}{behind}.{more}{passed_over}", at.gate);
     Part::Became.finding("waits_at", text)
 }
 
@@ -47,8 +48,10 @@ fn passed_over(mut lanes: Vec<String>) -> String {
     }
     match lanes.as_slice() {
         [] => String::new(),
-        [lane] => format!(" Runs of lane {lane} stand before it there; no node serves that lane, and it passes them."),
-        _ => format!(" Runs of lanes {} stand before it there; no node serves those lanes, and it passes them.", list(&lanes)),
+        [lane] => format!(" Runs of lane {lane} wait before this run. No node serves that lane, so this run passes them."),
+        _ => {
+            format!(" Runs of lanes {} wait before this run. No node serves those lanes, so this run passes them.", list(&lanes))
+        }
     }
 }
 
@@ -58,21 +61,23 @@ pub(super) fn let_in(facts: &Facts, passed: &Passed, ready: UnixMillis) -> Findi
     let Passed { gate, since, holder, unserved } = passed;
     if let Some(since) = since {
         let since = facts.shown(*since);
-        let text = format!("It was let in at {gate} on {since}, and has not begun: no node has claimed it yet.");
+        let text = format!("The run got a place at {gate} on {since}. No node has claimed the run yet.");
         return Part::Became.finding("let_in", text);
     }
     let now = match holder {
-        Some((run, true)) => format!("; {run} has it now"),
-        Some((run, false)) => format!("; {run} was let in after it and has not begun"),
+        Some((run, true)) => format!(". Run {run} has the place now"),
+        Some((run, false)) => format!(". Run {run} got the place next and has not started"),
         None => String::new(),
     };
-    let ready = format!("It is ready since {}, and needs a place", facts.shown(ready));
+    let ready = format!("The run has been ready since {}, and needs a place", facts.shown(ready));
     let text = match unserved {
         Some(lane) => {
-            format!("No node serves its lane {lane}, and others pass it at {gate}{now}. {ready} there when a node can claim it.")
+            format!(
+                "No node serves the lane {lane} of the run, so other runs pass the run at {gate}{now}. {ready} there when a node can claim the run."
+            )
         }
         None => format!(
-            "It was let in at {gate}, did not begin while others waited, and gave its place up{now}. {ready} again when a node can claim it."
+            "The run got a place at {gate}, but did not start while other runs waited. The run lost the place{now}. {ready} again when a node can claim the run."
         ),
     };
     Part::Became.finding("gave_up_place", text)

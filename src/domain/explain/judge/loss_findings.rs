@@ -16,8 +16,8 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
 fn silent(nodes: &[String]) -> String {
     match nodes {
         [] => "No journal has reported this occurrence yet".to_owned(),
-        [node] => format!("The journal of {node} has no record of it"),
-        _ => format!("The journals of {} have no record of it", list(nodes)),
+        [node] => format!("The journal of node {node} has no record of this occurrence"),
+        _ => format!("The journals of nodes {} have no record of this occurrence", list(nodes)),
     }
 }
 
@@ -59,16 +59,18 @@ pub(super) fn losses(facts: &Facts) -> Vec<Finding> {
     found.extend(hidden(facts).map(|Loss { kept, told_by, .. }| {
         let silent = silent(told_by);
         if !has_run {
-            return finding("journals_silent", format!("{silent}, so whether it ran is not known."));
+            return finding("journals_silent", format!("{silent}, so nobody knows whether it ran."));
         }
         let back = match kept {
             Some(kept) => format!("Redis went back to its data of {}", facts.shown(*kept)),
             None => "All earlier records were gone".to_owned(),
         };
-        finding("may_have_run", format!("{back}, so it may have run before. {silent}, so whether it did is not known."))
+        finding("may_have_run", format!("{back}, so this occurrence may have run before the data loss. {silent}."))
     }));
     let restored_by = facts.run().filter(|_| matches!(facts.subject, Subject::Run(_))).and_then(RunFacts::restored_by);
-    let restored = |node| finding("given_back", format!("Redis had lost this record; the journal of {node} restored it."));
+    let restored = |node| {
+        finding("given_back", format!("Redis had lost the record of this run. The journal of node {node} restored the record."))
+    };
     found.extend(restored_by.map(restored));
     found
 }
@@ -82,7 +84,7 @@ fn data_lost(facts: &Facts, loss: &Loss) -> Finding {
     };
     let noticed = facts.shown(*noticed);
     let text = format!(
-        "Redis lost data, noticed by {by} on {noticed}: {what}. Records made {gone} are gone, unless a journal restored them."
+        "Node {by} noticed on {noticed} that Redis had lost data: {what}. Records made {gone} are gone, unless a journal restored them."
     );
     finding("data_lost", text)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::loss_findings::hidden;
 use super::node_life::{Life, Window, life, obstacles_of};
-use crate::domain::explain::explain_words::{after, from_to};
+use crate::domain::explain::explain_words::{from_to, time_down};
 use crate::domain::explain::facts::{Facts, NodeFacts, ON_TIME, RunFacts, Subject};
 use crate::domain::explain::finding::{Finding, Part};
 use crate::domain::job::audit_entry::AuditEntry;
@@ -62,14 +62,14 @@ pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
             }
         }
         if known == 0 && claimers.is_empty() {
-            found.push(finding("no_nodes", "No node is known to have run then."));
+            found.push(finding("no_nodes", "No node is known to have been running at that time."));
         }
     }
     let mut named: Vec<&String> = Vec::new();
     for node in claimers {
         if !named.contains(&node) {
             named.push(node);
-            found.push(finding("claimed", format!("{node} claimed it.")));
+            found.push(finding("claimed", format!("Node {node} claimed the run.")));
         }
     }
     found.extend(clock_steps(facts));
@@ -91,18 +91,17 @@ fn of_node(facts: &Facts, node: &NodeFacts, window: Window, lane: &Lane) -> Vec<
     let mut found = Vec::new();
     let mut obstacles = obstacles_of(node, window, lane, now).peekable();
     if life(facts, node, window) == Life::Unknown && obstacles.peek().is_none() {
-        return vec![finding("not_known", format!("What {name} did then is not known."))];
+        return vec![finding("not_known", format!("Redis has no record of what node {name} did at that time."))];
     }
     if let Some((from, to)) = down(facts, node, window) {
-        let since = after(" since ", from.map(|at| facts.shown(at)));
-        let started = after("; it started on ", to.map(|at| facts.shown(at)));
-        found.push(finding("not_running", format!("{name} was not running{since}{started}.")));
+        let time = time_down(facts, from, to);
+        found.push(finding("not_running", format!("Node {name} was not running{time}.")));
         if to.is_none() && from.is_none_or(|from| from <= window.from) {
             return found;
         }
     }
     if let Some(what) = node.serving.as_ref().and_then(|serving| not_served(serving, lane)) {
-        found.push(finding("not_serving", format!("{name} does not take it: {what}.")));
+        found.push(finding("not_serving", format!("Node {name} does not take the run: {what}.")));
         return found;
     }
     found.extend(obstacles.map(|event| obstacle(facts, node, &event)));
@@ -110,10 +109,10 @@ fn of_node(facts: &Facts, node: &NodeFacts, window: Window, lane: &Lane) -> Vec<
         // A node that was last seen before the window, and not long ago, counts as running.
         let unseen = node.last_seen.filter(|seen| *seen < window.from && window.to >= now);
         found.push(match unseen.map(|seen| facts.shown(seen)) {
-            Some(seen) => {
-                finding("unseen", format!("{name} was running when it was last seen, on {seen}, a moment before that."))
+            Some(seen) => finding("unseen", format!("Node {name} was last seen running on {seen}, shortly before that time.")),
+            None => {
+                finding("free", format!("Node {name} was running, and nothing on record kept the node from claiming the run."))
             }
-            None => finding("free", format!("{name} was running, and nothing on record kept it from claiming.")),
         });
     }
     found
@@ -126,27 +125,27 @@ fn obstacle(facts: &Facts, node: &NodeFacts, event: &NodeEvent) -> Finding {
         if detail.is_empty() { String::new() } else { format!("{before}{detail}{close}") }
     };
     let text = match &event.what {
-        NodeEventKind::SlotsTaken { queue } => format!("{node} had all its slots of queue {queue} taken{time}."),
+        NodeEventKind::SlotsTaken { queue } => format!("All slots of node {node} for queue {queue} were taken{time}."),
         NodeEventKind::QueuePaused { queue, by } => {
-            format!("{node} found queue {queue} paused{}{time}.", known(" by ", by, ""))
+            format!("Node {node} found queue {queue} paused{}{time}.", known(" by ", by, ""))
         }
-        NodeEventKind::QueueFull { queue, limit: 0 } => format!("{node} found queue {queue} at its limit{time}."),
+        NodeEventKind::QueueFull { queue, limit: 0 } => format!("Node {node} found queue {queue} at its limit{time}."),
         NodeEventKind::QueueFull { queue, limit } => {
-            format!("{node} found queue {queue} at its limit ({limit} at once on all nodes){time}.")
+            format!("Node {node} found queue {queue} at its limit ({limit} at once on all nodes){time}.")
         }
         NodeEventKind::QueueRated { queue, rate } => {
-            format!("{node} found queue {queue} at its rate limit{}{time}.", known(" (", rate, ")"))
+            format!("Node {node} found queue {queue} at its rate limit{}{time}.", known(" (", rate, ")"))
         }
         NodeEventKind::Settling => {
-            format!("{node} started nothing{time}: Redis had lost data, and nodes restored what they knew.")
+            format!("Node {node} started no runs{time}: Redis had lost data, and nodes restored records from their journals.")
         }
         NodeEventKind::NewServer => {
-            let why = "Redis had been restarted or replaced, and nodes checked whether data was missing";
-            format!("{node} started nothing{time}: {why}.")
+            let why = "Redis had been restarted or replaced, and nodes checked for lost data";
+            format!("Node {node} started no runs{time}: {why}.")
         }
-        NodeEventKind::Held { why } => format!("{node} took no runs{time}: {why}."),
-        NodeEventKind::ClaimsHeld => format!("{node} took no runs{time}, because its keeper was not ready."),
-        _ => format!("{node} did not reach Redis{time}."),
+        NodeEventKind::Held { why } => format!("Node {node} claimed no runs{time}: {why}."),
+        NodeEventKind::ClaimsHeld => format!("Node {node} claimed no runs{time}, because its keeper was not ready."),
+        _ => format!("Node {node} could not reach Redis{time}."),
     };
     finding(event.what.word(), text)
 }
@@ -154,10 +153,11 @@ fn obstacle(facts: &Facts, node: &NodeFacts, event: &NodeEvent) -> Finding {
 /// Describes the queue or labels of a lane that a node does not serve.
 fn not_served(serving: &Serving, lane: &Lane) -> Option<String> {
     if !serving.takes_queue(lane.queue()) {
-        return Some(format!("it does not serve queue {}", lane.queue()));
+        return Some(format!("the node does not serve queue {}", lane.queue()));
     }
     let missing: Vec<&str> = lane.requires().difference(&serving.labels).map(Label::as_str).collect();
-    (!missing.is_empty()).then(|| format!("it does not carry {}", missing.join(", ")))
+    let noun = if missing.len() == 1 { "label" } else { "labels" };
+    (!missing.is_empty()).then(|| format!("the node does not have the {noun} {}", missing.join(", ")))
 }
 
 /// Returns findings for steps of the Redis clock near the time in question. They come from the
@@ -171,7 +171,9 @@ fn clock_steps(facts: &Facts) -> Vec<Finding> {
         let is_near = |to: UnixMillis| to.since(at) <= STEPPED_LATELY && at.since(to) <= STEPPED_LATELY;
         let is_between = before.min(event.from) <= at && at <= before.max(event.from);
         let (node, step, to) = (&node.name, step_text(by_ms), facts.shown(event.from));
-        let text = format!("{node} saw Redis' clock set {step}, to {to}: runs may have been early or late by that.");
+        let text = format!(
+            "Node {node} saw the clock of Redis jump {step}, to {to}. Runs may have started early or late because of the jump."
+        );
         (is_near(event.from) || is_near(before) || is_between).then(|| finding("clock_stepped", text))
     };
     let steps = |node: &NodeFacts| node.events.iter().filter_map(|event| step(node, event)).collect::<Vec<_>>();
@@ -197,7 +199,7 @@ fn refused_files(facts: &Facts) -> Vec<Finding> {
             NodeEventKind::FileRefused { why } if event.from >= from && event.from <= until => Some((event.from, why)),
             _ => None,
         })?;
-        let text = || format!("{} refused its jobs file as it was on {}: {why}.", node.name, facts.shown(at));
+        let text = || format!("Node {} refused its jobs file on {}: {why}.", node.name, facts.shown(at));
         live_since.is_none_or(|since| since < at).then(|| finding("file_refused", text()))
     };
     facts.nodes.iter().filter_map(of_node).collect()

@@ -4,7 +4,7 @@
 //! obstacle.
 
 use super::node_life::{Life, Window, life, obstacles_of};
-use crate::domain::explain::explain_words::{after, from_to, list};
+use crate::domain::explain::explain_words::{after, from_to, list, time_down};
 use crate::domain::explain::facts::{Facts, ON_TIME, RunFacts};
 use crate::domain::explain::finding::{Finding, Part};
 use crate::domain::queue::lane_serving::{Serving, Unserved};
@@ -90,7 +90,7 @@ impl Delay {
     /// Returns the findings for all reasons of this delay.
     pub(super) fn findings(&self, facts: &Facts, run: &RunFacts) -> Vec<Finding> {
         let unserved = self.unserved.as_ref();
-        let unserved = unserved.map(|why| Part::Timing.finding("late_unserved", format!("No node takes it: {why}.")));
+        let unserved = unserved.map(|why| Part::Timing.finding("late_unserved", format!("No node takes the run: {why}.")));
         let obstacles = self.obstacles.iter().map(|obstacle| obstacle.finding(facts, run));
         self.no_node.map(|no_node| no_node.finding(facts)).into_iter().chain(obstacles).chain(unserved).collect()
     }
@@ -118,11 +118,7 @@ impl NoNode {
     }
 
     fn finding(self, facts: &Facts) -> Finding {
-        let time = match (self.since, self.until) {
-            (Some(since), Some(until)) => from_to(since, Some(until), &facts.zone),
-            (since, None) => after(" since ", since.map(|at| facts.shown(at))),
-            (None, until) => after(" until ", until.map(|at| facts.shown(at))),
-        };
+        let time = time_down(facts, self.since, self.until);
         Part::Timing.finding("late_no_node", format!("No node was running{time}."))
     }
 }
@@ -170,15 +166,13 @@ impl Obstacle {
         let queue = run.lane.queue();
         let of_queue = |hold, detail: &str| format!("Queue {queue} was {}{time}.", queue_words(hold, detail));
         let (code, text) = match &self.what {
-            NodeEventKind::RedisAway => ("late_redis", format!("Redis was out of reach of {nodes}{time}.")),
+            NodeEventKind::RedisAway => ("late_redis", format!("Nodes could not reach Redis{time}: {nodes}.")),
             NodeEventKind::NewServer => (
                 "late_new_server",
-                format!(
-                    "Redis had been restarted or replaced, and nothing was started{time} while nodes checked whether data was missing."
-                ),
+                format!("No runs were started{time}: Redis had been restarted or replaced, and nodes checked for lost data."),
             ),
-            NodeEventKind::Settling => ("late_settling", format!("Redis had lost data, and nothing was started{time}.")),
-            NodeEventKind::Held { .. } => ("late_held", format!("A limit of the node kept {nodes} from claiming{time}.")),
+            NodeEventKind::Settling => ("late_settling", format!("No runs were started{time}: Redis had lost data.")),
+            NodeEventKind::Held { .. } => ("late_held", format!("A node limit kept {nodes} from claiming runs{time}.")),
             NodeEventKind::SlotsTaken { queue } => {
                 ("late_slots", format!("All slots of queue {queue} were taken on {nodes}{time}."))
             }

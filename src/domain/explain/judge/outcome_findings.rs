@@ -14,6 +14,9 @@ use crate::domain::schedule::timetable::skipped_count;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::wording::span;
 
+/// The last sentence about a lost run.
+const UNKNOWN: &str = "Nobody knows whether its work is done.";
+
 fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Became.finding(code, text)
 }
@@ -28,7 +31,7 @@ pub(super) fn outcome(facts: &Facts) -> Vec<Finding> {
     let mut found = of_subject(facts);
     let backfill = facts.made_up_by.as_ref().map(|(run, state)| {
         let state = state.as_str().replace('_', " ");
-        finding("made_up_by", format!("schedctl backfill made the run {run} for it: {state}."))
+        finding("made_up_by", format!("schedctl backfill made run {run} for this occurrence. The state of that run is: {state}."))
     });
     found.extend(backfill.or_else(|| dropped_backfill(facts)));
     found
@@ -58,7 +61,7 @@ fn dropped_backfill(facts: &Facts) -> Option<Finding> {
     };
     let deed = facts.deeds.iter().rev().find(covers)?;
     let (by, at) = (by(deed.by.as_ref()), facts.shown(deed.at));
-    Some(finding("made_up_dropped", format!("Its backfill was cancelled{by} on {at}.")))
+    Some(finding("made_up_dropped", format!("The backfill of this occurrence was cancelled{by} on {at}.")))
 }
 
 fn of_subject(facts: &Facts) -> Vec<Finding> {
@@ -70,37 +73,41 @@ fn of_subject(facts: &Facts) -> Vec<Finding> {
         Subject::BeforeLedger { counts, until, .. } => {
             let counts: Vec<String> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
             let (counts, until) = (counts.join(", "), facts.shown(*until));
-            ("counted", format!("Its record is no longer kept. Of the runs due up to {until} only counts are left: {counts}."))
+            (
+                "counted",
+                format!("The record of this run is no longer kept. Only counts remain of the runs due up to {until}: {counts}."),
+            )
         }
         Subject::Behind { run, .. } => {
             let due = facts.shown(run.run.due());
-            ("behind_owed", format!("No run exists for it yet: the earlier run due {due} has not started."))
+            ("behind_owed", format!("This occurrence has no run yet, because the earlier run, due on {due}, has not started."))
         }
         Subject::Unrecorded { .. } if facts.added_later().is_some() => return Vec::new(),
         Subject::Unrecorded { .. } if hidden(facts).is_some() => return vec![gone_with_data()],
         Subject::Unrecorded { .. } => (
             "unrecorded",
-            "No record of it is kept: it was purged, is older than the retention, or was due before the job was added."
-                .to_owned(),
+            "Redis has no record of this occurrence: the record was purged or trimmed, or the job was added later.".to_owned(),
         ),
-        Subject::Over { .. } => ("over", format!("It was not due any more: {}.", over(facts))),
+        Subject::Over { .. } => ("over", format!("The occurrence was not due any more: {}.", over(facts))),
         Subject::ToCome { at } => return vec![to_come(facts, *at)],
-        Subject::ToMakeUp { .. } => ("to_make_up", "It waits for its backfill, which schedctl backfill asked for.".to_owned()),
+        Subject::ToMakeUp { .. } => {
+            ("to_make_up", "This occurrence waits for its backfill, which was requested with schedctl backfill.".to_owned())
+        }
         Subject::Never => return vec![never()],
     };
     vec![finding(code, text)]
 }
 
 fn gone_with_data() -> Finding {
-    finding("gone_with_data", "Nothing of it is kept since Redis lost data.")
+    finding("gone_with_data", "The records are gone since Redis lost data.")
 }
 
 fn never() -> Finding {
-    finding("never", "It has had no occurrence yet.")
+    finding("never", "The job has had no occurrence yet.")
 }
 
 fn to_come(facts: &Facts, at: UnixMillis) -> Finding {
-    finding("to_come", format!("It is still to come, on {}.", facts.shown(at)))
+    finding("to_come", format!("The run is planned for {}.", facts.shown(at)))
 }
 
 /// Returns the finding for the ledger range that contains, or may contain, the occurrence.
@@ -113,14 +120,14 @@ fn in_ledger(facts: &Facts) -> Option<Finding> {
     let state = format!("{}{reason}", state.replace('_', " "));
     let due = format!("due between {} and {}", facts.shown(*first), facts.shown(*last));
     if !is_sure {
-        let text = format!(
-            "Of the runs {due}, {all} ended {state}. Whether this occurrence was due, and was among them, is no longer known."
-        );
+        let runs = if *count == 1 { "run" } else { "runs" };
+        let text =
+            format!("{all} {runs} {due} ended as {state}. The ledger does not show whether this occurrence was one of them.");
         return Some(finding("perhaps_trimmed", text));
     }
-    let why = if is_missed { ", nor is what kept it from starting" } else { "" };
-    let others = if *count == 1 { String::new() } else { format!(" So did {all} runs {due}.") };
-    Some(finding("trimmed", format!("It ended {state}; its record is no longer kept{why}.{others}")))
+    let why = if is_missed { ", nor is the reason why it did not start" } else { "" };
+    let others = if *count == 1 { String::new() } else { format!(" In all, {all} runs {due} ended that way.") };
+    Some(finding("trimmed", format!("The run ended as {state}. Its record is no longer kept{why}.{others}")))
 }
 
 fn of_job(facts: &Facts, open: &[RunFacts], more: u64, last: Option<&RunFacts>) -> Vec<Finding> {
@@ -128,12 +135,13 @@ fn of_job(facts: &Facts, open: &[RunFacts], more: u64, last: Option<&RunFacts>) 
     for run in open {
         let back = handed_back(run).filter(|_| run.is_back(facts.now));
         let states = back.into_iter().chain([state_of(facts, run)]);
-        found.extend(states.map(|state| finding("open", format!("Run {}: {}", run.run, state.text))));
+        let named = |state: Finding| state.text.replacen("The run", &format!("Run {}", run.run), 1);
+        found.extend(states.map(|state| finding("open", named(state))));
     }
     match more {
         0 => {}
-        1 => found.push(finding("more_open", "And 1 more run of it has not ended.")),
-        _ => found.push(finding("more_open", format!("And {more} more runs of it have not ended."))),
+        1 => found.push(finding("more_open", "1 more run of the job has not ended.")),
+        _ => found.push(finding("more_open", format!("{more} more runs of the job have not ended."))),
     }
     match last {
         Some(run) => {
@@ -145,7 +153,7 @@ fn of_job(facts: &Facts, open: &[RunFacts], more: u64, last: Option<&RunFacts>) 
                 Some(reason) => format!("{state} ({reason})"),
             };
             let on = on(facts, run.finished_at);
-            found.push(finding("last", format!("The last to end was {}: {state}{on}.", run.run)));
+            found.push(finding("last", format!("Run {} was the last to end: {state}{on}.", run.run)));
         }
         None if open.is_empty() && facts.gone.is_some() => found.push(gone_with_data()),
         None if open.is_empty() => found.push(never()),
@@ -163,16 +171,16 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
     let retries = facts.deeds.iter().filter(|deed| deed.what == AuditEntry::RUN_RETRIED && deed.run.as_ref() == Some(&id));
     found.extend(retries.map(|deed| {
         let (by, at) = (by(deed.by.as_ref()), facts.shown(deed.at));
-        finding("retried", format!("It was tried again{by} on {at}."))
+        finding("retried", format!("The run was retried{by} on {at}."))
     }));
     found.push(state_of(facts, run));
     if run.is_asked_to_stop {
-        found.push(finding("asked_to_stop", format!("It is asked to stop{}.", by(run.by.as_ref()))));
+        found.push(finding("asked_to_stop", format!("The run was asked to stop{}.", by(run.by.as_ref()))));
     }
     if let Some((last, count)) = run.skipped.filter(|(_, count)| *count > 1) {
         let all = if count < u64::from(Timetable::COUNTED) { "all " } else { "" };
         let (count, first, last) = (skipped_count(count), facts.shown(run.run.due()), facts.shown(last));
-        found.push(finding("in_stretch", format!("So were {all}{count} occurrences from {first} to {last}.")));
+        found.push(finding("in_stretch", format!("The same happened to {all}{count} occurrences from {first} to {last}.")));
     }
     found
 }
@@ -180,10 +188,10 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
 fn of_attempt(facts: &Facts, attempt: &AttemptFacts) -> Finding {
     let AttemptFacts { number, node, started_at, finished_at, end, is_end_known } = attempt;
     let node = after(" on ", node.as_ref());
-    let start = after(" started ", started_at.map(|at| facts.shown(at)));
+    let start = after(" started on ", started_at.map(|at| facts.shown(at)));
     let took = after(" after ", started_at.zip(*finished_at).map(|(from, to)| span(to.since(from))));
     let end = match end {
-        Some(why) if !is_end_known => format!("; how it ended is not known: {why}."),
+        Some(why) if !is_end_known => format!(". Its end is not known: {why}."),
         Some(end) => format!(", ended{took}: {end}."),
         None => " and is running.".to_owned(),
     };
@@ -192,7 +200,7 @@ fn of_attempt(facts: &Facts, attempt: &AttemptFacts) -> Finding {
 
 fn handed_back(run: &RunFacts) -> Option<Finding> {
     let why = run.handed_back.as_ref()?;
-    Some(finding("handed_back", format!("A node had claimed it and handed it back unexecuted: {why}.")))
+    Some(finding("handed_back", format!("The run was claimed by a node and handed back without a start: {why}.")))
 }
 
 /// Returns the node of a running run and the time when the node was last seen, if the node is gone.
@@ -205,10 +213,10 @@ fn unseen<'f>(facts: &Facts, run: &'f RunFacts) -> Option<(&'f String, UnixMilli
 /// Returns the reason why no run of the job was due any more.
 fn over(facts: &Facts) -> String {
     let Some((how, at)) = facts.job.as_ref().and_then(|job| job.ended.as_ref()) else {
-        return "as many runs had begun as max_runs allows".to_owned();
+        return "as many runs had started as max_runs allows".to_owned();
     };
     let how = if how == "finished" { "over" } else { how };
-    format!("its job was {how}{}", on(facts, *at))
+    format!("the job was {how}{}", on(facts, *at))
 }
 
 /// Returns the finding for the state of a run, with the reason why the run is in this state.
@@ -217,42 +225,42 @@ fn state_of(facts: &Facts, run: &RunFacts) -> Finding {
     let on = on(facts, run.finished_at);
     let (code, text) = match run.state {
         RunState::Succeeded if reason.is_some_and(|reason| reason.starts_with("done_check")) => {
-            ("already_done", "It succeeded: its done_check said that the work was already done.".to_owned())
+            ("already_done", "The run succeeded: its done_check reported that the work was already done.".to_owned())
         }
-        RunState::Succeeded => ("succeeded", format!("It succeeded{on}.")),
-        RunState::Failed => ("failed", format!("It failed{}.", after(": ", reason))),
-        RunState::TimedOut => ("timed_out", "It took longer than its timeout and was stopped.".to_owned()),
+        RunState::Succeeded => ("succeeded", format!("The run succeeded{on}.")),
+        RunState::Failed => ("failed", format!("The run failed{}.", after(": ", reason))),
+        RunState::TimedOut => ("timed_out", "The run exceeded its timeout and was stopped.".to_owned()),
         RunState::Lost => match reason {
             Some(why) if why.starts_with("done_check unclear") => {
-                let unknown = "whether its work is done is not known";
-                ("asked_in_vain", format!("It is lost, and this time nothing was started: {why}; {unknown}."))
+                ("asked_in_vain", format!("The run is lost, and was not started this time: {why}. {UNKNOWN}"))
             }
-            Some(why) => ("lost", format!("It is lost, for it may or may not have done its work: {why}.")),
-            None => ("lost", "It is lost: it may or may not have done its work.".to_owned()),
+            Some(why) => ("lost", format!("The run is lost: {why}. {UNKNOWN}")),
+            None => ("lost", format!("The run is lost. {UNKNOWN}")),
         },
         RunState::Cancelled => match (reason, &run.by) {
-            (Some("replaced"), _) => ("replaced", "It was stopped because the next run of its job took its place.".to_owned()),
+            (Some("replaced"), _) => ("replaced", "The run was stopped because the next run of its job replaced it.".to_owned()),
             (Some("of an earlier job of this name"), _) => {
-                ("of_earlier_job", "It was cancelled because it belongs to an earlier job of this name.".to_owned())
+                ("of_earlier_job", "The run was cancelled because it belongs to an earlier job of this name.".to_owned())
             }
             (Some("removed" | "job removed"), who) => {
-                ("removed_with_job", format!("It ended because its job was removed{}.", by(who.as_ref())))
+                ("removed_with_job", format!("The run ended because its job was removed{}.", by(who.as_ref())))
             }
-            (_, Some(who)) => ("cancelled", format!("It was cancelled by {who}{on}.")),
-            (_, None) => ("cancelled", format!("It was cancelled{on}; by whom is not known.")),
+            (_, Some(who)) => ("cancelled", format!("The run was cancelled by {who}{on}.")),
+            (_, None) => ("cancelled", format!("The run was cancelled{on}. Who cancelled the run is not known.")),
         },
         RunState::Skipped => skipped(facts, run),
         RunState::Running if let Some((node, seen)) = unseen(facts, run) => {
             let seen = facts.shown(seen);
-            let text =
-                format!("It was running on {node}, which was last seen on {seen}; it is taken back when its lease is over.");
+            let text = format!(
+                "The run was running on node {node}, which was last seen on {seen}. Another node recovers the run when its lease expires."
+            );
             ("running_unseen", text)
         }
         RunState::Running => {
             let last = run.attempts.last();
             let node = after(" on ", last.and_then(|attempt| attempt.node.as_ref()));
-            let since = after(" since ", last.and_then(|attempt| attempt.started_at).map(|at| facts.shown(at)));
-            ("running", format!("It is running{node}{since}."))
+            let since = after(", started on ", last.and_then(|attempt| attempt.started_at).map(|at| facts.shown(at)));
+            ("running", format!("The run is running{node}{since}."))
         }
         RunState::Scheduled => return scheduled(facts, run),
     };
@@ -262,24 +270,26 @@ fn state_of(facts: &Facts, run: &RunFacts) -> Finding {
 fn skipped(facts: &Facts, run: &RunFacts) -> (&'static str, String) {
     match run.reason.as_deref() {
         Some("overlap") => {
-            let open = run.behind.as_ref().map_or_else(|| "an earlier run".to_owned(), |run| format!("the run {run}"));
-            ("skipped_overlap", format!("It was skipped because {open} was still open."))
+            let open = run.behind.as_ref().map_or_else(|| "an earlier run".to_owned(), |run| format!("run {run}"));
+            ("skipped_overlap", format!("The run was skipped because {open} was still open."))
         }
         Some("missed") if hidden(facts).is_some() => (
             "skipped_after_loss",
-            "It was skipped when work began again after Redis had lost data: by then it counted as missed.".to_owned(),
+            "The run was skipped after Redis had lost data: when nodes started runs again, the run counted as missed.".to_owned(),
         ),
         Some("missed") | None => {
-            ("skipped_missed", "It was skipped because it was missed: it could not be started in time.".to_owned())
+            ("skipped_missed", "The run was skipped as missed: no node could start the run in time.".to_owned())
         }
-        Some("max_runs") => ("skipped_used_up", "It was skipped because as many runs had begun as max_runs allows.".to_owned()),
+        Some("max_runs") => {
+            ("skipped_used_up", "The run was skipped because as many runs had started as max_runs allows.".to_owned())
+        }
         Some("paused") => {
             let paused = facts.deed_before(AuditEntry::PAUSED, run.finished_at.unwrap_or(facts.now));
             let by = by(paused.and_then(|deed| deed.by.as_ref()));
             let on = on(facts, paused.map(|deed| deed.at));
-            ("skipped_paused", format!("It was skipped because its job was paused{by}{on}."))
+            ("skipped_paused", format!("The run was skipped because its job was paused{by}{on}."))
         }
-        Some(reason) => ("skipped", format!("It was skipped: {reason}.")),
+        Some(reason) => ("skipped", format!("The run was skipped: {reason}.")),
     }
 }
 
@@ -290,21 +300,23 @@ fn scheduled(facts: &Facts, run: &RunFacts) -> Finding {
     let (code, text) = match (run.place, unclear) {
         (Place::AtGate, _) => return waits_at(facts, run),
         (Place::Waiting, _) => {
-            let open = run.behind.as_ref().map_or_else(|| "an open run of its job".to_owned(), |run| format!("the run {run}"));
-            ("waits", format!("It waits for {open} to end."))
+            let open = run.behind.as_ref().map_or_else(|| "an open run of its job".to_owned(), |run| format!("run {run}"));
+            ("waits", format!("The run waits for {open} to end."))
         }
-        (Place::Held, _) => ("held", "It waits because its job is paused.".to_owned()),
+        (Place::Held, _) => ("held", "The run waits because its job is paused.".to_owned()),
         (Place::Queue, Some(why)) if ready > facts.now => {
-            ("ask_at", format!("Nothing was started, {why}; it is asked again on {at}."))
+            ("ask_at", format!("The run has not started: {why}. The done_check is asked again on {at}."))
         }
-        (Place::Queue, _) if ready > facts.now && !run.attempts.is_empty() => ("retry_at", format!("It is tried again on {at}.")),
+        (Place::Queue, _) if ready > facts.now && !run.attempts.is_empty() => {
+            ("retry_at", format!("The run is retried on {at}."))
+        }
         (Place::Queue, _) if ready > facts.now && run.is_spread => {
-            ("spread_to", format!("It was missed, and is to start on {at} so that not all start at once."))
+            ("spread_to", format!("The run was missed. The spread of catch_up moved its start to {at}."))
         }
         (Place::Queue, _) if ready > facts.now => return to_come(facts, ready),
         (Place::Queue, _) => match &run.passed {
             Some(passed) => return let_in(facts, passed, ready),
-            None => ("owed", format!("It is ready since {at}, and no node has claimed it yet.")),
+            None => ("owed", format!("The run has been ready since {at}. No node has claimed the run yet.")),
         },
     };
     finding(code, text)

@@ -30,7 +30,7 @@ fn on(facts: &Facts, at: Option<UnixMillis>) -> String {
 pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = kind_of_run(facts).into_iter().collect();
     if let Subject::NotDue { at, .. } = facts.subject {
-        found.push(finding("not_due", format!("It was not due at {}.", shown_exactly(at, &facts.zone))));
+        found.push(finding("not_due", format!("The job was not due at {}.", shown_exactly(at, &facts.zone))));
         found.extend(facts.job.as_ref().and_then(|job| left_out(facts, job, at)));
     }
     if let Some((at, who)) = facts.added_later() {
@@ -42,7 +42,7 @@ pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
         (None, Some((noticed, schedule))) => {
             let noticed = facts.shown(*noticed);
             let text = format!(
-                "It was added by schedctl ({schedule}) and is gone since Redis lost data, noticed on {noticed}; no file brings it back."
+                "The job was added by schedctl ({schedule}). Redis lost the job in the data loss noticed on {noticed}. No jobs file restores the job."
             );
             found.push(finding("gone_at_loss", text));
         }
@@ -53,10 +53,10 @@ pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
     let unreadable = |why| finding("spoilt_deeds", format!("The audit log of the job cannot be read: {why}."));
     found.extend(facts.deeds_error.as_ref().map(unreadable));
     if let Subject::NotDue { before, after, .. } = facts.subject {
-        let before = before.map(|at| format!("The time before is {}", facts.shown(at)));
-        let after = after.map(|at| format!("the time after is {}", facts.shown(at)));
-        let before = before.unwrap_or_else(|| "There is no time before".to_owned());
-        let after = after.unwrap_or_else(|| "there is no time after".to_owned());
+        let before = before.map(|at| format!("The previous time of the schedule is {}", facts.shown(at)));
+        let after = after.map(|at| format!("the next time is {}", facts.shown(at)));
+        let before = before.unwrap_or_else(|| "The schedule has no earlier time".to_owned());
+        let after = after.unwrap_or_else(|| "there is no later time".to_owned());
         found.push(finding("nearest", format!("{before}, {after}.")));
     }
     if let Some(at) = facts.at() {
@@ -74,12 +74,17 @@ fn kind_of_run(facts: &Facts) -> Option<Finding> {
         RunKind::Regular => return None,
         // Nobody asks for the run of a notice.
         RunKind::Manual if facts.name.is_hidden() => return None,
-        RunKind::Manual => finding("asked_for", format!("It was asked for by hand{by} on {due}.")),
+        RunKind::Manual => finding("asked_for", format!("The run was requested by hand{by} on {due}.")),
         RunKind::Backfill => {
-            finding("made_up", format!("It is a backfill of the occurrence of {due}: schedctl backfill asked for it."))
+            finding("made_up", format!("The run is a backfill of the occurrence of {due}, requested with schedctl backfill."))
         }
-        RunKind::Rerun => finding("done_anew", format!("It repeats the run of {due}: schedctl rerun asked for it{by}.")),
-        RunKind::Boot => finding("booted", format!("It came with a boot of its host: the first schedd there started on {due}.")),
+        RunKind::Rerun => {
+            finding("done_anew", format!("The run repeats the run of {due}, as requested with schedctl rerun{by}."))
+        }
+        RunKind::Boot => finding(
+            "booted",
+            format!("The run belongs to a boot of its host. The first schedd after that boot started on {due}."),
+        ),
     })
 }
 
@@ -87,9 +92,9 @@ fn edited(facts: &Facts, deed: &AuditEntry, (old, new): &(String, String)) -> Fi
     let (by, at) = (by(deed.by.as_ref()), facts.shown(deed.at));
     // The text of a schedule does not show excluded days, nor the anchor.
     let text = if old == new {
-        format!("Its schedule {new} was changed{by} on {at} in exclude, only_on, start, end, anchor or dst.")
+        format!("The schedule {new} was changed{by} on {at}: exclude, only_on, start, end, anchor or dst got another value.")
     } else {
-        format!("Its schedule was changed{by} on {at} from {old} to {new}.")
+        format!("The schedule was changed{by} on {at} from {old} to {new}.")
     };
     finding("edited", text)
 }
@@ -111,7 +116,7 @@ fn left_out(facts: &Facts, job: &JobFacts, at: UnixMillis) -> Option<Finding> {
         LeftOut::Exclude => days(&spec.shape.exclude),
     };
     let key = by.key();
-    Some(finding("left_out", format!("Its schedule names that time, and {key} = {value} leaves it out.")))
+    Some(finding("left_out", format!("The schedule has that time, but {key} = {value} excludes it.")))
 }
 
 /// Returns the changes of the schedule after the time `at`, oldest first.
@@ -122,19 +127,21 @@ fn edits_after(facts: &Facts, at: UnixMillis) -> impl Iterator<Item = (&AuditEnt
 fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
     if let Some((of, kind)) = facts.name.told_of() {
         let text = format!(
-            "It is a notice, {} of job {of}: it has no schedule, and each of its runs reports a run of that job.",
+            "The job delivers the {} notices of job {of}. It has no schedule: each of its runs reports a run of job {of}.",
             kind.as_str()
         );
         return found.push(finding("notice", text));
     }
     found.push(match &job.definition {
-        Err(why) => finding("unreadable", format!("Its definition cannot be read, so the job does not run: {why}.")),
-        Ok((spec, _)) if spec.schedule == Schedule::Manual => finding("manual", "It has no schedule: it runs only when asked."),
+        Err(why) => finding("unreadable", format!("The stored definition cannot be read, so the job does not run: {why}.")),
+        Ok((spec, _)) if spec.schedule == Schedule::Manual => {
+            finding("manual", "The job has no schedule. It runs only on request.")
+        }
         Ok((spec, timetable)) => schedule(facts, job, spec, timetable),
     });
     match &job.source {
         Source::File(nodes) if !nodes.is_empty() => {
-            found.push(finding("of_file", format!("It is set in [jobs.{}] of {}.", facts.name, files(nodes))));
+            found.push(finding("of_file", format!("The job is defined in [jobs.{}] of {}.", facts.name, files(nodes))));
         }
         Source::File(_) => {}
         Source::Api if facts.added_later().is_some() => {}
@@ -144,8 +151,8 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
             found.push(finding(
                 "added",
                 match who {
-                    Some(who) => format!("It was added by {who}{on}."),
-                    None => format!("It was added by schedctl{on}; by whom is not known."),
+                    Some(who) => format!("The job was added by {who}{on}."),
+                    None => format!("The job was added by schedctl{on}. Who added the job is not known."),
                 },
             ));
         }
@@ -154,14 +161,14 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
     if let Some((how, at)) = &job.ended {
         let on = on(facts, *at);
         found.push(if how == "finished" {
-            finding("finished", format!("It was a one-shot and is over{on}."))
+            finding("finished", format!("The job was a one-shot, which ended{on}."))
         } else {
             let by = last(AuditEntry::REMOVED);
             finding("removed", format!("The job is no longer defined: it was removed{by}{on}."))
         });
     } else if let Some(since) = job.paused_at {
         let (by, since) = (last(AuditEntry::PAUSED), facts.shown(since));
-        found.push(finding("paused", format!("It is paused{by} since {since}.")));
+        found.push(finding("paused", format!("The job has been paused{by} since {since}.")));
     }
 }
 
@@ -174,15 +181,16 @@ fn schedule(facts: &Facts, job: &JobFacts, spec: &JobSpec, timetable: &Timetable
     let kept = kept.map(|(spec, timetable)| spec.schedule.text_with_zone(timetable.zone()));
     let edited = || Some(edits_after(facts, asked?).next()?.1.0.clone());
     if let Some(text) = kept.or_else(edited) {
-        return finding("schedule_then", format!("Its schedule at that time was {text}."));
+        return finding("schedule_then", format!("The schedule at that time was {text}."));
     }
     let text = spec.schedule.text_with_zone(timetable.zone());
     let is_regular = facts.run().is_none_or(|run| !run.run.is_manual()) && !timetable.is_one_shot() && !is_new;
     let is_before = is_regular && facts.at().is_some_and(|at| at < since);
     let since = facts.shown(since);
     if is_before {
-        let text = format!("Which schedule it had at that time is not known; that of now, {text}, holds since {since}.");
+        let text =
+            format!("The schedule at that time is not known. The present schedule, {text}, has been in force since {since}.");
         return finding("schedule_unknown", text);
     }
-    finding("schedule", format!("Its schedule is {text}, since {since}."))
+    finding("schedule", format!("The schedule has been {text} since {since}."))
 }

@@ -70,7 +70,7 @@ fn rule(facts: &Facts, key: &'static str, value: &String, default: Option<&Strin
     let job = facts.job.as_ref()?;
     // Nobody sets the rules of a notice.
     if default == Some(value) || facts.name.is_hidden() {
-        return Some(Part::Rule.finding("default", format!("{key} = {value}, which is the default.")));
+        return Some(Part::Rule.finding("default", format!("{key} = {value} is the default.")));
     }
     Some(match &job.source {
         Source::File(nodes) => {
@@ -116,7 +116,7 @@ fn value(spec: &JobSpec, key: &str) -> Option<String> {
         }
         "skip_if_late" => format_duration(spec.shape.skip_if_late?),
         "max_runs" => spec.shape.max_runs?.to_string(),
-        "done_check" => spec.done_check.as_ref().map(|_| "a question of its own".to_owned())?,
+        "done_check" => spec.done_check.as_ref().map(|_| "a command or request".to_owned())?,
         _ => return None,
     })
 }

@@ -26,7 +26,7 @@ pub(super) fn timing(facts: &Facts) -> Vec<Finding> {
     match &facts.subject {
         // What kept nodes from skipping it sooner is no reason why it did not start.
         _ if hidden(facts).is_some() => {
-            vec![finding("timing_lost", "Whether it started when it was due was lost with the data.")]
+            vec![finding("timing_lost", "Redis lost the data that shows whether the run started on time.")]
         }
         Subject::Run(run) => of_run(facts, run),
         Subject::Stretch { run, .. } | Subject::Behind { run, .. } => Delay::of(facts, run).findings(facts, run),
@@ -49,7 +49,7 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
     }
     match run.late() {
         Some(late) if late <= ON_TIME => {
-            vec![finding("on_time", format!("It started on time, {} after it was due.", span(late)))]
+            vec![finding("on_time", format!("The run started on time, {} after it was due.", span(late)))]
         }
         Some(late) => started_late(facts, run, late),
         None if run.is_owed(facts.now) => not_started(facts, run),
@@ -64,7 +64,7 @@ fn not_started(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
     let delay = Delay::of(facts, run);
     let mut found = Vec::new();
     if late > ON_TIME {
-        found.push(finding("not_started", format!("It has been due for {} and has not started.", span(late))));
+        found.push(finding("not_started", format!("The run has been due for {} and has not started.", span(late))));
     }
     if facts.owed().is_some_and(|owed| owed.run == run.run) {
         found.extend(blockers(facts, run, &delay));
@@ -75,14 +75,13 @@ fn not_started(facts: &Facts, run: &RunFacts) -> Vec<Finding> {
 
 fn started_late(facts: &Facts, run: &RunFacts, late: Duration) -> Vec<Finding> {
     let due = run.run.due();
-    let mut found = vec![finding("late", format!("It started {} late.", span(late)))];
+    let mut found = vec![finding("late", format!("The run started {} late.", span(late)))];
     let mut no_nodes = Vec::new();
     let gate = run.gate.as_ref().and_then(|at| Some((&at.gate, at.until?)));
     if let Some((gate, until)) = gate {
-        let behind = run.behind.as_ref().map(|run| format!("{run} when it came"));
-        let behind = after(", behind ", behind);
+        let behind = after(", at first behind run ", run.behind.as_ref());
         let until = facts.shown(until);
-        found.push(finding("late_at_gate", format!("It waited until {until} for its place at {gate}{behind}.")));
+        found.push(finding("late_at_gate", format!("The run waited until {until} for a place at {gate}{behind}.")));
     } else if run.ready_at.since(due) > ON_TIME {
         found.push(late_ready(facts, run));
         if run.behind.is_some() {
@@ -97,12 +96,12 @@ fn started_late(facts: &Facts, run: &RunFacts, late: Duration) -> Vec<Finding> {
         let causes = delay.findings(facts, run);
         let is_unexplained = causes.is_empty();
         found.extend(causes);
-        found.extend(is_unexplained.then(|| finding("late_unexplained", "Nothing on record says why.")));
+        found.extend(is_unexplained.then(|| finding("late_unexplained", "No record shows the reason for the delay.")));
         no_nodes.extend(delay.no_node);
     }
     let down_until = no_nodes.iter().filter(|no_node| no_node.since.is_none()).find_map(|no_node| no_node.until);
     if let Some(mode) = caught_up(facts, run, late, down_until) {
-        let text = format!("It was so late that it counted as missed; it ran because catch_up is {mode}.");
+        let text = format!("The run was so late that it counted as missed. It ran because catch_up is {mode}.");
         found.push(finding("caught_up", text));
     }
     found
@@ -112,14 +111,14 @@ fn started_late(facts: &Facts, run: &RunFacts, late: Duration) -> Vec<Finding> {
 fn late_ready(facts: &Facts, run: &RunFacts) -> Finding {
     let until = facts.shown(run.ready_at);
     match &run.behind {
-        Some(open) => finding("late_behind", format!("It waited until {until} for the run {open} to end.")),
+        Some(open) => finding("late_behind", format!("The run waited until {until} for run {open} to end.")),
         None if run.is_spread => {
-            finding("late_spread", format!("It was missed, and catch_up's spread moved its start to {until}."))
+            finding("late_spread", format!("The run was missed. The spread of catch_up moved its start to {until}."))
         }
         None if run.ready_at.since(run.run.due()) <= latest_shift(facts, run) => {
-            finding("late_shifted", format!("Its jitter and splay moved its start to {until}."))
+            finding("late_shifted", format!("The jitter and splay of the job moved the start to {until}."))
         }
-        None => finding("late_ready", format!("It was not ready before {until}.")),
+        None => finding("late_ready", format!("The run was not ready before {until}.")),
     }
 }
 

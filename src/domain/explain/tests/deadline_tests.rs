@@ -7,8 +7,8 @@ use crate::domain::explain::{Facts, LateNotice, Place, RunFacts};
 use crate::domain::job::notice::Deadline;
 use crate::domain::run::run_state::RunState;
 
-const MISSED_START: &str = "It had not started by 12:00:10, as must_start_within = 10s wants.";
-const REPORTED: &str = "on_late reported it at 12:00:11 from n2, by the run j/on_late@5~abc.";
+const MISSED_START: &str = "The run had not started by 12:00:10, the deadline that must_start_within = 10s sets.";
+const REPORTED: &str = "The on_late notice j/on_late@5~abc was delivered on 12:00:11 from n2.";
 
 /// Returns facts of a job that is to start within 10 s and end within 20 s, with this run.
 fn timed(run: RunFacts) -> Facts {
@@ -39,18 +39,18 @@ fn a_missed_deadline_is_named_with_its_notice() {
     let late_notices = notice(RunState::Succeeded, None);
     let behind = Some("j@4".parse().unwrap());
     timed(RunFacts { late_notices: late_notices.clone(), behind, ..skipped("overlap") }).says("missed_start", MISSED_START);
-    let text = "It had not ended by 12:00:20, as must_finish_within = 20s wants.";
+    let text = "The run had not ended by 12:00:20, the deadline that must_finish_within = 20s sets.";
     timed(RunFacts { finished_at: Some(s(25)), ..started(1) }).says("missed_finish", text);
     noticed(RunState::Succeeded, Some("succeeded")).says("told_late", REPORTED);
     // A run without a deadline was late by late_after, or was skipped as missed.
     about(RunFacts { late_notices, ..skipped("missed") }).says("told_late", REPORTED);
-    let text = "on_late has not reported it yet; the run j/on_late@5~abc is to do so; its last attempt ended with exit code 7.";
+    let text = "The on_late notice j/on_late@5~abc has not been delivered yet. Its last attempt ended with: exit code 7.";
     noticed(RunState::Scheduled, Some("exit code 7")).says("telling_late", text);
-    let text = "on_late has not reported it yet; the run j/on_late@5~abc is to do so.";
+    let text = "The on_late notice j/on_late@5~abc has not been delivered yet.";
     noticed(RunState::Running, None).says("telling_late", text);
-    let text = "on_late reported it to nobody: the run j/on_late@5~abc ended with exit code 7.";
+    let text = "The on_late notice j/on_late@5~abc was not delivered. Its last attempt ended with: exit code 7.";
     noticed(RunState::Failed, Some("exit code 7")).says("untold_late", text);
-    let text = "No notice of it is kept: it is yet to be made, was one of too many at once, or is forgotten.";
+    let text = "Redis has no on_late notice for it: the notice is not made yet, was one of too many, or was trimmed.";
     timed(fresh()).says("unknown_late", text);
 }
 

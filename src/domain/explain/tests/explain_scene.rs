@@ -256,7 +256,7 @@ pub(super) fn done_by_ana(what: &str, at: i64, facts: Facts) -> Facts {
 
 /// Returns a loss of all data a minute after noon. No journal has restored a record yet.
 pub(super) fn flush() -> Loss {
-    let (by, what) = ("n1".to_owned(), "its data was deleted");
+    let (by, what) = ("n1".to_owned(), "all data was deleted");
     Loss { noticed: s(60), by, what, kept: None, whole: Some(s(50)), told_by: Vec::new() }
 }
 

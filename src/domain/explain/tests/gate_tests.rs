@@ -8,7 +8,7 @@ use crate::domain::queue::group_rules::Shut;
 use crate::domain::queue::lane::Lane;
 use crate::domain::queue::lane_serving::{Serving, Unserved};
 
-const PAUSED: &str = "its queue q is paused by ana@h1";
+const PAUSED: &str = "queue q is paused by ana@h1";
 
 /// Returns a gate of which only the name is known.
 pub(super) fn gate(name: &str) -> AtGate {
@@ -43,14 +43,15 @@ fn waits_at_night(change: impl FnOnce(&mut AtGate)) -> Facts {
 fn a_run_at_a_gate_says_whom_it_waits_for() {
     let run = |has_begun| Some(("l@6".parse().unwrap(), has_begun));
     waits_at_night(|gate| gate.turn = Some("b".to_owned()))
-        .says("waits_at", "It waits for its place at group night, behind k@5 when it came; it is the turn of b.");
-    waits_at_night(|gate| gate.holder = run(true)).says("waits_at", "It waits for its place at group night, behind l@6.");
+        .says("waits_at", "The run waits for a place at group night, at first behind run k@5. The turn belongs to job b.");
+    waits_at_night(|gate| gate.holder = run(true)).says("waits_at", "The run waits for a place at group night, behind run l@6.");
     waits_at_night(|gate| gate.holder = run(false))
-        .says("waits_at", "It waits for its place at group night, behind l@6, which was let in and has not begun.");
-    let let_in = format!("It waits for its place at group night, behind l@6, which was let in and has not begun: {PAUSED}.");
+        .says("waits_at", "The run waits for a place at group night, behind run l@6, which has a place but has not started.");
+    let let_in =
+        format!("The run waits for a place at group night, behind run l@6, which has a place but has not started: {PAUSED}.");
     waits_at_night(|gate| (gate.holder, gate.hindrance) = (run(false), Some(PAUSED.to_owned()))).says("waits_at", &let_in);
     let stuck = format!(
-        "It waits for its place at group night, behind l@6 of its queue, which was let in and did not begin: {PAUSED}; the next is tried on 12:01:00."
+        "The run waits for a place at group night, behind run l@6 of its queue, which got a place but did not start: {PAUSED}. The next run gets a place on 12:01:00."
     );
     waits_at_night(|gate| {
         (gate.stuck, gate.hindrance) = (Some(("l@6".parse().unwrap(), s(60))), Some(PAUSED.to_owned()));
@@ -60,15 +61,15 @@ fn a_run_at_a_gate_says_whom_it_waits_for() {
 
 #[test]
 fn a_run_at_a_gate_says_when_time_opens_it() {
-    let text = "It waits for its place at key k; its rate of 1/1h lets one more begin on 13:00:00.";
+    let text = "The run waits for a place at key k. The rate 1/1h of the gate allows the next start on 13:00:00.";
     waits_at("key k", |gate| gate.rate = Some(("1/1h".parse().unwrap(), s(3_600)))).says("waits_at", text);
-    let text = "It waits for its place at group night; its gap of 5m ends on 12:05:00; it is the turn of j.";
+    let text = "The run waits for a place at group night. The gap of 5m ends on 12:05:00. The turn belongs to job j.";
     waits_at_night(|gate| {
         gate.turn = Some("j".to_owned());
         gate.shut = Shut { gap: Some((Duration::from_secs(300), s(300))), turn_timeout: None };
     })
     .says("waits_at", text);
-    let text = "It waits for its place at group night; it is the turn of b, which has no waiting run: its turn timeout of 1m ends on 12:01:00.";
+    let text = "The run waits for a place at group night. The turn belongs to job b, which has no waiting run. The turn timeout of 1m ends on 12:01:00.";
     waits_at_night(|gate| {
         gate.turn = Some("b".to_owned());
         gate.shut = Shut { gap: None, turn_timeout: Some((Duration::from_secs(60), s(60))) };
@@ -86,11 +87,11 @@ fn a_run_at_a_gate_names_lanes_that_no_node_serves() {
     };
     let lane: Lane = "default+gpu".parse().unwrap();
     let unserved = Unserved::of(&lane, &[Serving::default()]).unwrap();
-    let text = "It waits for its place at key k, behind l@6. No node takes runs of its lane default+gpu: requires gpu: no running node that serves its queue has it.";
+    let text = "The run waits for a place at key k, behind run l@6. No node takes runs of its lane default+gpu: no running node that serves this queue has the required label gpu.";
     key(&|gate| gate.unserved = Some((lane.clone(), unserved.clone()))).says("waits_at", text);
-    let text = "It waits for its place at key k, behind l@6. Runs of lane default+gpu stand before it there; no node serves that lane, and it passes them.";
+    let text = "The run waits for a place at key k, behind run l@6. Runs of lane default+gpu wait before this run. No node serves that lane, so this run passes them.";
     key(&|gate| gate.passed_over = vec![lane.clone()]).says("waits_at", text);
-    let text = "It waits for its place at key k, behind l@6. Runs of lanes a, b, c+gpu and 2 more stand before it there; no node serves those lanes, and it passes them.";
+    let text = "The run waits for a place at key k, behind run l@6. Runs of lanes a, b, c+gpu and 2 more wait before this run. No node serves those lanes, so this run passes them.";
     key(&|gate| gate.passed_over = ["a", "b", "c+gpu", "d", "e"].iter().map(|lane| lane.parse().unwrap()).collect())
         .says("waits_at", text);
 }
@@ -103,12 +104,12 @@ fn a_run_that_was_let_in_says_whether_it_still_has_its_place() {
         let passed = Passed { gate: "group night".to_owned(), since: since.map(s), holder, unserved };
         about(RunFacts { passed: Some(passed), ready: Some(s(5)), ..fresh() })
     };
-    let text = "It was let in at group night on 12:00:05, and has not begun: no node has claimed it yet.";
+    let text = "The run got a place at group night on 12:00:05. No node has claimed the run yet.";
     passed(Some(5), None, None).says("let_in", text);
-    let text = "It was let in at group night, did not begin while others waited, and gave its place up; l@6 has it now. It is ready since 12:00:05, and needs a place again when a node can claim it.";
+    let text = "The run got a place at group night, but did not start while other runs waited. The run lost the place. Run l@6 has the place now. The run has been ready since 12:00:05, and needs a place again when a node can claim the run.";
     passed(None, Some(true), None).says("gave_up_place", text);
-    let text = "It was let in at group night, did not begin while others waited, and gave its place up; l@6 was let in after it and has not begun. It is ready since 12:00:05, and needs a place again when a node can claim it.";
+    let text = "The run got a place at group night, but did not start while other runs waited. The run lost the place. Run l@6 got the place next and has not started. The run has been ready since 12:00:05, and needs a place again when a node can claim the run.";
     passed(None, Some(false), None).says("gave_up_place", text);
-    let text = "No node serves its lane default+gpu, and others pass it at group night; l@6 has it now. It is ready since 12:00:05, and needs a place there when a node can claim it.";
+    let text = "No node serves the lane default+gpu of the run, so other runs pass the run at group night. Run l@6 has the place now. The run has been ready since 12:00:05, and needs a place there when a node can claim the run.";
     passed(None, Some(true), Some("default+gpu")).says("gave_up_place", text);
 }

@@ -21,24 +21,27 @@ fn flushed(facts: Facts) -> Facts {
 
 #[test]
 fn a_loss_is_named_with_what_the_journals_know() {
-    let deleted = "Redis lost data, noticed by n1 on 12:01:00: its data was deleted. Records made up to 12:00:50 are gone, unless a journal restored them.";
+    let deleted = "Node n1 noticed on 12:01:00 that Redis had lost data: all data was deleted. Records made up to 12:00:50 are gone, unless a journal restored them.";
     flushed(unrecorded())
         .says("data_lost", deleted)
-        .says("journals_silent", "No journal has reported this occurrence yet, so whether it ran is not known.")
-        .says("gone_with_data", "Nothing of it is kept since Redis lost data.");
-    let text = "Redis lost data, noticed by n1 on 12:01:00: an older state came back. Records made between 11:59:00 and 12:00:50 are gone, unless a journal restored them.";
-    let skipped = "It was skipped when work began again after Redis had lost data: by then it counted as missed.";
+        .says("journals_silent", "No journal has reported this occurrence yet, so nobody knows whether it ran.")
+        .says("gone_with_data", "The records are gone since Redis lost data.");
+    let text = "Node n1 noticed on 12:01:00 that Redis had lost data: an older state came back. Records made between 11:59:00 and 12:00:50 are gone, unless a journal restored them.";
+    let skipped = "The run was skipped after Redis had lost data: when nodes started runs again, the run counted as missed.";
     missed_since()
         .says("data_lost", text)
-        .says("journals_silent", "The journals of n1 and n2 have no record of it, so whether it ran is not known.")
+        .says(
+            "journals_silent",
+            "The journals of nodes n1 and n2 have no record of this occurrence, so nobody knows whether it ran.",
+        )
         .says("skipped_after_loss", skipped)
-        .says("timing_lost", "Whether it started when it was due was lost with the data.");
-    let text = "Redis went back to its data of 11:59:00, so it may have run before. The journals of n1 and n2 have no record of it, so whether it did is not known.";
+        .says("timing_lost", "Redis lost the data that shows whether the run started on time.");
+    let text = "Redis went back to its data of 11:59:00, so this occurrence may have run before the data loss. The journals of nodes n1 and n2 have no record of this occurrence.";
     begun_since().says("may_have_run", text);
-    let text = "All earlier records were gone, so it may have run before. No journal has reported this occurrence yet, so whether it did is not known.";
+    let text = "All earlier records were gone, so this occurrence may have run before the data loss. No journal has reported this occurrence yet.";
     flushed(begun_since()).says("may_have_run", text);
     let restored = started(0).with(|run| run.reason = Some("exit code 3; restored by the journal of n2".to_owned()));
-    about(restored).says("given_back", "Redis had lost this record; the journal of n2 restored it.");
+    about(restored).says("given_back", "Redis had lost the record of this run. The journal of node n2 restored the record.");
 }
 
 #[test]

@@ -20,64 +20,64 @@ fn not_due_with(what: NodeEventKind) -> Facts {
 
 #[test]
 fn a_node_says_whether_it_ran() {
-    about(started(0)).says("claimed", "n1 claimed it.");
-    on(vec![stopped_until("n1", 300)], started(301))
-        .says("not_running", "n1 was not running since 11:59:00; it started on 12:05:00.");
+    about(started(0)).says("claimed", "Node n1 claimed the run.");
+    on(vec![stopped_until("n1", 300)], started(301)).says("not_running", "Node n1 was not running from 11:59:00 to 12:05:00.");
     // It died.
     on(vec![node("n1", &[start(300, Some(-30))])], started(301))
-        .says("not_running", "n1 was not running since 11:59:30; it started on 12:05:00.");
-    on(vec![last_seen(-20, &[])], fresh()).says("not_running", "n1 was not running since 11:59:40.");
-    on(vec![last_seen(5, &[])], fresh()).says("not_running", "n1 was not running since 12:00:05.");
+        .says("not_running", "Node n1 was not running from 11:59:30 to 12:05:00.");
+    on(vec![last_seen(-20, &[])], fresh()).says("not_running", "Node n1 was not running from 11:59:40 on.");
+    on(vec![last_seen(5, &[])], fresh()).says("not_running", "Node n1 was not running from 12:00:05 on.");
     let unseen = on(vec![last_seen(-3, &[])], fresh()).with(|facts| facts.now = s(5));
-    unseen.says("unseen", "n1 was running when it was last seen, on 11:59:57, a moment before that.");
-    on(vec![node("n2", &[])], started(20)).says("free", "n2 was running, and nothing on record kept it from claiming.");
+    unseen.says("unseen", "Node n1 was last seen running on 11:59:57, shortly before that time.");
+    on(vec![node("n2", &[])], started(20))
+        .says("free", "Node n2 was running, and nothing on record kept the node from claiming the run.");
     let unknown = NodeFacts { last_seen: None, started_at: None, events: Vec::new(), ..node("n3", &[]) };
-    on(vec![node("n1", &[]), unknown], started(20)).says("not_known", "What n3 did then is not known.");
-    on(Vec::new(), fresh()).says("no_nodes", "No node is known to have run then.");
+    on(vec![node("n1", &[]), unknown], started(20)).says("not_known", "Redis has no record of what node n3 did at that time.");
+    on(Vec::new(), fresh()).says("no_nodes", "No node is known to have been running at that time.");
 }
 
 #[test]
 fn a_node_says_what_kept_it_from_claiming() {
     on(vec![last_seen(5, &[slots(-5, None)])], fresh())
-        .says("slots_taken", "n1 had all its slots of queue default taken from 11:59:55 to 12:00:05.");
+        .says("slots_taken", "All slots of node n1 for queue default were taken from 11:59:55 to 12:00:05.");
     on(vec![node("n1", &[slots(-5, None)])], fresh())
-        .says("slots_taken", "n1 had all its slots of queue default taken from 11:59:55 on.");
+        .says("slots_taken", "All slots of node n1 for queue default were taken from 11:59:55 on.");
     let time = "from 11:59:55 to 12:00:20";
     for (what, code, text) in [
-        (NodeEventKind::RedisAway, "redis_away", format!("n1 did not reach Redis {time}.")),
-        (slots_taken(), "slots_taken", format!("n1 had all its slots of queue default taken {time}.")),
-        (paused(), "queue_paused", format!("n1 found queue default paused by ana@h {time}.")),
-        (full(5), "queue_full", format!("n1 found queue default at its limit (5 at once on all nodes) {time}.")),
-        (full(0), "queue_full", format!("n1 found queue default at its limit {time}.")),
-        (rated(), "queue_rated", format!("n1 found queue default at its rate limit (10/1s) {time}.")),
-        (NodeEventKind::ClaimsHeld, "claims_held", format!("n1 took no runs {time}, because its keeper was not ready.")),
-        (past_load(), "held", format!("n1 took no runs {time}: load 9.1 > 8.")),
+        (NodeEventKind::RedisAway, "redis_away", format!("Node n1 could not reach Redis {time}.")),
+        (slots_taken(), "slots_taken", format!("All slots of node n1 for queue default were taken {time}.")),
+        (paused(), "queue_paused", format!("Node n1 found queue default paused by ana@h {time}.")),
+        (full(5), "queue_full", format!("Node n1 found queue default at its limit (5 at once on all nodes) {time}.")),
+        (full(0), "queue_full", format!("Node n1 found queue default at its limit {time}.")),
+        (rated(), "queue_rated", format!("Node n1 found queue default at its rate limit (10/1s) {time}.")),
+        (NodeEventKind::ClaimsHeld, "claims_held", format!("Node n1 claimed no runs {time}, because its keeper was not ready.")),
+        (past_load(), "held", format!("Node n1 claimed no runs {time}: load 9.1 > 8.")),
         (
             NodeEventKind::Settling,
             "settling",
-            format!("n1 started nothing {time}: Redis had lost data, and nodes restored what they knew."),
+            format!("Node n1 started no runs {time}: Redis had lost data, and nodes restored records from their journals."),
         ),
         (
             NodeEventKind::NewServer,
             "new_server",
-            format!(
-                "n1 started nothing {time}: Redis had been restarted or replaced, and nodes checked whether data was missing."
-            ),
+            format!("Node n1 started no runs {time}: Redis had been restarted or replaced, and nodes checked for lost data."),
         ),
     ] {
         late_by(what, Some(20)).says(code, &text);
     }
-    on(vec![serving(None)], requiring("default+eu,gpu")).says("not_serving", "n1 does not take it: it does not carry eu, gpu.");
+    on(vec![serving(None)], requiring("default+eu,gpu"))
+        .says("not_serving", "Node n1 does not take the run: the node does not have the labels eu, gpu.");
     on(vec![serving(Some("mail"))], requiring("default!5"))
-        .says("not_serving", "n1 does not take it: it does not serve queue default.");
+        .says("not_serving", "Node n1 does not take the run: the node does not serve queue default.");
 }
 
 #[test]
 fn a_step_of_the_clock_and_a_refused_file_are_named() {
-    let text = "n1 saw Redis' clock set back by 1d, to 11:59:00: runs may have been early or late by that.";
+    let text =
+        "Node n1 saw the clock of Redis jump back by 1d, to 11:59:00. Runs may have started early or late because of the jump.";
     not_due_with(NodeEventKind::ClockStepped { by_ms: -86_400_000 }).says("clock_stepped", text);
     not_due_with(NodeEventKind::FileRefused { why: "line 3: unknown key".to_owned() })
-        .says("file_refused", "n1 refused its jobs file as it was on 11:59:00: line 3: unknown key.");
+        .says("file_refused", "Node n1 refused its jobs file on 11:59:00: line 3: unknown key.");
 }
 
 #[test]

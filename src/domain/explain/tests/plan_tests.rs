@@ -50,53 +50,53 @@ fn resumed_after_many_deeds() -> Facts {
 
 #[test]
 fn the_schedule_of_the_time_asked_about_is_named() {
-    plain().says("schedule", "Its schedule is * * * * * in UTC, since 11:00:00.");
+    plain().says("schedule", "The schedule has been * * * * * in UTC since 11:00:00.");
     let later = || plain().with_job(|job| job.since = s(300));
     Facts { deeds: vec![deed(AuditEntry::ADDED, -60), deed(AuditEntry::RESUMED, 300)], ..later() }
-        .says("schedule", "Its schedule is * * * * * in UTC, since 11:59:00.");
-    let text = "Which schedule it had at that time is not known; that of now, * * * * * in UTC, holds since 12:05:00.";
+        .says("schedule", "The schedule has been * * * * * in UTC since 11:59:00.");
+    let text =
+        "The schedule at that time is not known. The present schedule, * * * * * in UTC, has been in force since 12:05:00.";
     later().says("schedule_unknown", text);
-    resumed_after_many_deeds().says("schedule", "Its schedule is * * * * * in UTC, since 12:01:00.");
-    let text = "Its schedule * * * * * in UTC was changed by ana@h1 on 12:01:00 in exclude, only_on, start, end, anchor or dst.";
-    before_days_were_left_out().says("schedule_then", "Its schedule at that time was * * * * * in UTC.").says("edited", text);
+    resumed_after_many_deeds().says("schedule", "The schedule has been * * * * * in UTC since 12:01:00.");
+    let text = "The schedule * * * * * in UTC was changed by ana@h1 on 12:01:00: exclude, only_on, start, end, anchor or dst got another value.";
+    before_days_were_left_out().says("schedule_then", "The schedule at that time was * * * * * in UTC.").says("edited", text);
     not_due()
-        .says("schedule_then", "Its schedule at that time was @daily in UTC.")
-        .says("edited", "Its schedule was changed by ana@h1 on 12:01:00 from @daily in UTC to * * * * * in UTC.")
-        .says("not_due", "It was not due at 12:00:30.")
-        .says("nearest", "The time before is 12:00:00, the time after is 12:01:00.");
+        .says("schedule_then", "The schedule at that time was @daily in UTC.")
+        .says("edited", "The schedule was changed by ana@h1 on 12:01:00 from @daily in UTC to * * * * * in UTC.")
+        .says("not_due", "The job was not due at 12:00:30.")
+        .says("nearest", "The previous time of the schedule is 12:00:00, the next time is 12:01:00.");
     facts(Subject::NotDue { at: s(30), before: None, after: Some(s(60)) })
-        .says("nearest", "There is no time before, the time after is 12:01:00.");
+        .says("nearest", "The schedule has no earlier time, the next time is 12:01:00.");
     facts(Subject::NotDue { at: s(0), before: None, after: None })
         .with_spec(exclude_the_day)
-        .says("left_out", "Its schedule names that time, and exclude = 2026-11-20..2026-11-22 leaves it out.");
-    job().with_spec(|spec| spec.schedule = Schedule::Manual).says("manual", "It has no schedule: it runs only when asked.");
-    let text = "It is a notice, on_failure of job j: it has no schedule, and each of its runs reports a run of that job.";
+        .says("left_out", "The schedule has that time, but exclude = 2026-11-20..2026-11-22 excludes it.");
+    job().with_spec(|spec| spec.schedule = Schedule::Manual).says("manual", "The job has no schedule. It runs only on request.");
+    let text = "The job delivers the on_failure notices of job j. It has no schedule: each of its runs reports a run of job j.";
     Facts { name: "j/on_failure".parse().unwrap(), ..job() }.says("notice", text);
     job()
         .with_job(|job| job.definition = Err("it is damaged".to_owned()))
-        .says("unreadable", "Its definition cannot be read, so the job does not run: it is damaged.");
+        .says("unreadable", "The stored definition cannot be read, so the job does not run: it is damaged.");
 }
 
 #[test]
 fn the_source_and_the_end_of_a_job_are_named() {
-    plain().says("of_file", "It is set in [jobs.j] of the file of node n1.");
+    plain().says("of_file", "The job is defined in [jobs.j] of the file of node n1.");
     plain()
         .with_job(|job| job.source = Source::File(vec!["n1".to_owned(), "n2".to_owned()]))
-        .says("of_file", "It is set in [jobs.j] of the files of nodes n1 and n2.");
+        .says("of_file", "The job is defined in [jobs.j] of the files of nodes n1 and n2.");
     let added = || plain().with_job(|job| job.source = Source::Api);
-    added().says("added", "It was added by ana@h1 on 11:00:00.");
-    added().with_job(|job| job.created = None).says("added", "It was added by schedctl; by whom is not known.");
+    added().says("added", "The job was added by ana@h1 on 11:00:00.");
+    added().with_job(|job| job.created = None).says("added", "The job was added by schedctl. Who added the job is not known.");
     before_it_was_added().says("not_there_yet", "The job did not exist yet: it was added on 11:00:00 by ana@h1.");
     let ended = |how: &str| plain().with_job(|job| job.ended = Some((how.to_owned(), Some(s(9)))));
-    ended("finished").says("finished", "It was a one-shot and is over on 12:00:09.");
+    ended("finished").says("finished", "The job was a one-shot, which ended on 12:00:09.");
     done_by_ana(AuditEntry::REMOVED, 9, ended("cancelled"))
         .says("removed", "The job is no longer defined: it was removed by ana@h1 on 12:00:09.");
     Facts { job: None, ..plain() }.says("forgotten", "The job is no longer defined, and its definition is no longer kept.");
-    let text =
-        "It was added by schedctl (every 1h) and is gone since Redis lost data, noticed on 12:01:00; no file brings it back.";
+    let text = "The job was added by schedctl (every 1h). Redis lost the job in the data loss noticed on 12:01:00. No jobs file restores the job.";
     Facts { job: None, gone: Some((s(60), "every 1h".to_owned())), ..plain() }.says("gone_at_loss", text);
     done_by_ana(AuditEntry::PAUSED, 60, job().with_job(|job| job.paused_at = Some(s(60))))
-        .says("paused", "It is paused by ana@h1 since 12:01:00.");
+        .says("paused", "The job has been paused by ana@h1 since 12:01:00.");
     Facts { deeds_error: Some("key k holds a string".to_owned()), ..plain() }
         .says("spoilt_deeds", "The audit log of the job cannot be read: key k holds a string.");
 }
@@ -105,13 +105,13 @@ fn the_source_and_the_end_of_a_job_are_named() {
 fn a_run_that_is_not_regular_says_what_asked_for_it() {
     let j = || "j".parse().unwrap();
     let asked = |run| about(RunFacts { run, asked_by: Some(ana()), ..started(0) });
-    asked(RunId::manual(j(), s(0), "x").unwrap()).says("asked_for", "It was asked for by hand by ana@h1 on 12:00:00.");
+    asked(RunId::manual(j(), s(0), "x").unwrap()).says("asked_for", "The run was requested by hand by ana@h1 on 12:00:00.");
     asked(RunId::backfill(j(), s(0)))
-        .says("made_up", "It is a backfill of the occurrence of 12:00:00: schedctl backfill asked for it.");
+        .says("made_up", "The run is a backfill of the occurrence of 12:00:00, requested with schedctl backfill.");
     asked(RunId::rerun(j(), s(0), "abc123").unwrap())
-        .says("done_anew", "It repeats the run of 12:00:00: schedctl rerun asked for it by ana@h1.");
+        .says("done_anew", "The run repeats the run of 12:00:00, as requested with schedctl rerun by ana@h1.");
     asked(RunId::boot(j(), s(0), "abc12345").unwrap())
-        .says("booted", "It came with a boot of its host: the first schedd there started on 12:00:00.");
+        .says("booted", "The run belongs to a boot of its host. The first schedd after that boot started on 12:00:00.");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn a_rule_is_named_with_its_value_and_where_it_is_set() {
             on(vec![serving(None)], requiring("default+gpu")).with_spec(|spec| spec.requires = ["gpu".parse().unwrap()].into()),
             "requires = gpu",
         ),
-        (done().with_spec(with_done_check), "done_check = a question of its own"),
+        (done().with_spec(with_done_check), "done_check = a command or request"),
     ] {
         facts.says("set_in_file", &format!("{rule}, set in [jobs.j] or [defaults] of the file of node n1."));
     }
@@ -37,7 +37,7 @@ fn a_rule_is_named_with_its_value_and_where_it_is_set() {
         (end(RunState::Failed), "retry = 0"),
         (late_by(slots_taken(), Some(20)), "queue = default"),
     ] {
-        facts.says("default", &format!("{rule}, which is the default."));
+        facts.says("default", &format!("{rule} is the default."));
     }
     skip("missed")
         .with_spec(|spec| spec.catch_up.mode = CatchUpMode::Skip)

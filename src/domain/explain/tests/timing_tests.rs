@@ -33,27 +33,28 @@ fn ready_late() -> RunFacts {
 #[test]
 fn a_run_says_whether_it_was_on_time() {
     let first_start = |millis| UnixMillis::new(s(0).as_i64() + millis);
-    about(RunFacts { first_start: first_start(1_000), ..started(0) }).says("on_time", "It started on time, 1s after it was due.");
-    about(RunFacts { first_start: first_start(2_001), ..started(0) }).says("late", "It started 2s late.");
-    about(fresh()).says("not_started", "It has been due for 15m and has not started.");
-    about(started(61)).says("caught_up", "It was so late that it counted as missed; it ran because catch_up is latest.");
-    about(started(20)).says("late_unexplained", "Nothing on record says why.");
+    about(RunFacts { first_start: first_start(1_000), ..started(0) })
+        .says("on_time", "The run started on time, 1s after it was due.");
+    about(RunFacts { first_start: first_start(2_001), ..started(0) }).says("late", "The run started 2s late.");
+    about(fresh()).says("not_started", "The run has been due for 15m and has not started.");
+    about(started(61)).says("caught_up", "The run was so late that it counted as missed. It ran because catch_up is latest.");
+    about(started(20)).says("late_unexplained", "No record shows the reason for the delay.");
 }
 
 #[test]
 fn a_run_says_why_it_became_ready_late() {
     let behind = |run: &str| Some(run.parse().unwrap());
     about(RunFacts { behind: behind("j@5"), ..ready_late() })
-        .says("late_behind", "It waited until 12:00:20 for the run j@5 to end.");
+        .says("late_behind", "The run waited until 12:00:20 for run j@5 to end.");
     let gate = AtGate { until: Some(s(20)), ..gate("key customer-42") };
     about(RunFacts { gate: Some(gate), behind: behind("k@5"), ..started(20) })
-        .says("late_at_gate", "It waited until 12:00:20 for its place at key customer-42, behind k@5 when it came.");
+        .says("late_at_gate", "The run waited until 12:00:20 for a place at key customer-42, at first behind run k@5.");
     about(RunFacts { is_spread: true, ..ready_late() })
-        .says("late_spread", "It was missed, and catch_up's spread moved its start to 12:00:20.");
-    about(ready_late()).says("late_ready", "It was not ready before 12:00:20.");
+        .says("late_spread", "The run was missed. The spread of catch_up moved its start to 12:00:20.");
+    about(ready_late()).says("late_ready", "The run was not ready before 12:00:20.");
     about(ready_late())
         .with_spec(|spec| spec.shape.jitter = Duration::from_secs(90))
-        .says("late_shifted", "Its jitter and splay moved its start to 12:00:20.");
+        .says("late_shifted", "The jitter and splay of the job moved the start to 12:00:20.");
 }
 
 #[test]
@@ -61,18 +62,18 @@ fn a_late_run_says_what_kept_the_nodes() {
     on(vec![stopped_until("n1", 300)], started(301)).says("late_no_node", "No node was running until 12:05:00.");
     on(vec![node("n1", &[event(NodeEventKind::Stopped, -60, None)])], fresh()).says("late_no_node", "No node was running.");
     on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[]) }], fresh())
-        .says("late_no_node", "No node was running since 12:00:05.");
+        .says("late_no_node", "No node was running from 12:00:05 on.");
     // The run it waited for was late for that reason.
     let waited = RunFacts { ready_at: s(25), behind: Some("j@5".parse().unwrap()), ..started(25) };
     on(vec![node("n1", &[start(20, Some(5))])], waited).says("late_no_node", "No node was running from 12:00:05 to 12:00:20.");
     let away = [event(NodeEventKind::RedisAway, -5, Some(20))];
     on(vec![node("n1", &away), node("n2", &away)], started(20))
-        .says("late_redis", "Redis was out of reach of n1 and n2 from 11:59:55 to 12:00:20.");
+        .says("late_redis", "Nodes could not reach Redis from 11:59:55 to 12:00:20: n1 and n2.");
     let time = "from 11:59:55 to 12:00:20";
     for (what, code, text) in [
         (slots_taken(), "late_slots", format!("All slots of queue default were taken on n1 {time}.")),
-        (past_load(), "late_held", format!("A limit of the node kept n1 from claiming {time}.")),
-        (NodeEventKind::Settling, "late_settling", format!("Redis had lost data, and nothing was started {time}.")),
+        (past_load(), "late_held", format!("A node limit kept n1 from claiming runs {time}.")),
+        (NodeEventKind::Settling, "late_settling", format!("No runs were started {time}: Redis had lost data.")),
         (full(5), "late_queue", format!("Queue default was full, at its limit of 5 {time}.")),
         (full(0), "late_queue", format!("Queue default was full {time}.")),
         (rated(), "late_queue", format!("Queue default was at its rate limit of 10/1s {time}.")),
@@ -80,9 +81,7 @@ fn a_late_run_says_what_kept_the_nodes() {
         (
             NodeEventKind::NewServer,
             "late_new_server",
-            format!(
-                "Redis had been restarted or replaced, and nothing was started {time} while nodes checked whether data was missing."
-            ),
+            format!("No runs were started {time}: Redis had been restarted or replaced, and nodes checked for lost data."),
         ),
     ] {
         late_by(what, Some(20)).says(code, &text);
@@ -91,17 +90,18 @@ fn a_late_run_says_what_kept_the_nodes() {
     on(vec![node("n1", &paused), node("n2", &paused)], fresh())
         .says("late_queue", "Queue default was paused by ana@h from 11:59:55 on.");
     on(vec![serving(None)], requiring("default+gpu"))
-        .says("late_unserved", "No node takes it: requires gpu: no running node that serves its queue has it.");
-    on(vec![serving(Some("mail"))], fresh()).says("late_unserved", "No node takes it: no running node serves queue default.");
+        .says("late_unserved", "No node takes the run: no running node that serves this queue has the required label gpu.");
+    on(vec![serving(Some("mail"))], fresh())
+        .says("late_unserved", "No node takes the run: no running node serves queue default.");
 }
 
 #[test]
 fn a_ready_run_says_what_keeps_it_now() {
     blocked(queue(QueueHold::Paused, "ana@h", Some(-5), executing(&[], 0)))
-        .says("queue_now", "Queue default is paused by ana@h since 11:59:55; schedctl queue resume default lets it go on.");
+        .says("queue_now", "Queue default is paused by ana@h since 11:59:55. schedctl queue resume default resumes the queue.");
     let pause = queue(QueueHold::Paused, "", None, executing(&[], 0));
     Facts { blockers: vec![pause], ..the_job(vec![], None) }
-        .says("queue_now", "Queue default is paused; schedctl queue resume default lets it go on.");
+        .says("queue_now", "Queue default is paused. schedctl queue resume default resumes the queue.");
     blocked(queue(QueueHold::Full, "1", None, executing(&["a@5"], 1)))
         .says("queue_now", "Queue default is full, at its limit of 1: a@5 executes.");
     blocked(queue(QueueHold::Rate, "10/1s", None, executing(&[], 0)))
@@ -109,7 +109,7 @@ fn a_ready_run_says_what_keeps_it_now() {
     blocked(Blocker::Slots { nodes: vec!["n1".to_owned(), "n2".to_owned()], running: executing(&["a@5", "b@6"], 9) })
         .says("slots_now", "All slots of queue default are taken on n1 and n2: a@5, b@6 and 7 more execute.");
     blocked(Blocker::NodeLimit { node: "n1".to_owned(), why: "load 9 > 8".to_owned(), since: s(-5) })
-        .says("held_now", "n1 claims nothing since 11:59:55: load 9 > 8.");
+        .says("held_now", "Node n1 has claimed no runs since 11:59:55: load 9 > 8.");
     blocked(Blocker::WrongType { why: "key k holds a list, wanted a zset".to_owned() })
         .says("spoilt_now", "No run of lane default starts: key k holds a list, wanted a zset.");
     blocked(Blocker::NoNode).says("no_node_now", "No node is running.");

@@ -12,13 +12,13 @@ use crate::domain::name::names::RunId;
 fn the_answers_come_in_the_order_of_the_questions() {
     let mut parts: Vec<&str> = judge(&late_by(slots_taken(), Some(20))).iter().map(|found| found.part.as_str()).collect();
     parts.dedup();
-    assert_eq!(parts, ["planned", "became", "nodes", "timing", "rule", "next"]);
+    assert_eq!(parts, ["planned", "outcome", "nodes", "timing", "rule", "next"]);
 }
 
 #[test]
 fn an_instant_is_shown_with_its_day_and_zone() {
     let found = judge(&about(started(0)));
-    assert!(found.iter().any(|found| found.text == "It succeeded on Sat 2026-11-21 12:00:05 UTC."), "{found:#?}");
+    assert!(found.iter().any(|found| found.text == "The run succeeded on Sat 2026-11-21 12:00:05 UTC."), "{found:#?}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::notice_kind::NoticeKind;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// A text without the form of a name.
-    #[error("{kind} name {found:?} is not valid: wanted 1 to 63 of a-z 0-9 . _ - beginning with a letter or digit")]
+    #[error("{kind} name {found:?} is not valid: wanted 1 to 63 of the characters a-z 0-9 . _ -, with a letter or digit first")]
     Name {
         /// The kind of name that was wanted: job, queue, group, node or label.
         kind: &'static str,
@@ -21,7 +21,7 @@ pub enum IdError {
         found: String,
     },
     /// A text without the form of a lane.
-    #[error("lane {found:?} is not valid: wanted QUEUE, QUEUE!PRIORITY or either with +LABEL,LABEL behind it")]
+    #[error("lane {found:?} is not valid: wanted QUEUE or QUEUE!PRIORITY, with optional labels as in QUEUE+LABEL,LABEL")]
     Lane {
         /// The text found, cut to a length that fits in a line.
         found: String,

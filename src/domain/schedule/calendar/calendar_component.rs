@@ -53,26 +53,27 @@ impl CalendarCursor<'_> {
         for item in items {
             for number in [Some(item.start), item.until].into_iter().flatten() {
                 if !(least..=most).contains(&number) {
-                    return Err(self.fault_at(item.offset, &format!("{what} {number} is not within {least} to {most},")));
+                    return Err(self.fault_at(item.offset, &format!("{what} {number} is not from {least} to {most},")));
                 }
             }
             let step = item.step.unwrap_or(1);
             match (item.until, counted) {
                 (None, _) if item.step.is_none() => values.push(item.start),
                 (Some(until), _) if item.start > until => {
-                    return Err(self.fault_at(item.offset, &format!("a range of {what}s that runs backwards")));
+                    return Err(self.fault_at(item.offset, &format!("{what} range runs backwards")));
                 }
                 (Some(until), Counted::FromStart) => values.extend(steps(item.start, until, step)),
                 (Some(until), Counted::FromEnd) => values.extend(steps(-until, -item.start, step).map(|value| -value)),
                 (None, Counted::FromStart) if item.start + step > most => {
                     return Err(
-                        self.fault_at(item.offset, &format!("{what} {} with a step of {step} leads past {most},", item.start))
+                        self.fault_at(item.offset, &format!("{what} {} with a step of {step} goes past {most},", item.start))
                     );
                 }
                 (None, Counted::FromEnd) if item.start - step < least => {
-                    return Err(
-                        self.fault_at(item.offset, &format!("{what} {} with a step of {step} leads past the end,", item.start))
-                    );
+                    return Err(self.fault_at(
+                        item.offset,
+                        &format!("{what} {} with a step of {step} goes past the end of the month,", item.start),
+                    ));
                 }
                 (None, Counted::FromStart) => values.extend(steps(item.start, most, step)),
                 (None, Counted::FromEnd) => values.extend(steps(-item.start, -least, step).map(|value| -value)),

@@ -40,14 +40,14 @@ impl CalendarCursor<'_> {
         let at = self.character(self.at);
         let problem = match self.peek() {
             Some(found) => format!("{found:?} at character {at} {what}"),
-            None => format!("the end after character {} {what}", at - 1),
+            None => format!("the end of the text after character {} {what}", at - 1),
         };
         CalendarFault { offset: self.at, problem }
     }
 
     /// Returns a fault for the text that begins at `offset`.
     pub(super) fn fault_at(&self, offset: usize, what: &str) -> CalendarFault {
-        const WANTED: &str = "wanted numbers within their range, ranges that rise and steps above 0";
+        const WANTED: &str = "wanted numbers within their range, rising ranges and steps above 0";
         CalendarFault { offset, problem: format!("{what} at character {}, {WANTED}", self.character(offset)) }
     }
 }

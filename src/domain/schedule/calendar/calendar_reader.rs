@@ -49,7 +49,7 @@ pub(super) fn read(text: &str) -> Result<(CalendarPlan, Option<Zone>), CalendarF
     let (body, zone) = split_zone(text)?;
     let lower = body.trim_matches(' ').to_ascii_lowercase();
     if lower.is_empty() {
-        return Err(fault(0, "is empty, wanted one such as \"Mon..Fri 09:00\"".to_owned()));
+        return Err(fault(0, "is empty, wanted an expression such as \"Mon..Fri 09:00\"".to_owned()));
     }
     let expanded = SHORTHANDS.iter().find(|(word, _)| *word == lower).map(|(_, long)| *long);
     let mut cursor = CalendarCursor { text: expanded.unwrap_or(body), at: 0 };
@@ -59,7 +59,7 @@ pub(super) fn read(text: &str) -> Result<(CalendarPlan, Option<Zone>), CalendarF
     let clock = cursor.clock()?;
     cursor.skip_blanks();
     if cursor.at < cursor.text.len() {
-        return Err(cursor.fault("is not understood here, wanted the end, or a zone such as UTC or Europe/Berlin"));
+        return Err(cursor.fault("is not understood here, wanted the end of the text, or a zone such as UTC or Europe/Berlin"));
     }
     let plan = plan_of(&cursor, weekdays, &date, &clock)?;
     Ok((plan, zone))
@@ -103,7 +103,7 @@ impl CalendarCursor<'_> {
                 if is_first {
                     return Ok(0b111_1111);
                 }
-                return Err(self.fault("is no weekday, wanted one such as Mon"));
+                return Err(self.fault("is not a weekday, wanted a weekday such as Mon"));
             };
             self.at += name.len();
             if !matches!(self.peek(), None | Some('-' | '.' | ',' | ' ')) {
@@ -112,7 +112,7 @@ impl CalendarCursor<'_> {
             days |= 1 << day;
             if let Some(from) = range_from {
                 if from > *day {
-                    let what = "a range of weekdays that runs backwards (the week begins with Mon; list both parts: Sat,Sun,Mon)";
+                    let what = "weekday range runs backwards (the week begins with Mon; list the days: Sat,Sun,Mon)";
                     return Err(self.fault_at(begin, what));
                 }
                 days |= (from..=*day).fold(0, |bits, day| bits | 1 << day);
@@ -135,7 +135,7 @@ impl CalendarCursor<'_> {
             // systemd allows a comma at the end, but no open range.
             if matches!(self.peek(), None | Some(' ')) {
                 if range_from.is_some() {
-                    return Err(self.fault("follows an open range, wanted a weekday as in Mon..Fri"));
+                    return Err(self.fault("follows a range without an end, wanted a weekday as in Mon..Fri"));
                 }
                 self.skip_blanks();
                 return Ok(days);
@@ -151,7 +151,7 @@ impl CalendarCursor<'_> {
             return Ok([any(), any(), any()]);
         }
         if self.peek() == Some('@') {
-            return Err(self.fault("begins a single instant, wanted at = \"2026-12-24T09:00\" or --at"));
+            return Err(self.fault("begins a single instant, wanted at = \"2026-12-24T09:00\" or --at for an instant"));
         }
         let begin = self.at;
         let first = self.component()?;
@@ -166,12 +166,12 @@ impl CalendarCursor<'_> {
             return Ok([any(), first, second]);
         }
         if is_from_end {
-            return Err(self.fault("follows the days counted from the end of a month, wanted a blank or the end"));
+            return Err(self.fault("follows the days counted from the end of a month, wanted a blank or the end of the text"));
         }
         self.separator()?;
         let third = self.component()?;
         if !matches!(self.peek(), None | Some(' ')) {
-            return Err(self.fault("follows a date, wanted a blank or the end"));
+            return Err(self.fault("follows a date, wanted a blank or the end of the text"));
         }
         self.skip_blanks();
         Ok([first, second, third])
@@ -181,7 +181,7 @@ impl CalendarCursor<'_> {
     fn separator(&mut self) -> Result<bool, CalendarFault> {
         let found = self.peek();
         if !matches!(found, Some('-' | '~')) {
-            return Err(self.fault("is not understood in a date or time, wanted one such as *-*-01 or 09:00"));
+            return Err(self.fault("is not understood in a date or time, wanted a date such as *-*-01 or a time such as 09:00"));
         }
         self.at += 1;
         Ok(found == Some('~'))
@@ -203,7 +203,7 @@ impl CalendarCursor<'_> {
             return Ok([hour, minute, Component::only(0, end)]);
         }
         if self.peek() != Some(':') {
-            return Err(self.fault("follows minutes, wanted seconds as in 09:00:30, or the end"));
+            return Err(self.fault("follows minutes, wanted seconds as in 09:00:30, or the end of the text"));
         }
         self.at += 1;
         let second = self.component()?;
@@ -223,7 +223,7 @@ impl CalendarCursor<'_> {
         loop {
             items.push(self.item()?);
             if items.len() > MOST_ITEMS {
-                return Err(self.fault(&format!("follows {MOST_ITEMS} items, wanted no more")));
+                return Err(self.fault(&format!("follows {MOST_ITEMS} items, wanted at most {MOST_ITEMS}")));
             }
             if self.peek() != Some(',') {
                 return Ok(Component { offset, items: Some(items) });
@@ -246,7 +246,7 @@ impl CalendarCursor<'_> {
             let at = self.at;
             let number = self.number()?;
             if number == 0 {
-                return Err(self.fault_at(at, "a step of 0"));
+                return Err(self.fault_at(at, "the step is 0"));
             }
             step = Some(number);
         }
@@ -260,7 +260,7 @@ impl CalendarCursor<'_> {
         }
         let digits = self.rest().get(..length).unwrap_or_default();
         let number = digits.parse::<i64>().ok().filter(|number| *number <= 1_000_000);
-        let number = number.ok_or_else(|| self.fault_at(self.at, "a number too large"))?;
+        let number = number.ok_or_else(|| self.fault_at(self.at, "the number is too large"))?;
         self.at += length;
         Ok(number)
     }

@@ -200,10 +200,10 @@ impl CronField {
             () if listed(MONTHS) => "is the name of a month",
             () if listed(WEEKDAYS) => "is the name of a weekday",
             () if self.kind == Kind::Weekday && text.eq_ignore_ascii_case("L") => {
-                "does not say which weekday (the last Friday is 5L, Saturday 6)"
+                "has no weekday before L (5L is the last Friday, 6 is Saturday)"
             }
-            () if text.contains('=') => "sets a variable (a job's zone is tz, or --tz)",
-            () if text.contains('~') => "uses ~, which other crons draw anew at each start (H(0-30) is drawn once for each job)",
+            () if text.contains('=') => "sets a variable (the key tz or --tz sets the zone of a job)",
+            () if text.contains('~') => "uses ~ for a random value (H(0-30) draws a fixed value for each job)",
             () => "is not understood",
         };
         Err(piece.fault(format!("{name} {text:?} at character {at} {is}, wanted {wanted}")))
@@ -216,7 +216,7 @@ impl CronField {
         }
         // A step past the field's end is allowed, however far. It selects only the first value.
         match text.parse::<u16>().unwrap_or(u16::MAX) {
-            0 => Err(step.fault(format!("{name} step {text} at character {at} never moves on, wanted 1 or more"))),
+            0 => Err(step.fault(format!("{name} step {text} at character {at} never advances, wanted 1 or more"))),
             width => Ok(width),
         }
     }
@@ -226,7 +226,7 @@ impl CronField {
         let Some(rest) = base.without_prefix("H") else { return Ok(None) };
         let Some((low, high)) = self.drawn else {
             let (name, at, wanted) = (self.name, base.position(), self.wanted());
-            return Err(base.fault(format!("{name} H at character {at} cannot be drawn, wanted {wanted}")));
+            return Err(base.fault(format!("{name} H at character {at} is not supported, wanted {wanted}")));
         };
         if rest.text.is_empty() {
             return Ok(Some((low, high)));
@@ -240,8 +240,7 @@ impl CronField {
         let (first, last) = self.read_range(range, None)?;
         if self.kind == Kind::Day && last > high {
             let at = range.position();
-            let problem =
-                format!("day of month H({}) at character {at} reaches days not every month has, wanted 1-28", range.text);
+            let problem = format!("day of month H({}) at character {at} has days that some months lack, wanted 1-28", range.text);
             return Err(range.fault(problem));
         }
         Ok(Some((first, last)))

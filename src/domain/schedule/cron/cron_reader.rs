@@ -42,7 +42,7 @@ fn never(words: &[CronPiece<'_>]) -> CronFault {
     let (name, place) = if is_by_day { ("day of month", day) } else { ("weekday", day + 2) };
     let CronPiece { text, offset } = words.get(place).copied().unwrap_or(CronPiece { text: "", offset: 0 });
     let at = offset + 1;
-    CronFault { offset, problem: format!("{name} {text} at character {at} never comes before 2100, wanted a day that exists") }
+    CronFault { offset, problem: format!("{name} {text} at character {at} has no day before 2100, wanted a day that exists") }
 }
 
 /// Returns the index of the day of month among the words. The index of the weekday is greater by
@@ -89,7 +89,7 @@ pub fn period_of(text: &str) -> Option<Result<Duration, CronError>> {
 
 fn words_of(text: &str) -> Result<Vec<CronPiece<'_>>, CronFault> {
     if text.len() > LONGEST_EXPRESSION {
-        let problem = format!("{} bytes found, wanted at most {LONGEST_EXPRESSION}", text.len());
+        let problem = format!("the expression has {} bytes, wanted at most {LONGEST_EXPRESSION}", text.len());
         return Err(CronFault { offset: end_within(text, LONGEST_EXPRESSION), problem });
     }
     let stranger = text.char_indices().find(|(_, c)| !c.is_ascii_graphic() && !c.is_ascii_whitespace());
@@ -124,12 +124,14 @@ fn read_macro(word: CronPiece<'_>, rest: &[CronPiece<'_>]) -> Result<Option<Cron
         "@monthly" => "0 0 1 * *",
         "@yearly" | "@annually" => "0 0 1 1 *",
         "@reboot" => "",
-        "@every" => return Err(word.fault(format!("@every at character {at} is a period, wanted it as a schedule of its own"))),
+        "@every" => {
+            return Err(word.fault(format!("@every at character {at} is mixed with other schedules, wanted @every alone")));
+        }
         _ => return Err(word.fault(format!("{:?} at character {at} is not a known word, {KNOWN}", word.text))),
     };
     if let Some(extra) = rest.first() {
         let (text, at) = (extra.text, extra.position());
-        return Err(extra.fault(format!("{text:?} at character {at} follows {}, wanted nothing after it", word.text)));
+        return Err(extra.fault(format!("{text:?} at character {at} follows {}, wanted the end of the text", word.text)));
     }
     if expansion.is_empty() {
         return Ok(None);

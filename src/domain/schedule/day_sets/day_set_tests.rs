@@ -27,7 +27,7 @@ fn what_is_no_day_is_told() {
         ("2026-12-26..2026-12-24", "ends before it begins"),
         ("someday", "wanted a date"),
         ("", "wanted a date"),
-        ("2026-12-24T10:00:00Z..2026-12-24T10:00:00Z", "is an empty span"),
+        ("2026-12-24T10:00:00Z..2026-12-24T10:00:00Z", "is an empty range"),
     ] {
         let told = text.parse::<DayItem>().unwrap_err().to_string();
         assert!(told.contains(wanted) && told.lines().count() == 1, "{text}: {told}");

@@ -78,9 +78,9 @@ impl FromStr for DayItem {
         let instant = |text: &str| text.parse::<jiff::Timestamp>().ok().and_then(UnixMillis::from_timestamp);
         match (instant(first), instant(last)) {
             (Some(first), Some(last)) if first < last => Ok(Self::Span(first, last)),
-            (Some(_), Some(_)) => Err(refuse("which is an empty span, ")),
+            (Some(_), Some(_)) => Err(refuse("which is an empty range, ")),
             _ if [first, last].iter().any(|part| looks_like_a_date(part)) => {
-                Err(refuse("which is not a date within 1970 to 2099, "))
+                Err(refuse("which is not a date from 1970 to 2099, "))
             }
             _ => Err(refuse("")),
         }

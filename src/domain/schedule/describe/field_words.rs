@@ -90,8 +90,8 @@ fn letter_in_words(letter: Letter) -> String {
         Letter::Last { before } => day_from_end(before.into()),
         Letter::LastWorking => "the last working day (Monday to Friday)".to_owned(),
         Letter::Nearest { day } => {
-            let only = if day > 28 { ", only in months with such a day" } else { "" };
-            format!("the working day nearest to day {day} (Monday to Friday, not leaving the month{only})")
+            let only = if day > 28 { ", only in months that have this day" } else { "" };
+            format!("the working day nearest to day {day} (Monday to Friday, within the same month{only})")
         }
         Letter::Nth { weekday, nth } => format!("the {} {}", ordinal(nth.into()), name(weekday)),
         Letter::LastOf { weekday } => format!("the last {}", name(weekday)),
@@ -105,6 +105,6 @@ fn drawn_in_words(kind: FieldKind, Drawn { range, step }: Drawn) -> String {
     let article = if unit == "hour" { "an" } else { "a" };
     match step {
         None => format!("{article} {unit}{within} (H: drawn from the job's name)"),
-        Some(step) => format!("every {} {unit}{within} (H: the first drawn from the job's name)", ordinal(step)),
+        Some(step) => format!("every {} {unit}{within} (H: the first value is drawn from the job's name)", ordinal(step)),
     }
 }

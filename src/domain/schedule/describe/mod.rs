@@ -76,7 +76,7 @@ fn instants_in_words(instants: &[UnixMillis], zone: &Zone) -> String {
         [] => "never".to_owned(),
         [one] => format!("once, on {}", moment(*one, zone)),
         [first, .., last] if instants.len() > INSTANTS => {
-            format!("{} times, the first on {}, the last on {}", instants.len(), moment(*first, zone), moment(*last, zone))
+            format!("{} times: the first on {}, the last on {}", instants.len(), moment(*first, zone), moment(*last, zone))
         }
         _ => format!("{} times, on {}", instants.len(), list(&instants.iter().map(|at| moment(*at, zone)).collect::<Vec<_>>())),
     }

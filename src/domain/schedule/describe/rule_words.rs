@@ -157,7 +157,7 @@ fn positions(rule: &RecurrenceRule) -> Option<String> {
         Freq::Minutely => "minute",
         Freq::Secondly => "second",
     };
-    (!told.is_empty()).then(|| format!("of these only {} in each {period}", list(&told)))
+    (!told.is_empty()).then(|| format!("only {} of these in each {period}", list(&told)))
 }
 
 /// Describes the start and the end of a rule. The first day of a week is added if that day affects

@@ -69,7 +69,7 @@ impl Recurrence {
             RecurrenceError { text: shown, problem, offset }
         };
         if text.len() > LONGEST_RULE {
-            let problem = format!("{} bytes found, wanted at most {LONGEST_RULE}", text.len());
+            let problem = format!("the rule has {} bytes, wanted at most {LONGEST_RULE}", text.len());
             return Err(refuse(end_within(text, LONGEST_RULE), problem));
         }
         let (rule, plan) =
@@ -77,8 +77,8 @@ impl Recurrence {
         let is_over = |local: i64| matches!(plan.until, Some(Until::Real(until)) if local - LONGEST_OFFSET > until);
         if plan.first_local_from(plan.start).is_none_or(|local| local >= UnixMillis::END / 1000 || is_over(local)) {
             let problem = match plan.until {
-                Some(_) => "never comes before its UNTIL, wanted a later one",
-                None => "never comes before 2100, wanted a day that exists",
+                Some(_) => "has no time before its UNTIL, wanted a later UNTIL",
+                None => "has no time before 2100, wanted a day that exists",
             };
             return Err(refuse(0, problem.to_owned()));
         }

@@ -85,7 +85,7 @@ pub(super) fn read(text: &str, start: i64) -> Result<(RecurrenceRule, Recurrence
     if let Some(count) = rule.count {
         let last = plan.last_of(count, MOST_COUNTING_STEPS).map_err(|_| RuleFault {
             offset: 0,
-            problem: format!("reaches too far to be counted, COUNT={count}: wanted a smaller COUNT, or UNTIL"),
+            problem: format!("has COUNT={count}, which is too many to compute, wanted a smaller COUNT, or UNTIL"),
         })?;
         rule.until = last.map(Until::Local);
         plan.until = rule.until;
@@ -101,7 +101,7 @@ pub(super) fn read_rule(text: &str, start: i64) -> Result<RecurrenceRule, RuleFa
     if body.text.is_empty() {
         return Err(RuleFault {
             offset: text.len(),
-            problem: "is empty, wanted one such as \"FREQ=WEEKLY;BYDAY=MO,WE\"".to_owned(),
+            problem: "is empty, wanted a rule such as \"FREQ=WEEKLY;BYDAY=MO,WE\"".to_owned(),
         });
     }
     let mut seen: Vec<String> = Vec::new();
@@ -131,13 +131,13 @@ pub(super) fn read_rule(text: &str, start: i64) -> Result<RecurrenceRule, RuleFa
         let value = Piece { text: value, offset: part.offset + name.len() + 1, whole: text };
         let name = name.to_ascii_uppercase();
         if seen.contains(&name) {
-            return Err(part.fault("comes twice, wanted it once"));
+            return Err(part.fault("is given twice, wanted each part once"));
         }
         match name.as_str() {
             "FREQ" => {
                 let known = FREQS.iter().find(|(word, _)| value.text.eq_ignore_ascii_case(word));
                 let known = known.ok_or_else(|| {
-                    value.fault("is no frequency, wanted YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY, MINUTELY or SECONDLY")
+                    value.fault("is not a frequency, wanted YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY, MINUTELY or SECONDLY")
                 })?;
                 freq = Some(known.1);
             }
@@ -168,14 +168,14 @@ pub(super) fn read_rule(text: &str, start: i64) -> Result<RecurrenceRule, RuleFa
             "BYMINUTE" => rule.minutes = value.numbers(0, 59)?,
             "BYSECOND" => rule.seconds = value.numbers(0, 59)?,
             "BYSETPOS" => rule.positions = value.numbers(-366, 366)?,
-            _ => return Err(part.fault(&format!("is no part of a rule, wanted {NAMES}"))),
+            _ => return Err(part.fault(&format!("is not a part of a rule, wanted {NAMES}"))),
         }
         seen.push(name);
     }
-    let Some(freq) = freq else { return Err(body.fault("has no frequency, wanted FREQ=DAILY or another")) };
+    let Some(freq) = freq else { return Err(body.fault("has no frequency, wanted a FREQ part such as FREQ=DAILY")) };
     rule.freq = freq;
     if seen.iter().any(|name| name == "COUNT") && rule.until.is_some() {
-        return Err(body.fault("has COUNT and UNTIL, wanted one of them"));
+        return Err(body.fault("has both COUNT and UNTIL, wanted only one of the two"));
     }
     refuse_misfits(&rule, body, day_part)?;
     fill_in(&mut rule);
@@ -187,10 +187,12 @@ fn refuse_misfits(rule: &RecurrenceRule, body: Piece<'_>, day_part: Option<Piece
     let is_numbered = rule.weekdays.iter().any(|(nth, _)| *nth != 0);
     let at = day_part.unwrap_or(body);
     if is_numbered && (rule.freq > Freq::Monthly || !rule.weeks.is_empty()) {
-        return Err(at.fault("numbers a weekday, wanted only with FREQ=MONTHLY, or YEARLY without BYWEEKNO"));
+        return Err(
+            at.fault("has a numbered weekday, which is allowed only with FREQ=MONTHLY, or with FREQ=YEARLY without BYWEEKNO")
+        );
     }
     if !rule.weeks.is_empty() && rule.freq != Freq::Yearly {
-        return Err(at.fault("names weeks of a year, wanted only with FREQ=YEARLY"));
+        return Err(at.fault("has BYWEEKNO, which is allowed only with FREQ=YEARLY"));
     }
     if !rule.year_days.is_empty() && matches!(rule.freq, Freq::Monthly | Freq::Weekly | Freq::Daily) {
         return Err(body.fault("has BYYEARDAY, which is not allowed with FREQ=MONTHLY, WEEKLY or DAILY"));
@@ -203,7 +205,7 @@ fn refuse_misfits(rule: &RecurrenceRule, body: Piece<'_>, day_part: Option<Piece
         .any(|list| !list.is_empty())
         || !rule.weekdays.is_empty();
     if !rule.positions.is_empty() && !is_restricted {
-        return Err(body.fault("has BYSETPOS alone, wanted another BY part with it"));
+        return Err(body.fault("has BYSETPOS without another BY part, wanted a BY part beside BYSETPOS"));
     }
     Ok(())
 }
@@ -239,13 +241,14 @@ fn fill_in(rule: &mut RecurrenceRule) {
 
 fn day_named(piece: Piece<'_>) -> Result<i64, RuleFault> {
     let day = WEEKDAYS.iter().position(|name| piece.text.eq_ignore_ascii_case(name));
-    day.and_then(|day| i64::try_from(day).ok()).ok_or_else(|| piece.fault("is no weekday, wanted MO, TU, WE, TH, FR, SA or SU"))
+    day.and_then(|day| i64::try_from(day).ok())
+        .ok_or_else(|| piece.fault("is not a weekday, wanted MO, TU, WE, TH, FR, SA or SU"))
 }
 
 /// Parses the value of `UNTIL`, such as `20261231T235959Z`. Without `Z` the time counts by the
 /// wall clock. A date alone means that this day is the last day.
 fn until(piece: Piece<'_>) -> Result<Until, RuleFault> {
-    let refuse = || piece.fault("is no moment, wanted one such as 20261231T235959Z or 20261231");
+    let refuse = || piece.fault("is not a date or time, wanted a text such as 20261231T235959Z or 20261231");
     let text = piece.text;
     let (moment, is_utc) = text.strip_suffix(['Z', 'z']).map_or((text, false), |moment| (moment, true));
     let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

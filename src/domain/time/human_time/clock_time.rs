@@ -22,7 +22,7 @@ pub(super) fn of_words(word: TimeWord<'_>, after: &[TimeWord<'_>]) -> Result<(Ti
         return half_day(word, word, half).map(|time| (time, 1));
     }
     if !word.text.is_empty() && word.text.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(word.fault(format!("{} is no time of day, {}", word.shown(), meant_by(word.text))));
+        return Err(word.fault(format!("{} is not a time of day, {}", word.shown(), meant_by(word.text))));
     }
     digital(word).map(|time| (time, 0))
 }
@@ -40,7 +40,7 @@ fn meant_by(digits: &str) -> String {
             digits.get(6..).unwrap_or_default(),
         ),
         (5.., ..) => format!("write \"@{digits}\" for seconds since 1970"),
-        _ => "wanted one as in \"09:00\" or \"9am\"".to_owned(),
+        _ => "wanted a time of day such as \"09:00\" or \"9am\"".to_owned(),
     }
 }
 
@@ -140,7 +140,7 @@ pub(super) fn split_zone(word: TimeWord<'_>) -> (TimeWord<'_>, Option<TimeWord<'
 
 /// Parses an offset from UTC: `z`, `+01:00`, `-0330` or `+01`.
 pub(super) fn zone_offset(word: TimeWord<'_>) -> Result<Offset, TimeFault> {
-    let refuse = || word.fault(format!("{} is no offset from UTC, wanted Z or one as in \"+01:00\"", word.shown()));
+    let refuse = || word.fault(format!("{} is not an offset from UTC, wanted Z or an offset such as \"+01:00\"", word.shown()));
     if word.text == "z" {
         return Ok(Offset::UTC);
     }

@@ -30,15 +30,15 @@ fn refusal(text: &str) -> String {
 #[test]
 fn a_zone_behind_a_time_and_a_spoilt_basic_form_are_refused_with_what_to_write() {
     for text in ["tomorrow 9am UTC", "9am Europe/London", "2026-12-24 09:00 utc"] {
-        assert!(refusal(text).ends_with("wanted nothing after it (the zone goes into --tz)"), "{}", refusal(text));
+        assert!(refusal(text).ends_with("wanted the end of the text (give the zone with --tz)"), "{}", refusal(text));
     }
-    assert!(refusal("tomorrow 9am sharp").ends_with("wanted nothing after it"));
+    assert!(refusal("tomorrow 9am sharp").ends_with("wanted the end of the text"));
     for (text, wanted) in [
-        ("20261324T090000", "not a date of 1970 to 2099"),
+        ("20261324T090000", "not a date from 1970 to 2099"),
         ("20261224T9", "wanted 0000 to 235959"),
         ("20261224T246000", "wanted 0000 to 235959"),
         ("20261224T09:00", "wanted 0000 to 235959"),
-        ("20261224T090000+1", "is no offset from UTC"),
+        ("20261224T090000+1", "is not an offset from UTC"),
         ("20261224T", "wanted 0000 to 235959"),
     ] {
         assert!(refusal(text).contains(wanted), "{}", refusal(text));
@@ -134,25 +134,28 @@ fn an_unknown_word_is_pointed_at_with_the_accepted_forms() {
     );
     assert!(text.contains("\"in 2h30m\"") && text.contains("\"@1790000000\""));
     assert_eq!(parse_at("tomorrow 9am sharp", NOW).unwrap_err().offset, 13);
-    assert!(refusal("tomorrow 9").contains("\"9\" at character 10 is no time of day, write \"9:00\" or \"9am\""));
-    assert!(refusal("next week").contains("\"week\" at character 6 follows next, wanted a weekday"));
-    assert!(refusal("next").contains("\"next\" at character 1 has no weekday after it"));
+    assert!(refusal("tomorrow 9").contains("\"9\" at character 10 is not a time of day, write \"9:00\" or \"9am\""));
+    assert!(refusal("next week").contains("\"week\" at character 6 after \"next\" is not a weekday, wanted a weekday"));
+    assert!(refusal("next").contains("\"next\" at character 1 is not followed by a weekday"));
     assert!(refusal("tomorrow at").contains("has no time of day after \"tomorrow\" at character 1"));
-    assert!(refusal("dec").contains("\"dec\" at character 1 has no day after it"));
+    assert!(refusal("dec").contains("\"dec\" at character 1 is not followed by a day"));
     assert!(refusal("dec 32").contains("32 dec is not a date"));
     assert!(refusal("30 feb 2027 9am").contains("30 feb 2027 is not a date"));
-    assert!(refusal("dec 9am").contains("\"9am\" at character 5 is no day of a month"));
-    assert!(refusal("fri 24 dec 2026").contains("\"fri\" at character 1 is not the weekday of 2026-12-24, which is a Thursday"));
-    assert!(refusal("fri 24 dec").contains("says no year"));
-    assert!(refusal("9am tomorrow sharp").contains("\"sharp\" at character 14 follows a whole time"));
+    assert!(refusal("dec 9am").contains("\"9am\" at character 5 is not a day of a month"));
+    assert!(
+        refusal("fri 24 dec 2026")
+            .contains("\"fri\" at character 1 is not the weekday of 2026-12-24, wanted Thursday or no weekday")
+    );
+    assert!(refusal("fri 24 dec").contains("has no year"));
+    assert!(refusal("9am tomorrow sharp").contains("\"sharp\" at character 14 follows a complete time"));
     assert!(refusal("decembr 24").contains("did you mean \"december\"?"));
-    assert!(refusal("2h30m").contains("is a length of time, write \"in 2h30m\""));
-    assert!(refusal("30").contains("\"30\" at character 1 is no time of day, wanted one as in"));
+    assert!(refusal("2h30m").contains("is a duration, wanted a time such as \"in 2h30m\""));
+    assert!(refusal("30").contains("\"30\" at character 1 is not a time of day, wanted a time of day such as"));
     assert!(refusal("17").contains("write \"17:00\""));
     assert!(refusal("1700").contains("write \"17:00\""));
     assert!(refusal("20261224").contains("write \"2026-12-24\" for a date or \"@20261224\" for seconds since 1970"));
     assert!(refusal("99999").contains("write \"@99999\" for seconds since 1970"));
-    assert!(refusal(&"9".repeat(300)).contains("300 bytes found, wanted at most 200"));
+    assert!(refusal(&"9".repeat(300)).contains("the text has 300 bytes, wanted at most 200"));
     assert!(refusal("in 30").contains("has no unit, write \"30s\""));
     assert!(refusal(" ").contains("is empty, wanted"));
     assert!(refusal("heute 9am").contains("\"heute\" at character 1 is not understood, wanted"));
@@ -161,19 +164,19 @@ fn an_unknown_word_is_pointed_at_with_the_accepted_forms() {
 #[test]
 fn a_date_whose_month_is_not_clear_is_refused_with_what_it_may_mean() {
     for (text, wanted) in [
-        ("02/03/2026", "does not say which number is the month, write \"2026-03-02\" or \"2026-02-03\""),
-        ("02/03/2026 9am", "write \"2026-03-02\" or \"2026-02-03\""),
-        ("9am 02.03.2026", "write \"2026-03-02\" or \"2026-02-03\""),
-        ("02-03-2026", "write \"2026-03-02\" or \"2026-02-03\""),
-        ("24/12/2026", "write \"2026-12-24\""),
-        ("12/24/2026", "write \"2026-12-24\""),
-        ("24.12.2026", "write \"2026-12-24\""),
-        ("05/05/2026", "write \"2026-05-05\""),
-        ("2026/12/24", "write \"2026-12-24\""),
-        ("02/03", "write \"2 mar\" or \"3 feb\""),
-        ("24/12", "write \"24 dec\""),
-        ("02/03/26", "write a date as in \"2026-12-24\""),
-        ("99/99/2026", "write a date as in \"2026-12-24\""),
+        ("02/03/2026", "has an unclear order of day and month, wanted \"2026-03-02\" or \"2026-02-03\""),
+        ("02/03/2026 9am", "wanted \"2026-03-02\" or \"2026-02-03\""),
+        ("9am 02.03.2026", "wanted \"2026-03-02\" or \"2026-02-03\""),
+        ("02-03-2026", "wanted \"2026-03-02\" or \"2026-02-03\""),
+        ("24/12/2026", "wanted \"2026-12-24\""),
+        ("12/24/2026", "wanted \"2026-12-24\""),
+        ("24.12.2026", "wanted \"2026-12-24\""),
+        ("05/05/2026", "wanted \"2026-05-05\""),
+        ("2026/12/24", "wanted \"2026-12-24\""),
+        ("02/03", "wanted \"2 mar\" or \"3 feb\""),
+        ("24/12", "wanted \"24 dec\""),
+        ("02/03/26", "wanted a date as in \"2026-12-24\""),
+        ("99/99/2026", "wanted a date as in \"2026-12-24\""),
     ] {
         let found = refusal(text);
         assert!(found.ends_with(wanted), "{found}");
@@ -186,14 +189,14 @@ fn what_is_no_time_or_date_is_refused_where_it_stands() {
         ("2026-02-30", "\"2026-02-30\" at character 1 is not a date"),
         ("2026-12-24 25:00", "\"25:00\" at character 12 is not a time of day"),
         ("2026-12-24T09:00:60Z", "\"09:00:60\" at character 12 is not a time of day"),
-        ("2026-12-24T09:00+25:00", "\"+25:00\" at character 17 is no offset from UTC"),
+        ("2026-12-24T09:00+25:00", "\"+25:00\" at character 17 is not an offset from UTC"),
         ("2026-12-24T", "\"\" at character 12"),
         ("13pm", "\"13pm\" at character 1 is not a time of day"),
         ("0am", "is not a time of day"),
         ("9:5", "is not a time of day"),
-        ("@", "is no count of seconds since 1970"),
-        ("@@5", "is no count of seconds since 1970"),
-        ("@-5", "is no count of seconds since 1970"),
+        ("@", "is not a number of seconds since 1970"),
+        ("@@5", "is not a number of seconds since 1970"),
+        ("@-5", "is not a number of seconds since 1970"),
     ] {
         let found = refusal(text);
         assert!(found.contains(part), "{found}");
@@ -227,8 +230,8 @@ fn what_is_not_within_1970_to_2099_is_refused() {
 
 #[test]
 fn a_local_time_inside_a_gap_is_refused_with_the_first_instant_after() {
-    let wanted = "2027-03-28 02:30:00 does not exist in Europe/Berlin, where the clock skips it; \
-                  the last second before is 2027-03-28T01:59:59+01:00, the first instant after is 2027-03-28T03:00:00+02:00";
+    let wanted = "2027-03-28 02:30:00 does not exist in Europe/Berlin, because the clock skips this time; \
+                  the last second before the gap is 2027-03-28T01:59:59+01:00, the first instant after the gap is 2027-03-28T03:00:00+02:00";
     assert!(refusal("2027-03-28T02:30").contains(wanted), "{}", refusal("2027-03-28T02:30"));
     let eve = "2027-03-27T12:00:00Z";
     assert!(parse_at("02:30", eve).unwrap_err().problem.contains("does not exist"));
@@ -240,8 +243,8 @@ fn a_local_time_inside_a_gap_is_refused_with_the_first_instant_after() {
 fn of_a_local_time_that_comes_twice_the_first_is_taken_and_said_so() {
     let found = parse_at("2026-10-25T02:30", NOW).unwrap();
     assert_eq!(found.at.to_string(), "2026-10-25T00:30:00.000Z");
-    let wanted = "2026-10-25 02:30:00 comes twice in Europe/Berlin; the first is taken, 2026-10-25T02:30:00+02:00; \
-                  the second is 2026-10-25T02:30:00+01:00";
+    let wanted = "2026-10-25 02:30:00 occurs twice in Europe/Berlin: the first time, 2026-10-25T02:30:00+02:00, is used; \
+                  the second time is 2026-10-25T02:30:00+01:00";
     assert_eq!(found.note.as_deref(), Some(wanted));
 }
 
@@ -253,7 +256,7 @@ fn a_time_of_day_in_a_fold_is_the_next_that_is_still_to_come() {
     // The time is 02:10 in the second pass.
     let found = parse_at("02:30", "2026-10-25T01:10:00Z").unwrap();
     assert_eq!(found.at.to_string(), "2026-10-25T01:30:00.000Z");
-    assert!(found.note.unwrap().contains("this is the second"));
+    assert!(found.note.unwrap().contains("the second time is used"));
     assert_eq!(shown("02:00", "2026-10-25T01:10:00Z"), "2026-10-26T01:00:00.000Z");
 }
 

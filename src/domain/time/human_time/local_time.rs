@@ -33,14 +33,17 @@ pub(super) fn resolve(local: DateTime, zone: &Zone) -> Result<Instant, String> {
             let change = after.to_timestamp(local).ok().and_then(|from| rules.following(from).next());
             let offer = change.map(|change| change.timestamp()).map_or_else(String::new, |change| {
                 let before = change.checked_sub(jiff::SignedDuration::from_secs(1)).map(show).unwrap_or_default();
-                format!("; the last second before is {before}, the first instant after is {}", show(change))
+                format!("; the last second before the gap is {before}, the first instant after the gap is {}", show(change))
             });
-            return Err(format!("{} does not exist in {name}, where the clock skips it{offer}", local.strftime("%F %T")));
+            return Err(format!(
+                "{} does not exist in {name}, because the clock skips this time{offer}",
+                local.strftime("%F %T")
+            ));
         }
         AmbiguousOffset::Fold { before, after } => {
             let [first, second] = [before, after].map(|offset| offset.to_timestamp(local).map(show).unwrap_or_default());
             let shown = local.strftime("%F %T");
-            Some(format!("{shown} comes twice in {name}; the first is taken, {first}; the second is {second}"))
+            Some(format!("{shown} occurs twice in {name}: the first time, {first}, is used; the second time is {second}"))
         }
     };
     let at = ambiguous.earlier().ok().and_then(UnixMillis::from_timestamp);

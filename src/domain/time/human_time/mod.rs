@@ -68,13 +68,13 @@ pub fn parse_fixed(text: &str, zone: Option<&Zone>) -> Result<Instant, InstantEr
             (Dated::At(at), _) => Ok(Instant { at, note: None }),
             (Dated::Local(local), Some(zone)) => local_time::resolve(local, zone).map_err(|problem| first.fault(problem)),
             (Dated::Local(_), None) => {
-                let wanted = "wanted one after it, such as \"Z\" or \"+01:00\"";
+                let wanted = "wanted an offset after the time, such as \"Z\" or \"+01:00\"";
                 Err(first.fault(format!("has no offset from UTC, {wanted}")))
             }
         },
         words => Err(TimeFault {
             offset: words.first().map_or(0, |word| word.offset),
-            problem: format!("wanted {FIXED_FORMS}, the same whenever it is read"),
+            problem: format!("wanted a fixed time: {FIXED_FORMS}"),
         }),
     };
     split(&lower, FIXED_FORMS).and_then(read).map_err(|fault| refused(text, fault))
@@ -88,7 +88,10 @@ fn refused(text: &str, TimeFault { offset, problem }: TimeFault) -> InstantError
 /// or has no word.
 fn split<'t>(lower: &'t str, forms: &str) -> Result<Vec<TimeWord<'t>>, TimeFault> {
     if lower.len() > LONGEST_TEXT {
-        return Err(TimeFault { offset: 0, problem: format!("{} bytes found, wanted at most {LONGEST_TEXT}", lower.len()) });
+        return Err(TimeFault {
+            offset: 0,
+            problem: format!("the text has {} bytes, wanted at most {LONGEST_TEXT}", lower.len()),
+        });
     }
     let words = time_vocabulary::split(lower);
     if words.is_empty() { Err(TimeFault { offset: 0, problem: format!("is empty, wanted {forms}") }) } else { Ok(words) }
@@ -151,7 +154,7 @@ fn since_1970(word: TimeWord<'_>, rest: &[TimeWord<'_>]) -> Result<Instant, Time
     let digits = word.text.strip_prefix('@').unwrap_or(word.text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         let problem =
-            format!("{} is no count of seconds since 1970, wanted digits after one @, as in \"@1790000000\"", word.shown());
+            format!("{} is not a number of seconds since 1970, wanted digits after the @, as in \"@1790000000\"", word.shown());
         return Err(word.fault(problem));
     }
     let unit = if digits.len() == 13 { 1 } else { 1000 };
@@ -161,7 +164,9 @@ fn since_1970(word: TimeWord<'_>, rest: &[TimeWord<'_>]) -> Result<Instant, Time
         .and_then(|count| count.checked_mul(unit))
         .and_then(UnixMillis::new)
         .map(|at| Instant { at, note: None })
-        .ok_or_else(|| word.fault(format!("{} is out of range, {RANGE}: seconds, or milliseconds with 13 digits", word.shown())))
+        .ok_or_else(|| {
+            word.fault(format!("{} is out of range, {RANGE}, in seconds or in milliseconds (13 digits)", word.shown()))
+        })
 }
 
 /// The time that a date of numbers with a time of day means.
@@ -214,7 +219,7 @@ fn by_day_and_time(lower: &str, words: &[TimeWord<'_>], here: &Here<'_>) -> Resu
                 let shown = at.first().map_or_else(String::new, |word| word.shown());
                 Err(TimeFault {
                     offset: end(),
-                    problem: format!("has no time of day after {shown}, wanted one as in \"tomorrow 09:00\""),
+                    problem: format!("has no time of day after {shown}, wanted a time such as \"tomorrow 09:00\""),
                 })
             } else {
                 here.on(*first, day, Time::midnight(), today)
@@ -229,7 +234,7 @@ fn by_day_and_time(lower: &str, words: &[TimeWord<'_>], here: &Here<'_>) -> Resu
         && parse_duration(lower).is_ok()
     {
         let length: Vec<&str> = words.iter().map(|word| word.text).collect();
-        let problem = format!("{} is a length of time, write \"in {}\"", first.shown(), length.join(" "));
+        let problem = format!("{} is a duration, wanted a time such as \"in {}\"", first.shown(), length.join(" "));
         return Err(first.fault(problem));
     }
     let (time, used) = clock_time::of_words(*first, words.get(1..).unwrap_or_default())?;
@@ -284,7 +289,7 @@ impl Here<'_> {
         {
             return Ok(Instant {
                 at,
-                note: Some(format!("{time} comes twice on {date} in {}; this is the second", self.zone.name())),
+                note: Some(format!("{time} occurs twice on {date} in {}: the second time is used", self.zone.name())),
             });
         }
         if local <= self.now_on_the_wall() {

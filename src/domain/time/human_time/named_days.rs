@@ -36,12 +36,16 @@ pub(super) fn take(words: &[TimeWord<'_>], today: Date) -> Result<Option<(NamedD
         "yesterday" => (NamedDay::Exactly(today.yesterday().unwrap_or(today)), 1),
         "next" => {
             let Some(second) = words.get(1) else {
-                return Err(
-                    first.fault(format!("{} has no weekday after it, wanted one as in \"next fri 17:00\"", first.shown()))
-                );
+                return Err(first.fault(format!(
+                    "{} is not followed by a weekday, wanted a weekday as in \"next fri 17:00\"",
+                    first.shown()
+                )));
             };
             let Some(weekday) = weekday(second.text) else {
-                return Err(second.fault(format!("{} follows next, wanted a weekday as in \"next fri 17:00\"", second.shown())));
+                return Err(second.fault(format!(
+                    "{} after \"next\" is not a weekday, wanted a weekday as in \"next fri 17:00\"",
+                    second.shown()
+                )));
             };
             (NamedDay::Weekly(first_on_or_after(next_day(today), weekday)), 2)
         }
@@ -67,7 +71,7 @@ fn take_date(words: &[TimeWord<'_>], today: Date) -> Result<Option<(NamedDay, us
     let (month, day, day_word) = match (month(first.text), second.and_then(|word| month(word.text))) {
         (Some(month), _) => {
             let Some(day) = second else {
-                return Err(first.fault(format!("{} has no day after it, wanted one as in \"dec 24\"", first.shown())));
+                return Err(first.fault(format!("{} is not followed by a day, wanted a day as in \"dec 24\"", first.shown())));
             };
             (month, day_number(*day)?, *day)
         }
@@ -80,7 +84,7 @@ fn take_date(words: &[TimeWord<'_>], today: Date) -> Result<Option<(NamedDay, us
     };
     let year = words.get(2).map(|word| word.text.trim_end_matches(',')).filter(|text| text.len() == 4).and_then(decimal);
     let exists = |year: i16| Date::new(year, month, day).ok();
-    let refuse = |what: String| day_word.fault(format!("{what} is not a date of 1970 to 2099, wanted a day that exists"));
+    let refuse = |what: String| day_word.fault(format!("{what} is not a date from 1970 to 2099, wanted a day that exists"));
     match year {
         Some(year) => {
             let date = exists(year).filter(|_| (1970..=2099).contains(&year));
@@ -97,20 +101,19 @@ fn day_number(word: TimeWord<'_>) -> Result<i8, TimeFault> {
     let text = word.text.trim_end_matches([',', '.']);
     let digits = ["st", "nd", "rd", "th"].iter().find_map(|ending| text.strip_suffix(ending)).unwrap_or(text);
     let day = decimal(digits).filter(|_| digits.len() <= 2).and_then(|day| i8::try_from(day).ok());
-    day.ok_or_else(|| word.fault(format!("{} is no day of a month, wanted 1 to 31", word.shown())))
+    day.ok_or_else(|| word.fault(format!("{} is not a day of a month, wanted 1 to 31", word.shown())))
 }
 
 /// Returns `day` if it falls on `weekday`, else a fault at `word`.
 fn of_weekday(day: NamedDay, weekday: Weekday, word: TimeWord<'_>) -> Result<NamedDay, TimeFault> {
     match day {
-        NamedDay::Exactly(date) if date.weekday() != weekday => Err(word.fault(format!(
-            "{} is not the weekday of {date}, which is a {:?}, wanted that or none",
-            word.shown(),
-            date.weekday()
-        ))),
+        NamedDay::Exactly(date) if date.weekday() != weekday => {
+            Err(word.fault(format!("{} is not the weekday of {date}, wanted {:?} or no weekday", word.shown(), date.weekday())))
+        }
         NamedDay::Yearly(month, day) => {
             let month = short(month);
-            Err(word.fault(format!("{} before {day} {month} says no year, wanted it as in \"{day} {month} 2030\"", word.shown())))
+            Err(word
+                .fault(format!("{} before {day} {month} has no year, wanted a year as in \"{day} {month} 2030\"", word.shown())))
         }
         day => Ok(day),
     }
@@ -132,7 +135,7 @@ pub(super) fn is_numeric(text: &str) -> bool {
 /// Parses `2026-12-24`, or the basic form `20261224`.
 pub(super) fn date(word: TimeWord<'_>) -> Result<Date, TimeFault> {
     refuse_other_orders(word)?;
-    let refuse = || word.fault(format!("{} is not a date of 1970 to 2099, wanted one as in \"2026-12-24\"", word.shown()));
+    let refuse = || word.fault(format!("{} is not a date from 1970 to 2099, wanted a date such as \"2026-12-24\"", word.shown()));
     let is_basic = word.text.len() == 8 && word.text.bytes().all(|b| b.is_ascii_digit());
     let part = |from: usize, to: usize| word.text.get(from..to).unwrap_or_default();
     let parts: Vec<&str> = if is_basic { vec![part(0, 4), part(4, 6), part(6, 8)] } else { word.text.split('-').collect() };
@@ -172,7 +175,7 @@ fn refuse_other_orders(word: TimeWord<'_>) -> Result<(), TimeFault> {
     let mut readings: Vec<String> = readings.into_iter().flatten().collect();
     readings.dedup();
     let wanted = if readings.is_empty() { "a date as in \"2026-12-24\"".to_owned() } else { readings.join(" or ") };
-    Err(word.fault(format!("{} does not say which number is the month, write {wanted}", word.shown())))
+    Err(word.fault(format!("{} has an unclear order of day and month, wanted {wanted}", word.shown())))
 }
 
 /// Returns the weekday with this name, of three letters or in full.

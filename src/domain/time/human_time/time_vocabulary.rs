@@ -53,8 +53,8 @@ pub(super) fn nothing_after(rest: &[TimeWord<'_>]) -> Result<(), TimeFault> {
     match rest.first() {
         None => Ok(()),
         Some(extra) => {
-            let hint = if extra.is_a_zone() { " (the zone goes into --tz)" } else { "" };
-            Err(extra.fault(format!("{} follows a whole time, wanted nothing after it{hint}", extra.shown())))
+            let hint = if extra.is_a_zone() { " (give the zone with --tz)" } else { "" };
+            Err(extra.fault(format!("{} follows a complete time, wanted the end of the text{hint}", extra.shown())))
         }
     }
 }

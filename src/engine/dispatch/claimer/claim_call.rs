@@ -52,7 +52,7 @@ impl Claimer {
                 }
                 last_tries -= 1;
             }
-            self.shared.weather.failed(&error, "the result of a claim is not known");
+            self.shared.weather.failed(&error, "this node does not know the result of a claim");
             tokio::time::sleep(self.shared.settings.tick.max(Duration::from_millis(50))).await;
         }
     }

@@ -111,6 +111,7 @@ impl Claimer {
             let order = ClaimOrder {
                 run: ripe.run.clone(),
                 rev: definition.record.rev.clone(),
+                delivery: definition.spec.delivery,
                 overlap,
                 max_age: definition.spec.catch_up.max_age,
                 latest_start: definition.latest_start(&ripe.run),

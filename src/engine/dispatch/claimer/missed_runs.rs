@@ -78,7 +78,7 @@ impl Claimer {
         };
         Ok(match reply {
             SkipReply::Skipped => {
-                warn!(job = %run.job(), from = %run.due(), to = %last, count, "Missed occurrences skipped.");
+                warn!(job = %run.job(), from = %run.due(), to = %last, count, "Missed occurrences were skipped.");
                 Dealt::Done
             }
             SkipReply::Stale => {
@@ -138,7 +138,7 @@ impl Claimer {
         };
         Ok(match reply {
             SpreadReply::Spread => {
-                info!(job = %run.job(), from = %run.due(), count = order.runs.len(), until = %until, "Missed runs are spread.");
+                info!(job = %run.job(), from = %run.due(), count = order.runs.len(), until = %until, "Missed runs are spread over time.");
                 // The record of the job has another window now.
                 self.definitions.forget(run.job());
                 Dealt::Done

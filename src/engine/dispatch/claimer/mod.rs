@@ -131,7 +131,7 @@ impl Claimer {
     /// Logs that a key of a lane, or of the lane's queue, has the wrong type.
     pub(crate) fn report_spoilt_lane(&self, lane: &Lane, error: &StoreError) {
         if self.shared.said.is_news(&format!("spoilt lane {lane}")) {
-            error!(queue = %lane, "{error}; no run of this lane starts until it is repaired.");
+            error!(queue = %lane, "{error}. No run of this lane starts until the key is repaired.");
         }
     }
 
@@ -321,15 +321,15 @@ impl Claimer {
                 Settled::Again(ripe)
             }
             ClaimReply::Orphan => Settled::Orphan(ripe.entry),
-            ClaimReply::Foreign => Settled::Aside(ripe.entry, "its job does not plan it"),
-            ClaimReply::Spoilt => Settled::Aside(ripe.entry, "its record has a state that no run has"),
+            ClaimReply::Foreign => Settled::Aside(ripe.entry, "the job does not plan this run"),
+            ClaimReply::Spoilt => Settled::Aside(ripe.entry, "the record of the run has an unknown state"),
             ClaimReply::WrongType(error) => {
                 self.definitions.report_unusable(ripe.run.job(), &error.to_string());
                 self.refuse(ripe.run);
                 Settled::Left
             }
             ClaimReply::Blocked(how) => {
-                debug!(run = %ripe.run, ?how, "Not started.");
+                debug!(run = %ripe.run, ?how, "The run was not started.");
                 Settled::Done
             }
             ClaimReply::Gone => Settled::Done,

@@ -17,10 +17,10 @@ impl Claimer {
             && orphans::end_orphan(&self.shared.store, &run).await?
         {
             tally.done += 1;
-            info!(run = %run, "Cancelled, because its job was removed and forgotten.");
+            info!(run = %run, "The run was cancelled, because its job was removed and its record is gone.");
             return Ok(());
         }
-        self.put_aside(lane, entry, "its job is not known", tally).await
+        self.put_aside(lane, entry, "the job of the run is unknown", tally).await
     }
 
     /// Moves an entry to quarantine, for the reason `why`. If Redis refuses the move, logs the
@@ -29,13 +29,13 @@ impl Claimer {
         match self.shared.store.quarantine_run(lane, entry, why).await {
             Ok(Quarantined::Kept) => {
                 tally.done += 1;
-                error!(queue = %lane, entry = ?entry.member, "An entry that cannot run was moved to quarantine: {why}.");
+                error!(queue = %lane, entry = ?entry.member, "An invalid entry of a queue was moved to quarantine: {why}.");
                 Ok(())
             }
             Ok(Quarantined::Dropped) => {
                 tally.done += 1;
                 let (entry, score) = (&entry.member, &entry.score);
-                error!(queue = %lane, entry = ?entry, score, "Quarantine is full; an entry that cannot run was removed and is recorded only here: {why}.");
+                error!(queue = %lane, entry = ?entry, score, "Quarantine is full. An invalid entry of a queue was removed, and only this line records it: {why}.");
                 Ok(())
             }
             // Another node was first.
@@ -45,7 +45,7 @@ impl Claimer {
             }
             Err(error) if error.is_passing() => Err(error),
             Err(error) => {
-                self.shared.weather.failed(&error, "entries that are no runs stay where they are");
+                self.shared.weather.failed(&error, "invalid entries stay in the queue");
                 tally.left += 1;
                 Ok(())
             }

@@ -47,7 +47,7 @@ impl JournalFile {
         let lock = opened(&lock_path).map_err(|error| cannot("opened", &lock_path, &error))?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(format!("{} is another schedd's", path.display())),
+            Err(TryLockError::WouldBlock) => return Err(format!("{} is in use by another schedd", path.display())),
             Err(TryLockError::Error(error)) => return Err(cannot("locked", &lock_path, &error)),
         }
         let file = opened(&path).map_err(|error| cannot("opened", &path, &error))?;
@@ -59,8 +59,8 @@ impl JournalFile {
         if bad > 1 || size > READ_AT_MOST {
             let aside = beside(&path, "spoilt");
             let kept = fs::copy(&path, &aside)
-                .map_or_else(|error| format!("not kept: {error}"), |_| format!("kept as {}", aside.display()));
-            warn!(file = %path.display(), lines = bad, "Part of the journal cannot be read and is left out ({kept}).");
+                .map_or_else(|error| format!("no copy kept: {error}"), |_| format!("copy kept as {}", aside.display()));
+            warn!(file = %path.display(), lines = bad, "A part of the journal cannot be read and is ignored ({kept}).");
         }
         let mut file = Self { path, open: file, _lock: lock, size, size_when_new: 0 };
         if bad > 0 || size > READ_AT_MOST {
@@ -163,7 +163,7 @@ pub(super) fn write(desk: &Desk, mut file: JournalFile) {
         match written {
             Ok(()) => {
                 if std::mem::take(&mut is_refused) {
-                    info!(file = %file.path.display(), "The journal is written again.");
+                    info!(file = %file.path.display(), "The journal can be written again.");
                 }
                 for waiting in waiting {
                     let _ = waiting.send(());
@@ -174,7 +174,7 @@ pub(super) fn write(desk: &Desk, mut file: JournalFile) {
             }
             Err(error) => {
                 if !std::mem::replace(&mut is_refused, true) {
-                    warn!(file = %file.path.display(), "The journal cannot be written ({error}); this node runs jobs without it and tries again.");
+                    warn!(file = %file.path.display(), "The journal cannot be written ({error}). This node runs jobs without the journal and tries again.");
                 }
                 // The waiting tasks must not wait for a failed disk.
                 drop(waiting);

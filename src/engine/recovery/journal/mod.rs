@@ -104,7 +104,7 @@ impl Journal {
     pub fn open(dir: Option<&Path>, namespace: &str, node: &NodeName) -> Self {
         let Some(dir) = dir else {
             warn!(
-                "No journal: no state directory is named (STATE_DIRECTORY, XDG_STATE_HOME, HOME); what Redis loses while this node is down is not noticed."
+                "This node has no journal: none of STATE_DIRECTORY, XDG_STATE_HOME and HOME is set. It cannot notice data that Redis loses while the node is down."
             );
             return Self::in_memory();
         };
@@ -117,12 +117,12 @@ impl Journal {
                     std::thread::Builder::new().name("journal".to_owned()).spawn(move || journal_file::write(&shared, file));
                 match writer {
                     Ok(writer) => return Self { desk, writer: Mutex::new(Some(writer)) },
-                    Err(error) => warn!("No journal: its thread cannot be started ({error})."),
+                    Err(error) => warn!("This node has no journal, because the journal thread cannot be started ({error})."),
                 }
                 Self::in_memory()
             }
             Err(why) => {
-                warn!("No journal: {why}; what Redis loses while this node is down is not noticed.");
+                warn!("This node has no journal: {why}. It cannot notice data that Redis loses while the node is down.");
                 Self::in_memory()
             }
         }

@@ -190,7 +190,7 @@ pub(crate) async fn run(shared: Arc<NodeContext>) {
         match deal(&shared, &found).await {
             Ok(()) => shared.poll_now.notify_one(),
             // The next poll finds it again.
-            Err(error) => shared.weather.failed(&error, "whether data was lost is not known, so nothing is started"),
+            Err(error) => shared.weather.failed(&error, "this node does not know whether data was lost, so it starts no runs"),
         }
     }
 }
@@ -215,7 +215,7 @@ async fn deal(shared: &Arc<NodeContext>, found: &Found) -> Result<(), StoreError
         DataState::Same if marks.is_spoilt => {
             let Some(epoch) = watch.mark_to_write_back(marks, found.known.highest) else { return Ok(()) };
             if store.begin_epoch(&marks.epoch, &epoch, None, 0, Duration::ZERO).await? == EpochReply::Begun {
-                warn!("The epoch key had a bad value; this node wrote the known epoch back.");
+                warn!("The epoch key had an invalid value. This node wrote the known epoch back.");
             }
             Ok(())
         }
@@ -240,7 +240,7 @@ async fn deal(shared: &Arc<NodeContext>, found: &Found) -> Result<(), StoreError
             warn!(
                 redis = watch.address,
                 was_at = known.address,
-                "This Redis has other data than this node knew, so it counts as another server. The journal of the old data is set aside and not restored here."
+                "This Redis has data that this node does not know, so this node treats it as another server. The journal of the earlier data was set aside and is not restored here."
             );
             watch.journal.set_aside();
             Ok(())
@@ -285,7 +285,7 @@ async fn mend(
         error!(
             namespace = shared.store.namespace(),
             last_whole_at = whole_at.map(|at| at.to_string()).unwrap_or_default(),
-            "Redis lost data: {}. Nothing starts until this node's journal is given back; jobs of jobs.toml are planted again; runs that were going on are stopped and tried again, at-most-once ones end lost.",
+            "Redis lost data: {}. No run starts until this node has restored its journal. Jobs of jobs.toml are planned again. Open runs are stopped and retried, but open at-most-once runs end as lost.",
             kind.words()
         );
     }
@@ -317,9 +317,9 @@ async fn mend(
 
 fn tell(given: &Given, gone: &[super::journal::ApiJob]) {
     let Given { restored, known, lost, failed } = *given;
-    info!(restored, lost, known, "The journal of this node is given back.");
+    info!(restored, lost, known, "This node has restored the runs of its journal.");
     if failed > 0 {
-        warn!(failed, "Some runs of the journal could not be given back; they may run again.");
+        warn!(failed, "Some runs of the journal could not be restored. These runs may execute again.");
     }
     if gone.is_empty() {
         return;
@@ -327,8 +327,8 @@ fn tell(given: &Given, gone: &[super::journal::ApiJob]) {
     let named: Vec<String> = gone.iter().take(NAMED_IN_LOG).map(|job| format!("{} ({})", job.name, job.schedule)).collect();
     error!(
         jobs = gone.len(),
-        "Jobs added by schedctl are gone from Redis; add them again if they are wanted: {}{}",
+        "Redis lost jobs that were added by schedctl. Add the jobs again if you need them: {}{}",
         named.join(", "),
-        if gone.len() > NAMED_IN_LOG { ", ... (schedctl data-loss names more)" } else { "" }
+        if gone.len() > NAMED_IN_LOG { ", ... (schedctl data-loss lists more)" } else { "" }
     );
 }

@@ -25,7 +25,7 @@ pub(super) async fn give_back(
     now: UnixMillis,
 ) -> Result<Given, StoreError> {
     let failed = |run: &RunId, error: &StoreError| {
-        shared.weather.failed(error, &format!("a run of {} is not given back", run.job()));
+        shared.weather.failed(error, &format!("a run of job {} is not restored", run.job()));
     };
     let told_from = whole_at.saturating_sub(TOLD_WITHIN);
     let mut orders = orders(shared, epoch, now);
@@ -41,7 +41,7 @@ pub(crate) async fn give_back_end(shared: &NodeContext, end: &EndedRun) -> Resul
     let node = shared.settings.node.as_str();
     let Some(order) = ended_order(end, &shared.watch.epoch(), node) else { return Ok(false) };
     let failed = |run: &RunId, error: &StoreError| {
-        shared.weather.failed(error, &format!("a run of {} is not given back", run.job()));
+        shared.weather.failed(error, &format!("a run of job {} is not restored", run.job()));
     };
     Ok(restored_ends::give_back(&shared.store, &[order], failed).await?.restored > 0)
 }
@@ -106,7 +106,7 @@ fn claimed_order(run: &ClaimedRun, epoch: &str, node: &str, now: UnixMillis) -> 
         lane,
         known: KnownRun::Claimed,
         state: RunState::Lost,
-        reason: format!("Redis lost the record of its start; that it started is known by the journal of {node}"),
+        reason: format!("Redis lost the record of the start; the journal of {node} shows that the run started"),
         finished_at: now,
         fence: Fence::new(run.fence)?,
         planned: None,

@@ -183,11 +183,11 @@ fn a_job_that_will_never_run_by_itself_is_added_with_a_warning() {
     let bench = Bench::start();
     for past in [&["--cron", "0 0 0 1 1 * 2020"][..], &["--every", "1h", "--end", "yesterday"]] {
         let added = bench.ctl.run(&[&["add"], past, &["--", "x"]].concat()).good();
-        assert!(added.stderr.contains("has no time to come: it runs only when asked"), "{added:?}");
+        assert!(added.stderr.contains("has no future time: it runs only by schedctl run"), "{added:?}");
     }
     for silent in [&[][..], &["--cron", "@reboot"], &["--in", "1h"], &["--delay", "1h"]] {
         let added = bench.ctl.run(&[&["add"], silent, &["--", "x"]].concat()).good();
-        assert!(!added.stderr.contains("no time to come"), "{added:?}");
+        assert!(!added.stderr.contains("no future time"), "{added:?}");
     }
 }
 
@@ -202,7 +202,7 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
             &["does not exist", "01:59:59+01:00", "03:00:00+02:00"],
         ),
         (&["--at", "02/03/2027", "--", "x"], &["\"2027-03-02\" or \"2027-02-03\""]),
-        (&["--at", "2h30m", "--", "x"], &["write \"in 2h30m\""]),
+        (&["--at", "2h30m", "--", "x"], &["wanted a time such as \"in 2h30m\""]),
         (&["--at", "9999-01-01", "--", "x"], &["1970 to 2099"]),
         (&["--at", "@1000000000000000000", "--", "x"], &["1970 to 2099"]),
         (
@@ -217,7 +217,7 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
         (&["--cron", "60 * * * *", "--", "x"], &["minute 60", "0-59"]),
         (&["--cron", "*/0 * * * *", "--", "x"], &["step 0"]),
         (&["--cron", "5-1 * * * *", "--", "x"], &["5-1"]),
-        (&["--cron", "0 0 30 2 *", "--", "x"], &["never comes"]),
+        (&["--cron", "0 0 30 2 *", "--", "x"], &["has no day before 2100"]),
         (&["--cron", "@rebot", "--", "x"], &["\"@rebot\" at character 1 is not a known word", "@reboot"]),
         (&["--queue", "@web", "--", "x"], &["--queue", "a name without @"]),
         (&["--cron", "0 0 * * MON#6", "--", "x"], &["MON#6"]),
@@ -289,7 +289,7 @@ fn an_instant_is_told_as_it_was_understood_and_a_past_one_refused() {
     let bench = Bench::start();
     let added = bench.ctl.run(&["add", "--at", "2099-10-25 02:30", "--tz", "Europe/Berlin", "--", "x"]).good();
     assert!(added.stderr.contains("2099-10-25T02:30:00.000+02:00 (Europe/Berlin)"), "{added:?}");
-    assert!(added.stderr.contains("comes twice") && added.stderr.contains("the first is taken"), "{added:?}");
+    assert!(added.stderr.contains("occurs twice") && added.stderr.contains("the first time, 2099"), "{added:?}");
     let twice = ["add", "--at", "2099-10-25 02:30", "--tz", "Europe/Berlin", "--json", "--fold"];
     for (fold, due) in [
         ("first", "2099-10-25T02:30:00.000+02:00"),
@@ -476,6 +476,6 @@ fn of_two_edits_at_once_the_second_is_told_the_newer_version() {
     });
     assert!(edits.iter().any(|edit| edit.code == 0), "{edits:?}");
     for refused in edits.iter().filter(|edit| edit.code != 0) {
-        refused.refused(4, &["job a was changed by somebody else meanwhile, its version is now "]);
+        refused.refused(4, &["somebody else changed job a at the same time, and its revision is now "]);
     }
 }

@@ -47,7 +47,7 @@ fn what_is_doubtful_of_a_line_is_told_with_its_number_and_only_so_often() {
     let wanted = [
         ("line 1: ping_url: ", "{jobb}"),
         ("line 2: user: ", "no user \"no-such-user\" on this host"),
-        ("line 4: job d ", "no time to come"),
+        ("line 4: job d ", "no future time"),
         ("line 3: not_while: ", "no job nobody exists"),
     ];
     assert_eq!(each.len(), wanted.len(), "{told}");

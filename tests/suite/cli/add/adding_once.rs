@@ -192,7 +192,7 @@ fn an_add_with_a_key_and_without_a_time_says_that_it_runs_only_when_asked() {
     let bench = Bench::start();
     for how in [&["--throttle", "t", "--unique-for", "1h"][..], &["--unique", "u"]] {
         let added = bench.try_add(&[how, &TRUE].concat()).good();
-        let wanted = format!("no time is given: it runs only when asked, by schedctl run {}", added.stdout.trim_end());
+        let wanted = format!("no time is given: the job runs only by schedctl run {}", added.stdout.trim_end());
         assert!(added.stderr.contains(&wanted), "{added:?}");
         assert_eq!(bench.try_add(&[how, &["--if-absent"], &TRUE].concat()).good().stderr, "");
     }
@@ -234,7 +234,7 @@ fn lines_are_counted_as_added_and_as_there_already() {
     let told: Vec<&str> = finished.stderr.lines().collect();
     assert!(told[0].contains("line 2: ") && told[0].contains("held by job a, which is due at"), "{told:?}");
     assert!(told[1].contains("line 8: ") && told[1].contains("wanted it together with unique"), "{told:?}");
-    assert_eq!(told[2..], ["6 added, 1 there already"]);
+    assert_eq!(told[2..], ["6 added, 1 existed already"]);
     assert_eq!(bench.ctl.run(&["show", "c", "--json"]).json()["definition"]["shell"], "z");
     let again = bench.ctl.run_with_input(&["add", "--stdin", "--if-absent", "--json"], input);
     let results: Vec<String> =

@@ -45,7 +45,7 @@ fn a_file_is_applied_and_then_there_is_no_difference() {
     assert!(names(&bench).is_empty(), "a dry run changes nothing");
 
     let applied = bench.ctl.run(&["apply", "crm.toml"]).good();
-    assert!(applied.stdout.ends_with("apply:crm: 2 added, 0 changed, 0 removed, 0 as before\n"), "{applied:?}");
+    assert!(applied.stdout.ends_with("apply:crm: 2 added, 0 changed, 0 removed, 0 unchanged\n"), "{applied:?}");
     assert_eq!(names(&bench), ["a", "b"]);
     assert_eq!(bench.ctl.run(&["diff", "crm.toml"]).good().stdout, "");
     let shown = bench.ctl.run(&["show", "a", "--json"]).good().json();
@@ -89,7 +89,7 @@ fn what_is_no_longer_in_the_file_stays_and_is_named_until_it_is_pruned() {
     write(&bench, "f.toml", B);
     let kept = bench.ctl.run(&["apply", "f.toml"]).good();
     assert!(kept.stdout.contains("- a ") && kept.stdout.contains("--prune removes it"), "{kept:?}");
-    assert!(kept.stdout.contains("- queue mail") && kept.stdout.contains("1 no longer in the file kept"), "{kept:?}");
+    assert!(kept.stdout.contains("- queue mail") && kept.stdout.contains("1 kept that are no longer in the file"), "{kept:?}");
     assert_eq!(names(&bench), ["a", "b"]);
     let differs = bench.ctl.run(&["diff", "f.toml", "--json"]);
     assert_eq!((differs.code, changes(&differs)[1].1.as_str()), (1, "removed"));
@@ -114,7 +114,7 @@ fn a_job_of_the_command_line_is_left_alone_and_told_with_a_conflict() {
     assert!(differs.code == 1 && differs.stdout.contains("! a "), "{differs:?}");
     let applied = bench.ctl.run(&["apply", "f.toml", "--prune"]);
     assert_eq!(applied.code, 4, "{applied:?}");
-    assert!(applied.stderr.contains("job a left out: its name belongs to a job added by schedctl"), "{applied:?}");
+    assert!(applied.stderr.contains("job a is not applied: the name belongs to a job added with schedctl add"), "{applied:?}");
     assert_eq!(names(&bench), ["a", "b"]);
     let shown = bench.ctl.run(&["show", "a", "--json"]).good().json();
     assert_eq!((&shown["source"], &shown["definition"]["command"]), (&json!("api"), &json!(["mine"])));
@@ -211,11 +211,12 @@ fn a_node_and_an_applied_file_live_beside_each_other() {
     write(&bench, "o.toml", &A.replace("1h", "9h"));
     bench.ctl.run(&["apply", "o.toml"]).good();
     let overruled = bench.ctl.run(&["diff", "new.toml", "--node", "web1"]).good();
-    let wanted = "job a: the node applied this text before; the file applied as o changed the job since, and that change wins";
+    let wanted =
+        "job a: the node already applied this definition; the file applied as o changed the job later, and that change wins";
     assert!(overruled.stderr.contains(wanted) && overruled.stdout.is_empty(), "{overruled:?}");
     let document = bench.ctl.run(&["diff", "new.toml", "--node", "web1", "--json"]).good();
     assert_eq!(changes(&document)[0], ("a".to_owned(), "overruled".to_owned()));
-    let times_read = || node.log().matches("Jobs are as the file says.").count();
+    let times_read = || node.log().matches("All jobs of the jobs file are applied.").count();
     let before = times_read();
     node.hup();
     until("the node has read its file again", LONG, || Some(()).filter(|()| times_read() > before));

@@ -55,8 +55,8 @@ fn a_schedule_whose_last_time_is_past_is_told_and_no_problem() {
     assert_eq!(checked.stdout, "jobs.toml: 6 jobs, no problems\n", "{checked:?}");
     let told: Vec<&str> = checked.stderr.lines().collect();
     assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].contains("jobs.toml: jobs.at: no time to come: the last was 2020-05-06T07:08:09.000"), "{told:?}");
-    assert!(told[1].contains("jobs.ended: no time to come: the last was 2020-12-31T09:00:00.000"), "{told:?}");
+    assert!(told[0].contains("jobs.toml: jobs.at: no future time: the last was 2020-05-06T07:08:09.000"), "{told:?}");
+    assert!(told[1].contains("jobs.ended: no future time: the last was 2020-12-31T09:00:00.000"), "{told:?}");
     assert_eq!(ctl.run(&["check", "--json"]).good().json()["warnings"].as_array().unwrap().len(), 2);
 }
 
@@ -84,7 +84,7 @@ fn what_keeps_every_run_of_a_job_from_starting_here_is_told_and_no_problem() {
     for wanted in [
         "jobs.b.ping_url: \"{jb}\" stands for nothing and is sent as it is, wanted {job}",
         "jobs.a: env_file ",
-        "jobs.a.user: daemon is not among [daemon] users of this file, which names nobody: its runs fail to start, unless schedd itself runs as daemon",
+        "jobs.a.user: daemon is not among [daemon] users of this file, which lists nobody: its runs cannot start, unless schedd itself runs as daemon",
         "open cannot be used: everybody can write it (mode 0666)",
     ] {
         assert!(told.iter().any(|line| line.contains(wanted)), "no {wanted}: {told:#?}");

@@ -29,7 +29,7 @@ fn jobs_are_listed_by_their_next_time_with_every_field() {
 
     let text = bench.ctl.run(&["list"]).good().stdout;
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0].split_whitespace().collect::<Vec<_>>(), ["NEXT", "LEFT", "LAST", "PASSED", "STATE", "JOB"]);
+    assert_eq!(lines[0].split_whitespace().collect::<Vec<_>>(), ["NEXT", "IN", "LAST", "AGO", "STATE", "JOB"]);
     assert!(lines[1].ends_with("near") && lines[3].ends_with('m'), "{text}");
     assert_eq!(bench.ctl.run(&["list", "--no-headers"]).stdout.lines().count(), 3);
 }
@@ -81,7 +81,7 @@ fn filters_take_what_they_say() {
     assert_eq!((&shown["state"], &shown["next_due"]), (&"retrying".into(), &Value::Null));
     assert!(shown["retry_at"].is_string() && (retry_at.is_null() || retry_at == shown["retry_at"]), "{shown} {retry_at}");
     let text = bench.ctl.run(&["show", "again"]).good().stdout;
-    assert!(text.lines().any(|line| line.starts_with("next ") && line.ends_with(", a run of it tried again")), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("next ") && line.ends_with(", retry of a run")), "{text}");
     let text = bench.ctl.run(&["list", "--state", "retrying"]).good().stdout;
     assert!(!text.lines().nth(1).unwrap().trim_start().starts_with('-'), "{text}");
 }

@@ -40,7 +40,7 @@ fn text_tells_local_time_utc_and_how_far_it_is() {
 #[test]
 fn what_never_comes_or_cannot_be_read_is_refused() {
     let alone = alone();
-    alone.run(&["next", "0 0 30 2 *"]).refused(2, &["never comes"]);
+    alone.run(&["next", "0 0 30 2 *"]).refused(2, &["has no day before 2100"]);
     alone.run(&["next", "* * * *"]).refused(2, &["4 fields"]);
     alone.run(&["next", "-1 * * * *"]).refused(2, &["cron \"-1 * * * *\": minute", "wanted 0-59"]);
     alone.run(&["describe", "-1 * * * *"]).refused(2, &["cron \"-1 * * * *\": minute"]);
@@ -67,7 +67,7 @@ fn the_jobs_of_a_file_come_sorted_without_any_redis() {
     assert!((3_590..=3_600).contains(&times[2]["relative_s"].as_i64().unwrap()), "{times}");
     let table = alone.run(&["next", "--file", "jobs.toml"]).good();
     assert!(table.stdout.starts_with("LOCAL") && table.stdout.lines().count() == 3, "{table:?}");
-    assert_eq!(table.stderr, "without a time to come: m\n");
+    assert_eq!(table.stderr, "jobs without a future time: m\n");
 
     let several = "[jobs.s]\nschedules = [{ every = \"1h\" }, { cron = \"0 0 1 1 *\" }]\ntz = \"UTC\"\nshell = \"x\"\n\
                    [jobs.a]\nschedules = [{ every = \"1h\" }, { cron = \"@yearly\" }]\nanchor = 2026-01-01T00:00:00Z\nshell = \"x\"\n";
@@ -99,7 +99,7 @@ fn the_jobs_of_a_file_come_as_if_it_were_applied_now() {
     let times = alone.run(&["next", "--file", "jobs.toml", "-n", "3", "--json", "--long"]).good().json();
     let of = |job: &str| times.as_array().unwrap().iter().filter(|time| time["job"] == job).collect::<Vec<_>>();
     assert_eq!(of("ends").len(), 2, "{times}");
-    assert_eq!(of("waits")[0]["notes"][0], "counted from now; the next one comes after the end of this run");
+    assert_eq!(of("waits")[0]["notes"][0], "counted from now; the next time follows from the end of this run");
     assert_eq!((of("waits").len(), of("both").len()), (1, 3), "{times}");
     let is_from_now = |time: &&&Value| time["notes"][0].as_str().is_some_and(|note| note.starts_with("counted from now"));
     assert!(of("both").iter().filter(is_from_now).count() >= 2, "of three times within three hours one may be midnight: {times}");
@@ -232,11 +232,11 @@ fn a_job_runs_by_its_own_rule_for_clock_changes_and_its_own_h() {
     bench.add(&["--name", "backup", "--cron", "H H * * *", "--tz", "UTC", "--", "x"]);
     assert_eq!(next("backup", "2027-01-01T00:00:00Z")[0], "2027-01-01T08:25:00.000Z");
     let drawn = bench.ctl.run(&["next", "H H * * *", "-n", "1"]).good();
-    assert!(format!("{}{}", drawn.stdout, drawn.stderr).contains("H is drawn from the job's name"), "{}", drawn.stdout);
+    assert!(format!("{}{}", drawn.stdout, drawn.stderr).contains("H depends on the name of the job"), "{}", drawn.stdout);
     bench.add(&["--name", "beat", "--cron", "@every 90s", "--", "x"]);
     assert_eq!(bench.ctl.run(&["show", "beat", "--json"]).json()["schedule"], "every 1m30s");
     bench.add(&["--name", "boot", "--cron", "@reboot", "--", "x"]);
-    bench.ctl.run(&["next", "boot"]).refused(2, &["job boot has no times of a clock"]);
+    bench.ctl.run(&["next", "boot"]).refused(2, &["job boot has no clock times"]);
     assert_eq!(bench.ctl.run(&["show", "boot", "--json"]).json()["state"], "scheduled");
-    bench.ctl.run(&["next", "@reboot"]).refused(2, &["has no times of a clock"]);
+    bench.ctl.run(&["next", "@reboot"]).refused(2, &["has no clock times"]);
 }

@@ -54,7 +54,7 @@ fn a_planted_run_is_shown_though_nothing_is_kept_of_it_yet() {
     assert_eq!((&run["state"], &run["due"]), (&"scheduled".into(), &"2099-01-01T00:00:00.000Z".into()));
     assert_eq!(run["attempts"], serde_json::json!([]));
     let logs = bench.ctl.run(&["logs", "a@4070908800000"]).good();
-    assert!(logs.stdout.is_empty() && logs.stderr.contains("has not begun yet"), "{logs:?}");
+    assert!(logs.stdout.is_empty() && logs.stderr.contains("has not started yet"), "{logs:?}");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_run_waiting_for_its_next_done_check_shows_the_reason_and_last_output() {
         assert_eq!((&run["reason"], &run["unclear"]), (&"done_check unclear: exit code 2".into(), &1.into()), "{job}");
         assert_eq!(run["exit_code"], Value::Null, "{job}");
         let text = bench.ctl.run(&["show", &id]).good().stdout;
-        assert!(text.contains("1 times in a row its done_check gave no clear answer"), "{text}");
+        assert!(text.contains("its done_check gave no clear answer 1 times in a row"), "{text}");
         for target in [job, &id] {
             assert_eq!(bench.ctl.run(&["logs", target]).good().stdout, "cannot tell\n", "{target}");
         }
@@ -143,7 +143,7 @@ fn work_that_was_done_already_and_a_failure_not_retried_say_so() {
     let bench = Bench::start();
     for (job, state, reason) in [
         ("done", RunState::Succeeded, "done_check: already done"),
-        ("excluded", RunState::Failed, "not retried: exit code 3 is in never_on"),
+        ("excluded", RunState::Failed, "not retried, because never_on lists exit code 3"),
     ] {
         bench.add(&["--name", job, "--in", "0s", "--", "x"]);
         let claim = bench.node.claim(job);
@@ -260,9 +260,9 @@ fn the_beginning_of_an_id_is_enough_to_look_and_not_to_cancel() {
         bench.node.finish(&bench.node.claim("b"), RunState::Succeeded, &[]);
         id
     });
-    bench.ctl.run(&["show", "b@"]).refused(2, &[&ids[0], &ids[1], "wanted the whole id"]);
+    bench.ctl.run(&["show", "b@"]).refused(2, &[&ids[0], &ids[1], "wanted a complete id"]);
     for verb in ["show", "logs"] {
-        bench.ctl.run(&[verb, "b@1"]).refused(2, &[&ids[0], &ids[1], "wanted the whole id"]);
+        bench.ctl.run(&[verb, "b@1"]).refused(2, &[&ids[0], &ids[1], "wanted a complete id"]);
     }
 }
 
@@ -337,7 +337,7 @@ fn logs_take_the_newest_run_that_wrote_and_any_attempt_by_number() {
     assert_eq!(bench.ctl.run(&["logs", &first.run.to_string(), "--attempt", "1"]).good().stdout, "one");
     let none = bench.ctl.run(&["logs", &silent.run.to_string()]).good();
     let bounds = "max_age, keep_bytes_per_job or keep_bytes of [output]";
-    assert!(none.stdout.is_empty() && none.stderr.contains("no output is kept") && none.stderr.contains(bounds), "{none:?}");
+    assert!(none.stdout.is_empty() && none.stderr.contains("has no stored output") && none.stderr.contains(bounds), "{none:?}");
     assert_eq!(bench.ctl.run(&["logs", &silent.run.to_string(), "--json"]).good().json()["stdout"], "");
 }
 

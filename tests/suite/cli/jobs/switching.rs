@@ -12,7 +12,7 @@ fn a_paused_job_has_no_next_time_until_it_is_resumed() {
     assert_eq!((&paused["state"], &paused["paused"]), (&"paused".into(), &true.into()));
     assert!(paused["next_due"].is_null());
     let again = bench.ctl.run(&["pause", "a"]).good();
-    assert!(again.stdout.contains("paused before"), "{again:?}");
+    assert!(again.stdout.contains("already paused"), "{again:?}");
 
     let resumed = bench.ctl.run(&["resume", "a", "--json"]).good().json();
     assert_eq!((&resumed[0]["result"], &resumed[0]["next_due"]), (&"resumed".into(), &before["next_due"]));

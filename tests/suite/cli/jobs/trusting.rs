@@ -217,7 +217,7 @@ fn what_this_host_would_refuse_of_a_job_is_warned_of_when_it_is_added() {
     let line = format!("{{\"shell\": \"x\", \"user\": \"nobody:nosuchgroup\", \"env_file\": \"{file}\"}}\n");
     let added = bench.ctl.run_with_input(&["add", "--stdin"], line.as_bytes()).good();
     assert!(
-        added.stderr.contains("no group \"nosuchgroup\" on this host") && added.stderr.contains("everybody can write it"),
+        added.stderr.contains("this host has no group \"nosuchgroup\"") && added.stderr.contains("everybody can write it"),
         "{added:?}"
     );
     // What a person names as data may be anybody's.
@@ -242,6 +242,15 @@ fn a_calendar_of_a_stranger_is_refused_by_root() {
     );
 }
 
+/// Starts schedd on the state directory of `ctl` and returns its refusal.
+#[track_caller]
+fn refused_state(ctl: &Schedctl) -> String {
+    let ended = ctl.command_of(env!("CARGO_BIN_EXE_schedd")).output().unwrap();
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(69), "{told}");
+    told
+}
+
 #[test]
 fn root_keeps_no_state_in_a_directory_of_a_stranger() {
     if !is_root() {
@@ -251,8 +260,31 @@ fn root_keeps_no_state_in_a_directory_of_a_stranger() {
     let state = ctl.home().join(".local/state/schedd");
     fs::create_dir_all(&state).unwrap();
     chown(&state, Some(STRANGER), None).unwrap();
-    let ended = ctl.command_of(env!("CARGO_BIN_EXE_schedd")).output().unwrap();
-    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(ended.status.code() == Some(69) && told.contains("belongs to user 65534, wanted chown to root"), "{told}");
+    let told = refused_state(&ctl);
+    assert!(told.contains("belongs to user 65534, wanted chown to root"), "{told}");
     assert_eq!(fs::read_dir(&state).unwrap().count(), 0, "something was put there");
+}
+
+#[test]
+fn root_loads_no_data_that_others_could_put_into_its_state_directory() {
+    if !is_root() {
+        return;
+    }
+    let ctl = Schedctl::alone();
+    let state = ctl.home().join(".local/state/schedd");
+    fs::create_dir_all(state.join("appendonlydir")).unwrap();
+    for mode in [0o777, 0o1777] {
+        fs::set_permissions(&state, Permissions::from_mode(mode)).unwrap();
+        let told = refused_state(&ctl);
+        assert!(told.contains("everybody can write the directory"), "{told}");
+    }
+    chown(&state, None, Some(STRANGER)).unwrap();
+    fs::set_permissions(&state, Permissions::from_mode(0o775)).unwrap();
+    let told = refused_state(&ctl);
+    assert!(told.contains("group 65534 can write the directory"), "{told}");
+    // The directory was mended, and what a stranger left there was not.
+    fs::set_permissions(&state, Permissions::from_mode(0o700)).unwrap();
+    chown(state.join("appendonlydir"), Some(STRANGER), None).unwrap();
+    let told = refused_state(&ctl);
+    assert!(told.contains("appendonlydir belongs to user 65534, wanted chown to root"), "{told}");
 }

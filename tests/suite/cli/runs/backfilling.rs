@@ -27,13 +27,13 @@ fn a_window_is_made_up_for_once_and_the_schedule_is_left_alone() {
     let shown = || bench.ctl.run(&["show", "a", "--json"]).good().json();
     let next = shown()["next_due"].clone();
     let done = backfill(&bench, &[]);
-    assert_eq!((&done["planted"], &done["cut_at"], &done["dry_run"]), (&5.into(), &Value::Null, &false.into()));
+    assert_eq!((&done["added"], &done["continue_from"], &done["dry_run"]), (&5.into(), &Value::Null, &false.into()));
     assert_eq!((&done["times"][0], &done["times"][4]), (&"2025-01-01T00:00:00.000Z".into(), &"2025-01-01T04:00:00.000Z".into()));
     assert_eq!((&shown()["next_due"], &shown()["backfill"]), (&next, &5.into()));
     let claim = bench.node.claim("a");
     assert_eq!(claim.run.to_string(), format!("a@{FIRST}~backfill"));
     let again = backfill(&bench, &[]);
-    assert_eq!((&again["planted"], &again["left_out"]["repeated"]), (&0.into(), &5.into()));
+    assert_eq!((&again["added"], &again["not_backfilled"]["already_backfilled"]), (&0.into(), &5.into()));
     bench.node.finish(&claim, RunState::Failed, &[("exit_code", "1")]);
     let run = bench.ctl.run(&["show", &claim.run.to_string(), "--json"]).good().json();
     assert_eq!((&run["kind"], &run["late_ms"]), (&"backfill".into(), &Value::Null));
@@ -42,15 +42,15 @@ fn a_window_is_made_up_for_once_and_the_schedule_is_left_alone() {
     let given_up = bench.ctl.run(&["cancel", "a", "--backfill"]).good();
     assert!(given_up.stdout.contains("4 backfill runs of a cancelled"), "{given_up:?}");
     let told = bench.ctl.run(&["explain", "a", "--at", "2025-01-01T02:00:00Z"]).good().stdout;
-    assert!(told.contains("Its backfill was cancelled by "), "{told}");
+    assert!(told.contains("The backfill of this occurrence was cancelled by "), "{told}");
     let made_up = bench.ctl.run(&["explain", "a", "--at", "2025-01-01T00:00:00Z"]).good().stdout;
-    assert!(!made_up.contains("Its backfill was cancelled"), "{made_up}");
+    assert!(!made_up.contains("The backfill of this occurrence was cancelled"), "{made_up}");
     let nothing = bench.ctl.run(&["cancel", "a", "--backfill"]).good();
     assert!(nothing.stdout.contains("a has no backfill runs to cancel"), "{nothing:?}");
     assert_eq!(shown()["next_due"], next);
     let text = bench.ctl.run(&["backfill", "a", "--from", FROM, "--to", TO]).good();
-    assert!(text.stdout.contains("4 runs of a planted, one after the other"), "{text:?}");
-    assert!(text.stderr.contains("left out: 1 backfilled before"), "{text:?}");
+    assert!(text.stdout.contains("4 runs of a added; they run one after the other"), "{text:?}");
+    assert!(text.stderr.contains("not backfilled: 1 already backfilled"), "{text:?}");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_dry_run_prints_the_times_and_plants_nothing() {
     let text = bench.ctl.run(&["backfill", "a", "--from", FROM, "--to", TO, "--dry-run"]).good();
     assert_eq!(text.stdout.lines().count(), 5, "{text:?}");
     assert!(text.stdout.starts_with("Wed 2025-01-01 00:00:00 UTC"), "{text:?}");
-    assert_eq!(backfill(&bench, &["--dry-run"])["planted"], 0);
+    assert_eq!(backfill(&bench, &["--dry-run"])["added"], 0);
     assert_eq!(bench.ctl.run(&["show", "a", "--json"]).json()["backfill"], 0);
 }
 
@@ -84,21 +84,21 @@ fn what_succeeded_is_left_out_whether_its_record_or_the_ledger_tells() {
     let member = format!("{}:2:succeeded:", FIRST + 4 * 3_600_000);
     let () = redis::cmd("ZADD").arg("{schedd}:ledger:a").arg(FIRST + 3 * 3_600_000).arg(member).query(&mut connection).unwrap();
     let done = backfill(&bench, &[]);
-    assert_eq!((&done["planted"], &done["times"][0]), (&1.into(), &"2025-01-01T01:00:00.000Z".into()));
-    assert_eq!((&done["left_out"]["succeeded"], &done["left_out"]["owed"]), (&3.into(), &1.into()));
+    assert_eq!((&done["added"], &done["times"][0]), (&1.into(), &"2025-01-01T01:00:00.000Z".into()));
+    assert_eq!((&done["not_backfilled"]["succeeded"], &done["not_backfilled"]["open"]), (&3.into(), &1.into()));
 }
 
 #[test]
 fn a_large_window_is_cut_and_told_where_to_go_on() {
     let bench = hourly();
     let done = backfill(&bench, &["--max", "2"]);
-    assert_eq!((&done["planted"], &done["cut_at"]), (&2.into(), &"2025-01-01T02:00:00.000Z".into()));
+    assert_eq!((&done["added"], &done["continue_from"]), (&2.into(), &"2025-01-01T02:00:00.000Z".into()));
     let text = bench.ctl.run(&["backfill", "a", "--from", "2025-01-01T02:00:00Z", "--to", TO, "--max", "2"]).good();
-    assert!(text.stderr.contains("cut at 2 runs: go on with --from 2025-01-01T04:00:00.000Z"), "{text:?}");
+    assert!(text.stderr.contains("stopped at 2 runs: continue with --from 2025-01-01T04:00:00.000Z"), "{text:?}");
     // Now is past the pending run's predecessor, so the present hour is not made up for twice.
     let year =
         bench.ctl.run(&["backfill", "a", "--from", "2024-01-01", "--to", "2025-01-01", "--dry-run", "--json"]).good().json();
-    assert_eq!((year["times"].as_array().unwrap().len(), &year["cut_at"]), (1_000, &"2024-02-11T16:00:00.000Z".into()));
+    assert_eq!((year["times"].as_array().unwrap().len(), &year["continue_from"]), (1_000, &"2024-02-11T16:00:00.000Z".into()));
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn a_job_is_taken_out_once_and_again_without_harm() {
     bench.add(&["--name", "once", "--in", "1h", "--", "x"]);
     for name in ["a", "once"] {
         assert_eq!(bench.ctl.run(&["cancel", name]).good().stdout, format!("{name} cancelled\n"));
-        assert!(bench.ctl.run(&["cancel", name]).good().stdout.contains("cancelled before"));
+        assert!(bench.ctl.run(&["cancel", name]).good().stdout.contains("already cancelled"));
     }
     assert_eq!(bench.ctl.run(&["list", "--json"]).json(), serde_json::json!([]));
     let history = bench.ctl.run(&["history", "once", "--json"]).json();
@@ -88,7 +88,7 @@ fn a_running_run_is_asked_to_stop_and_a_recurring_jobs_only_if_asked_for() {
     for (flags, said) in [
         (
             &[][..],
-            "goes on (schedctl cancel b --stop stops it); a job added under this name with another definition ends its retries\n",
+            "continues (schedctl cancel b --stop stops it); a job added under this name with another definition ends its retries\n",
         ),
         (&["--stop"], "is being stopped\n"),
     ] {

@@ -85,9 +85,9 @@ fn those_a_filter_picks_are_retried_oldest_first_and_a_dry_run_changes_nothing()
 fn every_run_named_is_tried_and_what_cannot_be_is_said_with_what_to_do() {
     let (bench, [f, t, l, s]) = scene();
     let several = bench.ctl.run(&["retry", &f, &s, &t]);
-    several.refused(4, &[&s, "succeeded", &format!("schedctl rerun {s} repeats its work")]);
+    several.refused(4, &[&s, "succeeded", &format!("schedctl rerun {s} runs it again")]);
     assert_eq!(several.stdout, format!("{f} is ready again\n{t} is ready again\n"));
-    bench.ctl.run(&["retry", "l@1"]).refused(3, &[&format!("begins like {l}")]);
+    bench.ctl.run(&["retry", "l@1"]).refused(3, &[&format!("similar ids: {l}")]);
     bench.ctl.run(&["retry", "nosuch@1"]).refused(3, &["nosuch"]);
     bench.ctl.run(&["retry"]).refused(2, &["ids of runs, or --dead", "schedctl retry --help"]);
     bench.ctl.run(&["retry", &l, "--dead"]).refused(2, &["--dead"]);
@@ -102,7 +102,7 @@ fn every_run_named_is_tried_and_what_cannot_be_is_said_with_what_to_do() {
     let claim = bench.node.claim("gone");
     bench.node.finish(&claim, RunState::Failed, &[]);
     bench.ctl.run(&["cancel", "gone"]).good();
-    bench.ctl.run(&["retry", &claim.run.to_string()]).refused(4, &["job gone is gone", "add it again"]);
+    bench.ctl.run(&["retry", &claim.run.to_string()]).refused(4, &["job gone no longer exists", "add it again"]);
     bench.add(&["--name", "gone", "--", "y"]);
     let earlier = bench.ctl.run(&["retry", &claim.run.to_string()]);
     earlier.refused(4, &["it belongs to an earlier job gone", &format!("schedctl rerun {} ", claim.run)]);
@@ -132,14 +132,14 @@ fn every_dead_letter_is_forgotten_only_when_that_is_surely_meant() {
     bench.ctl.run(&["purge", "--dead", "--dry-run"]).good();
     for answer in ["", "\n", "y\n", "schedd2\n"] {
         let asked = bench.ctl.answer_on_terminal(&["purge", "--dead"], answer);
-        assert!(asked.code == 2 && asked.stdout.contains("3 dead letters of namespace schedd will be forgotten"), "{asked:?}");
-        assert!(asked.stdout.contains("type schedd to confirm: ") && asked.stdout.contains("nothing was forgotten"), "{asked:?}");
+        assert!(asked.code == 2 && asked.stdout.contains("3 dead letters of namespace schedd will be deleted"), "{asked:?}");
+        assert!(asked.stdout.contains("type schedd to confirm: ") && asked.stdout.contains("nothing is deleted"), "{asked:?}");
     }
     assert_eq!(bench.ctl.run(&["stats", "--json"]).json()["dead"], 3);
     let asked = bench.ctl.answer_on_terminal(&["purge", "--dead"], "schedd\n");
-    assert!(asked.code == 0 && asked.stdout.ends_with("3 dead letters forgotten\r\n"), "{asked:?}");
-    assert!(bench.ctl.run_on_terminal(&["purge", "--dead"]).good().stdout.ends_with("0 dead letters forgotten\r\n"));
-    assert_eq!(bench.ctl.run(&["purge", "--dead", "--yes"]).good().stdout, "0 dead letters forgotten\n");
+    assert!(asked.code == 0 && asked.stdout.ends_with("3 dead letters deleted\r\n"), "{asked:?}");
+    assert!(bench.ctl.run_on_terminal(&["purge", "--dead"]).good().stdout.ends_with("0 dead letters deleted\r\n"));
+    assert_eq!(bench.ctl.run(&["purge", "--dead", "--yes"]).good().stdout, "0 dead letters deleted\n");
     for flags in [&["--yes"][..], &["--older-than", "7d"], &["--keep", "1"], &["--state", "lost"], &["--job", "f"]] {
         bench.ctl.run(&[&["purge", "a@5"], flags].concat()).refused(2, &[flags[0], "RUN"]);
         bench.ctl.run(&[&["purge"], flags].concat()).refused(2, &["--dead"]);
@@ -155,9 +155,9 @@ fn dead_letters_are_purged_by_name_age_and_count_and_the_others_stay() {
     assert_eq!(purge(&["--dead", "--state", "lost", "--keep", "1"]), 0);
     assert_eq!(purge(&["--dead", "--keep", "2", "--older-than", "0s"]), 1);
     bench.ctl.run(&["show", &f]).refused(3, &[&f]);
-    assert_eq!(bench.ctl.run(&["purge", &t]).good().stdout, "1 dead letter forgotten\n");
+    assert_eq!(bench.ctl.run(&["purge", &t]).good().stdout, "1 dead letter deleted\n");
     bench.ctl.run(&["purge", &t]).refused(3, &[&t]);
-    bench.ctl.run(&["purge", &s]).refused(4, &[&s, "no dead letter"]);
+    bench.ctl.run(&["purge", &s]).refused(4, &[&s, "not a dead letter"]);
     assert_eq!(purge(&["--dead", "--job", "t"]), 0);
     assert_eq!(ids(&bench.ctl.run(&["history", "--json"]).json()), [&s, &l]);
     assert_eq!(purge(&["--dead", "--yes"]), 1);

@@ -117,7 +117,7 @@ fn a_run_that_is_tried_again_is_followed_into_its_next_attempt() {
     bench.node.finish(&second, RunState::Succeeded, &[("exit_code", "0")]);
     let (code, stdout, stderr) = follower.end();
     assert_eq!((code, stdout.as_str()), (Some(0), "first\nsecond\n"));
-    assert!(stderr.contains(&format!("attempt 2 of {} has begun on node web-1", first.run)), "{stderr}");
+    assert!(stderr.contains(&format!("attempt 2 of {} started on node web-1", first.run)), "{stderr}");
     assert!(stderr.contains(&format!("{} succeeded after", first.run)), "{stderr}");
 }
 
@@ -126,7 +126,7 @@ fn of_a_job_the_run_that_executes_is_followed_or_else_the_next_one() {
     let bench = Bench::start();
     bench.add(&["--name", "m", "--", "x"]);
     let follower = Follower::start(&bench, &["m"]);
-    follower.stderr.wait_for("no run of m executes; waiting for the next");
+    follower.stderr.wait_for("no run of m is running; waiting for the next run");
     bench.ctl.run(&["run", "m"]).good();
     let claim = bench.node.claim("m");
     bench.node.write(&claim, b"hello\n", b"", 0);
@@ -157,7 +157,7 @@ fn an_interrupt_ends_the_following_only() {
     kill_process(Pid::from_child(&follower.child), Signal::INT).unwrap();
     let (code, _, stderr) = follower.end();
     assert_eq!(code, Some(130), "{stderr}");
-    assert!(stderr.contains(&format!("interrupted; run {} goes on", claim.run)), "{stderr}");
+    assert!(stderr.contains(&format!("interrupted; run {} continues", claim.run)), "{stderr}");
     assert_eq!(bench.ctl.run(&["show", &claim.run.to_string(), "--json"]).json()["state"], "running");
 }
 
@@ -182,7 +182,7 @@ fn following_outlives_a_redis_that_is_away_for_a_moment() {
     let follower = Follower::of(&ctl, &["a"]);
     follower.stdout.wait_for("one\n");
     redis.kill9();
-    follower.stderr.wait_for("; waiting for it");
+    follower.stderr.wait_for("; waiting for Redis");
     redis.restart();
     let node = Played::on(&redis);
     node.write(&claim, b"one\ntwo\n", b"", 0);
@@ -224,6 +224,6 @@ fn what_is_followed_cannot_steer_the_terminal_unless_it_may() {
     let id = claim.run.to_string();
     let seen = bench.ctl.run_on_terminal(&["logs", "-f", &id]).good().stdout;
     assert!(seen.contains("one\\u{1b}[2Jtwo\\rthree\\u{202e}\r\n") && !seen.contains('\u{1b}'), "{seen:?}");
-    assert!(seen.contains("55 bytes here were not kept"), "{seen:?}");
+    assert!(seen.contains("55 bytes here were not stored"), "{seen:?}");
     assert!(bench.ctl.run_on_terminal(&["logs", "-f", &id, "--raw"]).good().stdout.contains("one\u{1b}[2J"));
 }

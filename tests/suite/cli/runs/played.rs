@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::{JobSpec, Overlap};
+use schedd::domain::job::job_spec::{Delivery, JobSpec, Overlap};
 use schedd::domain::name::names::RunId;
 use schedd::domain::queue::lane::Lane;
 use schedd::domain::queue::queue_rules::QueueSettings;
@@ -69,6 +69,7 @@ impl Played {
         let order = ClaimOrder {
             run: run.clone(),
             rev: definition.record.rev.clone(),
+            delivery: Delivery::AtLeastOnce,
             overlap: Overlap::Allow,
             max_age: None,
             latest_start: None,

@@ -13,7 +13,7 @@ fn a_run_is_done_anew_with_its_due_time_however_it_ended() {
     for state in [RunState::Succeeded, RunState::Failed, RunState::TimedOut, RunState::Lost, RunState::Cancelled] {
         bench.ctl.run(&["run", "m"]).good();
         let old = bench.node.claim("m");
-        bench.ctl.run(&["rerun", &old.run.to_string()]).refused(4, &["is running", "wanted one that ended"]);
+        bench.ctl.run(&["rerun", &old.run.to_string()]).refused(4, &["is running", "wanted an ended run"]);
         bench.node.finish(&old, state, &[]);
         let id = bench.ctl.run(&["rerun", &old.run.to_string()]).good().stdout.trim_end().to_owned();
         let new = bench.node.claim("m");
@@ -50,7 +50,7 @@ fn what_is_not_over_or_not_there_or_has_no_job_is_refused() {
     let run = |id: &str| bench.ctl.run(&["rerun", id]);
     let planned = bench.ctl.run(&["show", "a", "--json"]).json()["next_due"].clone();
     let due: jiff::Timestamp = planned.as_str().unwrap().parse().unwrap();
-    run(&format!("a@{}", due.as_millisecond())).refused(4, &["is scheduled", "wanted one that ended"]);
+    run(&format!("a@{}", due.as_millisecond())).refused(4, &["is scheduled", "wanted an ended run"]);
     run("a@5").refused(3, &["no run a@5"]);
     run("b@5").refused(3, &["no job b"]);
     run("a").refused(2, &["run id"]);

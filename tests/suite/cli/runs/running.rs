@@ -42,7 +42,7 @@ fn a_job_whose_run_by_hand_is_tried_again_is_retrying_until_that_ends() {
         assert!(shown["state"] == "retrying" && shown["retry_at"].is_string(), "{shown}");
         assert_eq!(shown["next_due"].is_string(), job == "planned", "{shown}");
         let text = bench.ctl.run(&["show", job]).good().stdout;
-        assert!(text.lines().any(|line| line.ends_with(", a run asked for by hand tried again")), "{text}");
+        assert!(text.lines().any(|line| line.ends_with(", retry of a manual run")), "{text}");
         bench.ctl.run(&["cancel", &id]).good();
         let wanted = if job == "planned" { "scheduled" } else { "manual" };
         let shown = bench.ctl.run(&["show", job, "--json"]).good().json();
@@ -98,7 +98,10 @@ fn a_wait_that_takes_too_long_ends_and_the_run_goes_on() {
     let finished = bench.ctl.run(&["run", "m", "--wait", "--timeout", "300ms"]);
     assert_eq!(finished.code, 124, "{finished:?}");
     let id = finished.stdout.trim_end();
-    assert!(finished.stderr.contains(&format!("run {id} has not ended")) && finished.stderr.contains("goes on"), "{finished:?}");
+    assert!(
+        finished.stderr.contains(&format!("run {id} has not ended")) && finished.stderr.contains("continues"),
+        "{finished:?}"
+    );
     assert!(finished.stderr.contains("no schedd is running"), "{finished:?}");
     assert_eq!(bench.ctl.run(&["show", id, "--json"]).good().json()["state"], "scheduled");
     bench.ctl.run(&["run", "m", "--wait", "--timeout", "soon"]).refused(2, &["--timeout"]);
@@ -116,6 +119,6 @@ fn an_interrupt_ends_the_waiting_only_and_says_the_id() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains(&format!("run {} goes on", claim.run)), "{said}");
+    assert!(said.contains(&format!("run {} continues", claim.run)), "{said}");
     assert_eq!(bench.ctl.run(&["show", &claim.run.to_string(), "--json"]).json()["state"], "running");
 }

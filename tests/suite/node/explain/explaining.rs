@@ -52,16 +52,20 @@ fn a_run_on_time_is_told_as_such_with_the_file_it_comes_from() {
     let run = eye.wait_for_history("j", 3).pop().unwrap();
     let at = run.run.due().to_string();
     let (text, document) = explained(&redis, &["j", "--at", &at]);
-    for said in
-        ["Its schedule is every 1s", "[jobs.j] of the file of node n1", "It succeeded", "n1 claimed it.", "It started on time"]
-    {
+    for said in [
+        "The schedule has been every 1s",
+        "[jobs.j] of the file of node n1",
+        "The run succeeded",
+        "Node n1 claimed the run.",
+        "The run started on time",
+    ] {
         assert!(text.contains(said), "{said}: {text}");
     }
     assert_eq!((&document["run"]["run_id"], &document["subject"]), (&json!(run.run.to_string()), &json!("run")));
     assert_eq!(document["deeds"][0]["by"], "file of n1");
     let told = Schedctl::on(&redis).run(&["explain", "j", "--last"]).good().stdout;
-    assert!(told.starts_with("job       j at ") && told.contains("\non time?  "), "{told}");
-    assert_says(&redis, &["j"], &["The last to end was j@", "overlap = skip, which is the default."]);
+    assert!(told.starts_with("job       j at ") && told.contains("\ntiming    "), "{told}");
+    assert_says(&redis, &["j"], &["Run j@", "overlap = skip is the default."]);
 }
 
 #[test]
@@ -74,7 +78,7 @@ fn of_a_job_with_many_open_runs_the_first_are_told_and_how_many_more_there_are()
     until("the key is asked for", LONG, || (ctl.run(&["run", "hold"]).code == 0).then_some(()));
     let (_, document) = until("more are open than are told of", LONG, || {
         Some(explained(&redis, &["j"])).filter(|(text, _)| {
-            text.contains(" more run of it has not ended.") || text.contains(" more runs of it have not ended.")
+            text.contains(" more run of the job has not ended.") || text.contains(" more runs of the job have not ended.")
         })
     });
     let more = document["open_more"].as_u64().unwrap();
@@ -89,8 +93,8 @@ fn an_overlap_names_the_run_that_was_open() {
     let skipped = first_in(&eye, "j", RunState::Skipped);
     let open = skipped.behind.clone().unwrap();
     assert!(open.due() < skipped.run.due());
-    let said = format!("It was skipped because the run {open} was still open.");
-    assert_says(&redis, &[&skipped.run.to_string()], &[&said, "overlap = skip, which is the default."]);
+    let said = format!("The run was skipped because run {open} was still open.");
+    assert_says(&redis, &[&skipped.run.to_string()], &[&said, "overlap = skip is the default."]);
 }
 
 #[test]
@@ -107,14 +111,14 @@ fn what_was_missed_while_its_only_node_was_dead_is_told_for_each_occurrence() {
     let skipped = first_in(&eye, "j", RunState::Skipped);
     let (to, count) = skipped.skipped.unwrap();
     assert!(count > 1, "{skipped:?}");
-    let all = format!("So were all {count} occurrences");
+    let all = format!("The same happened to all {count} occurrences");
     assert_says(
         &redis,
         &["j", "--at", &to.to_string()],
         &[
-            "It was skipped because it was missed",
+            "The run was skipped as missed",
             &all,
-            "n1 was not running since",
+            "n1 was not running from",
             "No node was running",
             "catch_up = skip, set in [jobs.j]",
         ],
@@ -129,24 +133,28 @@ fn a_pause_and_a_cancel_say_whose_they_were() {
     ctl.run(&["add", "--name", "j", "--every", "1s", "--shell", "true"]).good();
     ctl.run(&["pause", "j"]).good();
     let by = format!("paused by {}", who());
-    assert_says(&redis, &["j"], &[&by, "Nothing comes by its schedule while it is paused"]);
+    assert_says(&redis, &["j"], &[&by, "The schedule starts no runs while the job is paused"]);
     let held = eye.job("j").unwrap().held.unwrap();
     until("its time passes", LONG, || Some(()).filter(|()| eye.ask(eye.store().now()).unwrap() > held.due()));
-    assert_says(&redis, &["j", "--at", &held.due().to_string()], &["It waits because its job is paused."]);
+    assert_says(&redis, &["j", "--at", &held.due().to_string()], &["The run waits because its job is paused."]);
     ctl.run(&["resume", "j"]).good();
     let skipped = first_in(&eye, "j", RunState::Skipped);
-    assert_says(&redis, &[&skipped.run.to_string()], &[&format!("It was skipped because its job was {by}")]);
+    assert_says(&redis, &[&skipped.run.to_string()], &[&format!("The run was skipped because its job was {by}")]);
 
     ctl.run(&["add", "--name", "once", "--in", "1h", "--shell", "true"]).good();
     let run = eye.job("once").unwrap().pending.unwrap().to_string();
     ctl.run(&["cancel", &run]).good();
-    assert_says(&redis, &["once", "--last"], &[&format!("It was cancelled by {}", who()), &format!("It was added by {}", who())]);
+    assert_says(
+        &redis,
+        &["once", "--last"],
+        &[&format!("The run was cancelled by {}", who()), &format!("The job was added by {}", who())],
+    );
     assert_eq!(ctl.run(&["history", "once", "--json"]).good().json()[0]["by"], json!(who()));
 
     ctl.run(&["add", "--name", "long", "--in", "0s", "--shell", "sleep 60"]).good();
     let run = until("it runs", LONG, || eye.ask(eye.store().list_open(&"long".parse().unwrap())).unwrap().pop()).to_string();
     until("it has a node", LONG, || eye.run(&run).filter(|run| run.state == RunState::Running));
-    assert_says(&redis, &["long"], &[&format!("Run {run}: It is running on n1")]);
+    assert_says(&redis, &["long"], &[&format!("Run {run} is running on n1")]);
     ctl.run(&["cancel", &run]).good();
     let ended = eye.wait_for_history("long", 1).pop().unwrap();
     assert_eq!((ended.state, ended.by), (RunState::Cancelled, Some(who())));
@@ -163,7 +171,7 @@ fn every_attempt_is_told_and_the_rule_that_ended_them() {
     assert_says(
         &redis,
         &["j", "--last"],
-        &["Attempt 1 on n1 started", "Attempt 2 on n1 started", ": exit code 3.", "It failed.", "retry = once, after 100ms"],
+        &["Attempt 1 on n1 started", "Attempt 2 on n1 started", ": exit code 3.", "The run failed.", "retry = once, after 100ms"],
     );
 }
 
@@ -183,15 +191,15 @@ fn a_run_recovered_from_a_dead_node_and_one_lost_with_it_say_so() {
     eye.wait_for_history("never", 1);
     let recovered = [
         "Attempt 1 on one started",
-        "; how it ended is not known: its node stopped renewing the lease",
+        ". Its end is not known: the node of the run stopped renewing its lease",
         "Attempt 2 on two",
-        "It succeeded",
+        "The run succeeded",
     ];
     assert_says(&redis, &["again", "--last"], &recovered);
     let lost = [
         "Attempt 1 on one started",
-        "; how it ended is not known: its node stopped renewing the lease.",
-        "It is lost, for it may or may not have done its work: its node was lost",
+        ". Its end is not known: the node of the run stopped renewing its lease.",
+        "The run is lost: the node of the run was lost",
         "delivery = at-most-once",
     ];
     assert_says(&redis, &["never", "--last"], &lost);
@@ -211,18 +219,18 @@ fn a_time_that_was_not_due_is_told_with_the_times_around_it_and_the_changes_sinc
     assert_says(
         &redis,
         &["j", "--at", &since.to_string()],
-        &["It was not due at", "Its schedule is 30 2 1 1 * in Europe/Berlin"],
+        &["The job was not due at", "The schedule has been 30 2 1 1 * in Europe/Berlin"],
     );
     add("30 3 1 1 *", &["--replace"]);
-    let changed = format!("Its schedule was changed by {}", who());
-    let around = "the time after is Fri 2027-01-01 03:30:00 CET";
+    let changed = format!("The schedule was changed by {}", who());
+    let around = "the next time is Fri 2027-01-01 03:30:00 CET";
     assert_says(
         &redis,
         &["j", "--at", &since.to_string()],
-        &["It was not due at", "Its schedule at that time was 30 2 1 1 * in Europe/Berlin.", &changed, around],
+        &["The job was not due at", "The schedule at that time was 30 2 1 1 * in Europe/Berlin.", &changed, around],
     );
-    assert_says(&redis, &["j", "--at", "2027-01-01 03:30"], &["It is still to come, on Fri 2027-01-01 03:30:00 CET."]);
-    assert_says(&redis, &["j", "--at", "2028-01-01 03:30"], &["It is still to come, on Sat 2028-01-01 03:30:00 CET."]);
+    assert_says(&redis, &["j", "--at", "2027-01-01 03:30"], &["The run is planned for Fri 2027-01-01 03:30:00 CET."]);
+    assert_says(&redis, &["j", "--at", "2028-01-01 03:30"], &["The run is planned for Sat 2028-01-01 03:30:00 CET."]);
 }
 
 #[test]
@@ -241,15 +249,15 @@ fn a_run_whose_record_was_folded_is_told_from_the_ledger() {
     assert_says(
         &redis,
         &["j", "--at", &at(-7_000)],
-        &["3 ended skipped (overlap). Whether this occurrence was due, and was among them, is no longer known."],
+        &["ended as skipped (overlap). The ledger does not show whether this occurrence was one of them."],
     );
     assert_says(
         &redis,
         &["j", "--at", &at(-9_000)],
-        &["It ended skipped (overlap); its record is no longer kept. So did 3 runs due between"],
+        &["The run ended as skipped (overlap). Its record is no longer kept. In all, 3 runs due between"],
     );
-    assert_says(&redis, &["j", "--at", &at(-4_000)], &["It ended timed out; its record is no longer kept."]);
-    assert_says(&redis, &["j", "--at", &at(-20_000)], &["only counts are left: 40 succeeded."]);
+    assert_says(&redis, &["j", "--at", &at(-4_000)], &["The run ended as timed out. Its record is no longer kept."]);
+    assert_says(&redis, &["j", "--at", &at(-20_000)], &["Only counts remain of the runs due up to "]);
 }
 
 #[test]
@@ -261,10 +269,10 @@ fn a_job_that_is_gone_is_explained_while_its_runs_are_kept_and_a_stranger_is_not
     eye.wait_for_history("gone", 1);
     ctl.run(&["cancel", "gone"]).good();
     let removed = format!("The job is no longer defined: it was removed by {}", who());
-    assert_says(&redis, &["gone", "--last"], &[&removed, "It succeeded", "Nothing comes any more."]);
+    assert_says(&redis, &["gone", "--last"], &[&removed, "The run succeeded", "The job has no further runs."]);
     let () = redis.connection().del(vec!["{schedd}:job:gone", "{schedd}:deeds:gone"]).unwrap();
-    assert_says(&redis, &["gone", "--last"], &["its definition is no longer kept", "It succeeded"]);
-    assert_says(&redis, &["gone"], &["The last to end was gone@"]);
+    assert_says(&redis, &["gone", "--last"], &["its definition is no longer kept", "The run succeeded"]);
+    assert_says(&redis, &["gone"], &["Run gone@"]);
 
     ctl.run(&["add", "--name", "near", "--every", "1h", "--shell", "true"]).good();
     ctl.run(&["explain", "naer"]).refused(3, &["no job naer", "near"]);
@@ -272,7 +280,7 @@ fn a_job_that_is_gone_is_explained_while_its_runs_are_kept_and_a_stranger_is_not
     ctl.run(&["explain", "near", "--at", "sometime"]).refused(2, &["--at", "sometime"]);
     ctl.run(&["explain", "near@5", "--last"]).refused(2, &["--at and --last", "near"]);
     ctl.run(&["explain", "near", "--at", "9am", "--last"]).refused(2, &["--last"]);
-    assert_says(&redis, &["near", "--last"], &["It has had no occurrence yet."]);
+    assert_says(&redis, &["near", "--last"], &["The job has had no occurrence yet."]);
 }
 
 #[test]
@@ -281,9 +289,9 @@ fn a_run_by_hand_says_who_asked_for_it() {
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     ctl.run(&["add", "--name", "j", "--shell", "true"]).good();
     let run = ctl.run(&["run", "j"]).good().stdout.trim().to_owned();
-    assert_says(&redis, &["j"], &["It has no schedule", &format!("Run {run}: It is ready since")]);
+    assert_says(&redis, &["j"], &["The job has no schedule", &format!("Run {run} has been ready since")]);
     let _node = Schedd::on(&redis).node("n1").start();
     eye.wait_for_history("j", 1);
-    let asked = format!("It was asked for by hand by {}", who());
-    assert_says(&redis, &["j", "--last"], &[&asked, "It succeeded", "schedctl run j runs it."]);
+    let asked = format!("The run was requested by hand by {}", who());
+    assert_says(&redis, &["j", "--last"], &[&asked, "The run succeeded", "schedctl run j starts a run."]);
 }

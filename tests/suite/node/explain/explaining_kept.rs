@@ -31,12 +31,12 @@ fn what_waits_to_be_made_up_for_is_told_of_its_job_its_time_and_its_run() {
     assert_says(
         &redis,
         &["j"],
-        &["2 past occurrences still wait for their backfill, one after the other, which no pause stops."],
+        &["2 past occurrences still wait for their backfill, one after the other. A pause does not stop the backfill."],
     );
-    let waits = "It waits for its backfill, which schedctl backfill asked for.";
+    let waits = "This occurrence waits for its backfill, which was requested with schedctl backfill.";
     assert_says(&redis, &[&runs[1].to_string()], &[waits]);
     assert_says(&redis, &["j", "--at", &runs[1].due().to_string()], &[waits]);
-    assert_says(&redis, &["j", "--last"], &["It has had no occurrence yet."]);
+    assert_says(&redis, &["j", "--last"], &["The job has had no occurrence yet."]);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_run_without_a_record_is_told_by_its_id_as_by_its_time() {
     let due = eye.job("j").unwrap().since.as_i64() - 7_200_000;
     let () = redis.connection().zadd("{schedd}:ledger:j", format!("{due}:1:timed_out:"), due).unwrap();
     let told = explained(&redis, &[&format!("j@{due}")]);
-    assert!(told.0.contains("It ended timed out; its record is no longer kept."), "{}", told.0);
+    assert!(told.0.contains("The run ended as timed out. Its record is no longer kept."), "{}", told.0);
     assert_eq!(told.1["subject"], "ledger");
     ctl.run(&["explain", &format!("j@{}", due + 1)]).refused(3, &["no run j@"]);
 }
@@ -64,12 +64,12 @@ fn a_time_behind_the_end_of_a_job_is_told_as_that() {
     let removed = eye.job("j").unwrap().ended_at.unwrap().floor_to_second().as_i64();
     for ms in [1_000, 1_500, 90_000_000] {
         let (told, document) = explained(&redis, &["twice", "--at", &at(last + ms).to_string()]);
-        assert!(told.contains("It was not due any more: as many runs had begun as max_runs allows."), "{told}");
+        assert!(told.contains("The occurrence was not due any more: as many runs had started as max_runs allows."), "{told}");
         assert_eq!(document["subject"], "over");
         assert_says(
             &redis,
             &["j", "--at", &at(removed + ms).to_string()],
-            &["It was not due any more: its job was cancelled on "],
+            &["The occurrence was not due any more: the job was cancelled on "],
         );
     }
 }
@@ -91,7 +91,11 @@ fn a_job_whose_deeds_are_spoilt_is_explained_without_them() {
     let redis = TestRedis::start();
     Schedctl::on(&redis).run(&["add", "--name", "j", "--every", "1h", "--shell", "true"]).good();
     let () = redis.connection().set("{schedd}:deeds:j", 1).unwrap();
-    assert_says(&redis, &["j"], &["Its schedule is every 1h", "The audit log of the job cannot be read: key {schedd}:deeds:j"]);
+    assert_says(
+        &redis,
+        &["j"],
+        &["The schedule has been every 1h", "The audit log of the job cannot be read: key {schedd}:deeds:j"],
+    );
 }
 
 #[test]
@@ -105,8 +109,8 @@ fn a_check_asked_in_vain_is_told_as_that_and_not_as_a_start() {
     );
     eye.wait_for_history("j", 1);
     let (text, _) = explained(&redis, &["j", "--last"]);
-    assert!(text.contains("nothing was started: done_check unclear") && text.contains("done_check ="), "{text}");
-    assert!(!text.contains("Attempt 1") && !text.contains("It started"), "{text}");
+    assert!(text.contains("was not started this time: done_check unclear") && text.contains("done_check ="), "{text}");
+    assert!(!text.contains("Attempt 1") && !text.contains("The run started"), "{text}");
 }
 
 #[test]
@@ -117,7 +121,7 @@ fn a_time_before_a_change_or_a_resume_is_judged_by_the_schedule_of_then() {
     ctl.run(&["pause", "j"]).good();
     let job = eye.job("j").unwrap();
     let since = explained(&redis, &["j"]).0;
-    let since = since.lines().find(|line| line.starts_with("Its schedule is every 2s, since")).unwrap().to_owned();
+    let since = since.lines().find(|line| line.starts_with("The schedule has been every 2s since")).unwrap().to_owned();
     until("some time has passed", LONG, || {
         Some(()).filter(|()| eye.ask(eye.store().now()).unwrap().as_i64() > job.anchor.as_i64() + 4_000)
     });
@@ -126,7 +130,7 @@ fn a_time_before_a_change_or_a_resume_is_judged_by_the_schedule_of_then() {
     assert_says(&redis, &["j"], &[&since]);
     ctl.run(&["add", "--name", "j", "--every", "3s", "--shell", "true", "--replace"]).good();
     let odd = at(job.anchor.as_i64() + 3_000).to_string();
-    assert_says(&redis, &["j", "--at", &odd], &["It was not due at", "Its schedule at that time was every 2s."]);
+    assert_says(&redis, &["j", "--at", &odd], &["The job was not due at", "The schedule at that time was every 2s."]);
 }
 
 #[test]
@@ -145,17 +149,17 @@ fn a_range_skipped_by_a_long_pause_is_found_among_many_runs_with_its_backfill() 
     ctl.run(&["resume", "j"]).good();
     let third = first.saturating_add(2 * hour).to_string();
     let (told, document) = explained(&redis, &["j", "--at", &third]);
-    assert!(told.contains("It was skipped because its job was paused"), "{told}");
-    assert_eq!((&document["subject"], &document["made_up_by"]), (&json!("stretch"), &json!(null)));
+    assert!(told.contains("The run was skipped because its job was paused"), "{told}");
+    assert_eq!((&document["subject"], &document["backfilled_by"]), (&json!("skipped_range"), &json!(null)));
     ctl.run(&["backfill", "j", "--from", &first.to_string(), "--to", &first.saturating_add(3 * hour).to_string()]).good();
     for at in [first.to_string(), third] {
         let id = format!("j@{}~backfill", at.parse::<chrono::DateTime<chrono::Utc>>().unwrap().timestamp_millis());
-        let made_up = format!("schedctl backfill made the run {id} for it: succeeded.");
+        let made_up = format!("schedctl backfill made run {id} for this occurrence. The state of that run is: succeeded.");
         let (told, document) = until(&format!("{at} is made up for"), LONG, || {
             Some(explained(&redis, &["j", "--at", &at])).filter(|(told, _)| told.contains(&made_up))
         });
-        assert!(told.contains("It was skipped because its job was paused"), "{told}");
-        assert_eq!(document["made_up_by"], json!({"run_id": id, "state": "succeeded"}));
+        assert!(told.contains("The run was skipped because its job was paused"), "{told}");
+        assert_eq!(document["backfilled_by"], json!({"run_id": id, "state": "succeeded"}));
     }
 }
 
@@ -173,7 +177,7 @@ fn a_run_at_the_rate_limit_of_its_key_says_until_when_by_the_rate_of_its_own_job
     eye.wait_for_history("quick", 1);
     add("second", "1/1h");
     let told = || explained(&redis, &["second"]).0;
-    let held = "It waits for its place at key k; its rate of 1/1h lets one more begin on ";
+    let held = " waits for a place at key k. The rate 1/1h of the gate allows the next start on ";
     until("its rate is told", LONG, || told().contains(held).then_some(()));
 }
 
@@ -191,9 +195,9 @@ fn what_a_pause_skipped_is_not_denied_after_its_day_was_left_out() {
     ctl.run(&["resume", "j"]).good();
     let third = first.saturating_add(2 * hour);
     let said = [
-        "It was skipped because its job was paused",
-        "Its schedule at that time was 0 * * * * in UTC.",
-        "Its schedule 0 * * * * in UTC was changed by",
+        "The run was skipped because its job was paused",
+        "The schedule at that time was 0 * * * * in UTC.",
+        "The schedule 0 * * * * in UTC was changed by",
     ];
     assert_says(&redis, &["j", "--at", &third.to_string()], &said);
     // Nor where nothing but the stretch itself tells by what it was counted.
@@ -217,7 +221,7 @@ fn the_times_around_one_that_is_none_are_those_of_the_schedule_of_then() {
     let shown = |due: UnixMillis| schedd::domain::time::wording::shown(due, &schedd::domain::time::zone::Zone::utc());
     let (told, document) = explained(&redis, &["j", "--at", &second.saturating_add(hour / 2).to_string()]);
     assert_eq!(document["subject"], "not_due", "{told}");
-    let said = told.lines().find(|line| line.starts_with("The time before is ")).unwrap();
+    let said = told.lines().find(|line| line.starts_with("The previous time of the schedule is ")).unwrap();
     let at_once = |due: UnixMillis| said.contains(&shown(due));
     assert!(at_once(second) && at_once(third), "{said}");
 }

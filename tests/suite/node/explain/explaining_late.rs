@@ -62,7 +62,7 @@ fn a_run_is_late_because_no_node_ran_and_before_that_it_is_owed_for_the_same_rea
     eye.add(&json!({"name": "j", "in": "0s", "shell": "true"}));
     let due = eye.job("j").unwrap().pending.unwrap().due().as_i64();
     until("it is late", LONG, || Some(()).filter(|()| eye.ask(eye.store().now()).unwrap().as_i64() > due + 2_000));
-    let owed = ["It is ready since", "n1 was not running since", "has not started", "No node was running."];
+    let owed = [" has been ready since", "n1 was not running from", "has not started", "No node was running."];
     assert_says(&redis, &["j", "--last"], &owed);
     assert_says(&redis, &["j"], &owed);
     node.start_again();
@@ -70,9 +70,9 @@ fn a_run_is_late_because_no_node_ran_and_before_that_it_is_owed_for_the_same_rea
     assert_says(
         &redis,
         &["j", "--last"],
-        &["It started 2s late.", "No node was running until", "n1 claimed it."].map(|said| {
+        &["The run started 2s late.", "No node was running until", "Node n1 claimed the run."].map(|said| {
             // How late exactly is the machine's business.
-            if said.starts_with("It started") { "It started " } else { said }
+            if said.starts_with("The run started") { "The run started " } else { said }
         }),
     );
 }
@@ -89,7 +89,7 @@ fn a_run_is_late_because_redis_was_away() {
     redis.stop_signal(Signal::CONT);
     eye.wait_for_history("j", 1);
     until_found(&redis, &["j", "--last"], "late_redis");
-    assert_says(&redis, &["j", "--last"], &["n1 did not reach Redis from", "Redis was out of reach of n1 from"]);
+    assert_says(&redis, &["j", "--last"], &["Node n1 could not reach Redis from", "Nodes could not reach Redis from"]);
 }
 
 #[test]
@@ -102,7 +102,8 @@ fn a_run_is_late_because_all_slots_were_taken() {
     eye.add(&json!({"name": "j", "in": "0s", "shell": "true", "queue": "q"}));
     eye.wait_for_history("j", 1);
     until_found(&redis, &["j", "--last"], "late_slots");
-    let said = ["n1 had all its slots of queue q taken from", "All slots of queue q were taken on n1", "queue = q, set with"];
+    let said =
+        ["All slots of node n1 for queue q were taken from", "All slots of queue q were taken on n1", "queue = q, set with"];
     assert_says(&redis, &["j", "--last"], &said);
 }
 
@@ -133,8 +134,8 @@ fn a_run_is_late_because_it_waited_for_another() {
     let waited = until("one has waited", LONG, || {
         eye.history("j").into_iter().find(|run| run.started_at.is_some() && run.behind.is_some())
     });
-    let said = format!("for the run {} to end.", waited.behind.unwrap());
-    assert_says(&redis, &[&waited.run.to_string()], &["It waited until", &said, "overlap = queue, set in [jobs.j]"]);
+    let said = format!("for run {} to end.", waited.behind.unwrap());
+    assert_says(&redis, &[&waited.run.to_string()], &["The run waited until", &said, "overlap = queue, set in [jobs.j]"]);
 }
 
 #[test]
@@ -146,7 +147,7 @@ fn a_refused_file_is_told_where_a_job_is_missed() {
     std::fs::write(node.jobs_file(), "[jobs.j]\nevery = \"never\"\n").unwrap();
     node.hup();
     until_found(&redis, &["j"], "file_refused");
-    assert_says(&redis, &["j"], &["n1 refused its jobs file as it was on"]);
+    assert_says(&redis, &["j"], &["Node n1 refused its jobs file on"]);
 }
 
 #[test]
@@ -178,7 +179,7 @@ fn what_keeps_a_run_is_told_from_the_moment_it_is_due() {
     }
     let _: i64 = redis::Commands::rpush(&mut redis.connection(), "{schedd}:running:bad", "not ours").unwrap();
     eye.add(&json!({"name": "spoilt", "in": "0s", "queue": "bad", "shell": "true"}));
-    let spoilt = "No run of lane bad starts: key {schedd}:running:bad holds a list, wanted a zset: schedctl doctor --fix";
+    let spoilt = "No run of lane bad starts: key {schedd}:running:bad holds a list, wanted a zset; schedctl doctor --fix";
     assert_says(&redis, &["spoilt"], &[spoilt]);
     eye.add(&json!({"name": "later", "every": "1h", "queue": "shut", "shell": "true"}));
     assert_says(&redis, &["later"], &["Queue shut is paused"]);

@@ -70,7 +70,7 @@ fn scene_under(catch_up: &str, journal: Journal, lose: impl Fn(&mut TestRedis)) 
         forget_journal(&one.state_home());
     }
     lose(&mut redis);
-    two.wait_for_log("given back");
+    two.wait_for_log("has restored the runs of its journal");
     one.start_again();
     let eye = Eye::on(&redis);
     until("the job goes on", LONG, || {
@@ -98,12 +98,12 @@ fn codes(redis: &TestRedis, at: UnixMillis) -> Vec<String> {
 fn an_occurrence_skipped_after_an_old_snapshot_came_back_names_the_loss() {
     let scene = scene(Journal::Gone, restore);
     let said = [
-        "It was skipped when work began again after Redis had lost data",
-        "Redis lost data, noticed by n2 on",
-        "an older state of its data came back",
+        "The run was skipped after Redis had lost data",
+        "Node n2 noticed on",
+        "an older state came back",
         "Records made between",
-        "The journal of n2 has no record of it, so whether it ran is not known.",
-        "Whether it started when it was due was lost with the data.",
+        "The journal of node n2 has no record of this occurrence, so nobody knows whether it ran.",
+        "Redis lost the data that shows whether the run started on time.",
         "catch_up = skip",
     ];
     assert_says(&scene.redis, &["j", "--at", &scene.after.to_string()], &said);
@@ -120,7 +120,7 @@ fn an_occurrence_skipped_after_an_old_snapshot_came_back_names_the_loss() {
     let (_, document) = explained(&scene.redis, &["j", "--at", &scene.after.to_string()]);
     let loss = &document["losses"][0];
     assert_eq!((&loss["noticed_by"], &loss["told_by"][0]), (&"n2".into(), &"n2".into()), "{loss}");
-    assert!(loss["kept_to"].as_str().unwrap() < loss["last_whole_at"].as_str().unwrap(), "{loss}");
+    assert!(loss["data_until"].as_str().unwrap() < loss["last_complete_at"].as_str().unwrap(), "{loss}");
     drop(scene.nodes);
 }
 
@@ -128,10 +128,10 @@ fn an_occurrence_skipped_after_an_old_snapshot_came_back_names_the_loss() {
 fn an_occurrence_run_again_after_an_old_snapshot_came_back_may_have_run_before() {
     let scene = scene_under("all", Journal::Gone, restore);
     let said = [
-        "It succeeded on",
-        "Redis lost data, noticed by n2 on",
-        "so it may have run before. The journal of n2 has no record of it, so whether it did is not known.",
-        "Whether it started when it was due was lost with the data.",
+        "The run succeeded on",
+        "Node n2 noticed on",
+        "so this occurrence may have run before the data loss. The journal of node n2 has no record of this occurrence.",
+        "Redis lost the data that shows whether the run started on time.",
     ];
     assert_says(&scene.redis, &["j", "--at", &scene.after.to_string()], &said);
     let told = codes(&scene.redis, scene.after);
@@ -143,7 +143,7 @@ fn an_occurrence_run_again_after_an_old_snapshot_came_back_may_have_run_before()
 #[test]
 fn what_a_journal_gave_back_after_an_old_snapshot_is_told_as_it_ended() {
     let scene = scene(Journal::Kept, restore);
-    let said = ["It succeeded on", "Redis had lost this record; the journal of n1 restored it."];
+    let said = ["The run succeeded on", "Redis had lost the record of this run. The journal of node n1 restored the record."];
     assert_says(&scene.redis, &["j", "--at", &scene.after.to_string()], &said);
 }
 
@@ -151,12 +151,16 @@ fn what_a_journal_gave_back_after_an_old_snapshot_is_told_as_it_ended() {
 fn an_occurrence_before_a_flush_names_the_loss_or_its_end_if_a_journal_knew() {
     let gone = scene(Journal::Gone, flush);
     for at in [gone.before, gone.after] {
-        let said = ["Nothing of it is kept since Redis lost data.", "its data was deleted", "so whether it ran is not known"];
+        let said = ["The records are gone since Redis lost data.", "all data was deleted", "so nobody knows whether it ran"];
         assert_says(&gone.redis, &["j", "--at", &at.to_string()], &said);
     }
     let known = scene(Journal::Kept, flush);
     for at in [known.before, known.after] {
-        assert_says(&known.redis, &["j", "--at", &at.to_string()], &["It succeeded on", "the journal of n1 restored it."]);
+        assert_says(
+            &known.redis,
+            &["j", "--at", &at.to_string()],
+            &["The run succeeded on", "The journal of node n1 restored the record."],
+        );
     }
 }
 
@@ -171,10 +175,10 @@ fn a_job_that_a_loss_took_is_explained_even_if_nothing_else_is_kept_of_it() {
         text.contains("\"n\":\"api\"").then_some(())
     });
     let () = redis::cmd("FLUSHALL").query(&mut redis.connection()).unwrap();
-    node.wait_for_log("Jobs added by schedctl are gone");
+    node.wait_for_log("Redis lost jobs that were added by schedctl");
     let said = [
-        "It was added by schedctl (every 1h) and is gone since Redis lost data, noticed on",
-        "Nothing of it is kept since Redis lost data.",
+        "The job was added by schedctl (every 1h). Redis lost the job in the data loss noticed on",
+        "The records are gone since Redis lost data.",
     ];
     until("the node has reported it", LONG, || (Schedctl::on(&redis).run(&["explain", "api"]).code == 0).then_some(()));
     assert_says(&redis, &["api"], &said);

@@ -129,17 +129,17 @@ fn a_free_run_starts_behind_11_000_nobody_serves_and_is_told_of_their_lane() {
     until("one node is left", LONG, || Some(()).filter(|()| eye.ask(eye.store().list_nodes()).unwrap().1.len() == 1));
     eye.add(&json!({"name": "free", "in": "0s", "key": "k", "shell": effects.shell("true")}));
     let told = |of: &str, part: &str| Some(explained(&redis, &[of]).0).filter(|text| text.contains(part));
-    let before = format!("Runs of lane {lane} stand before it there; no node serves that lane, and it passes them.");
+    let before = format!("Runs of lane {lane} wait before this run. No node serves that lane, so this run passes them.");
     let text = until("it is told what it passes", LONG, || told("free", &before));
-    assert!(text.contains("It waits for its place at key k, behind holder@"), "{text}");
+    assert!(text.contains(" waits for a place at key k, behind run holder@"), "{text}");
     let unserved = format!("No node takes runs of its lane {lane}: requires gpu: no running node");
     assert!(told("crowd@1700000000007~x", &unserved).is_some(), "{}", explained(&redis, &["crowd@1700000000007~x"]).0);
     let doctor = ctl.run(&["doctor"]).stdout;
-    assert!(doctor.contains("gate key k") && doctor.contains(&format!("lane {lane} (requires gpu: no running node")), "{doctor}");
+    assert!(doctor.contains("gate key k") && doctor.contains(&format!("lane {lane} (no running node")), "{doctor}");
     ctl.run(&["cancel", "holder", "--stop"]).good();
     eye.wait_for_history("free", 1);
     assert_eq!((effects.of("free").len(), effects.of("crowd").len()), (1, 0));
-    let first = "No node serves its lane";
+    let first = "No node serves the lane";
     assert!(told("crowd@1700000000000~x", first).is_some(), "{}", explained(&redis, &["crowd@1700000000000~x"]).0);
     gpu.start_again();
     until("they come to their right in due order", LONG, || effects.of("crowd").into_iter().nth(1));
@@ -160,26 +160,25 @@ fn whoever_was_let_in_and_cannot_begin_is_told_so_and_what_became_of_its_place()
         let mut job = json!({"name": name, "in": "0s", "key": key, "group": group, "shell": effects.shell("sleep 600")});
         job.as_object_mut().unwrap().retain(|_, value| !value.is_null());
         eye.add(&job);
-        let stands =
-            || (name == "holder" && !effects.of(name).is_empty()) || told(name, "It waits for its place at key k").is_some();
+        let stands = || (name == "holder" && !effects.of(name).is_empty()) || told(name, " waits for a place at key k").is_some();
         until("it stands at its gate", LONG, || Some(()).filter(|()| stands()));
     }
     // It has its place in the group while it waits for its key.
     eye.add(&json!({"name": "shut", "in": "0s", "queue": "other", "group": "one", "shell": effects.shell("sleep 600")}));
-    let behind = "which was let in and has not begun: it waits for its place at key k.";
+    let behind = "which has a place but has not started: that run waits for a place at key k.";
     until("who waits is told why", LONG, || told("shut", behind));
     ctl.run(&["queue", "pause", "other"]).good();
     ctl.run(&["cancel", "keyed"]).good();
-    let text = until("it is let in", LONG, || told("shut", "It was let in at group one on "));
-    assert!(text.contains("and has not begun: no node has claimed it yet."), "{text}");
+    let text = until("it is let in", LONG, || told("shut", " got a place at group one on "));
+    assert!(text.contains(". No node has claimed the run yet."), "{text}");
     assert!(text.contains("Queue other is paused by "), "what it waits for: {text}");
-    until("its record is shown so", LONG, || shown("shut", "let in at group one, not begun"));
+    until("its record is shown so", LONG, || shown("shut", "has a place at group one, not started"));
     eye.add(&json!({"name": "next", "in": "0s", "group": "one", "shell": effects.shell("sleep 600")}));
     until("the next comes in its place", LONG, || effects.of("next").into_iter().next());
-    let text = until("it gave its place up", LONG, || told("shut", "gave its place up"));
+    let text = until("it gave its place up", LONG, || told("shut", "lost the place"));
     let next = run_of("next");
-    assert!(text.contains(&format!("gave its place up; {next} has it now.")), "{text}");
-    until("its record is shown so", LONG, || shown("shut", "gave up its place at group one"));
+    assert!(text.contains(&format!("lost the place. Run {next} has the place now.")), "{text}");
+    until("its record is shown so", LONG, || shown("shut", "lost its place at group one"));
 }
 
 #[test]
@@ -193,7 +192,7 @@ fn groups_names_the_run_that_gave_its_place_up_and_keeps_those_of_its_lane_out()
     until("it has its place", LONG, || effects.of("holder").into_iter().next());
     for name in ["first", "second"] {
         eye.add(&json!({"name": name, "in": "0s", "queue": "other", "group": "one", "shell": effects.shell("sleep 600")}));
-        until("it waits for that", LONG, || told(name, "It waits for its place at group one, behind holder@"));
+        until("it waits for that", LONG, || told(name, " waits for a place at group one, behind run holder@"));
     }
     ctl.run(&["queue", "pause", "other"]).good();
     ctl.run(&["cancel", "holder", "--stop"]).good();
@@ -204,7 +203,7 @@ fn groups_names_the_run_that_gave_its_place_up_and_keeps_those_of_its_lane_out()
     let group = until("the first gave its place up", LONG, || Some(group_one()).filter(|group| group["gave_up"] != json!([])));
     assert_eq!((&group["gave_up"], &group["first_waiting"]), (&json!([run_of("first")]), &json!([run_of("second")])));
     let rows = ctl.run(&["groups"]).good().stdout;
-    assert!(rows.contains(&format!("{} (gave up its place) {}", run_of("first"), run_of("second"))), "{rows}");
+    assert!(rows.contains(&format!("{} (lost its place) {}", run_of("first"), run_of("second"))), "{rows}");
     ctl.run(&["queue", "resume", "other"]).good();
     until("the first begins", LONG, || effects.of("first").into_iter().next());
     let group = group_one();

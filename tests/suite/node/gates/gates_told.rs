@@ -24,13 +24,13 @@ fn a_group_s_gap_and_patience_are_told_to_those_that_wait_for_them() {
     let told = |job: &str, part: &str| {
         until(part, LONG, || Some(explained(&redis, &[job]).0).filter(|text| text.contains(part)));
     };
-    let gap = "It waits for its place at group turns; its gap of 20m ends on ";
+    let gap = " waits for a place at group turns. The gap of 20m ends on ";
     told("two", gap);
-    told("two", "; it is the turn of one, which has no waiting run: its turn timeout of 10m ends on ");
+    told("two", ". The turn belongs to job one, which has no waiting run. The turn timeout of 10m ends on ");
     let run = eye.ask(eye.store().list_open(&"two".parse().unwrap())).unwrap().remove(0).to_string();
     let shown = ctl.run(&["show", &run]).good().stdout;
-    assert!(shown.contains("gate        its gap of 20m ends on "), "{shown}");
-    assert!(shown.contains("; it is the turn of one, which has no waiting run"), "{shown}");
+    assert!(shown.contains("gate        The gap of 20m ends on "), "{shown}");
+    assert!(shown.contains(". The turn belongs to job one, which has no waiting run"), "{shown}");
     let opens = || {
         let group = ctl.run(&["groups", "--json"]).good().json()[0].clone();
         let ms = |field: &Value| field.as_str().unwrap().parse::<chrono::DateTime<chrono::Utc>>().unwrap().timestamp_millis();
@@ -40,7 +40,7 @@ fn a_group_s_gap_and_patience_are_told_to_those_that_wait_for_them() {
     // Its turn comes, and the gap still lasts.
     ctl.run(&["add", "--name", "one", "--replace", "--in", "0s", "--group", "turns", "--shell", "true"]).good();
     told("one", gap);
-    told("one", "; it is the turn of one.");
+    told("one", ". The turn belongs to job one.");
     assert!(opens() >= 20 * 60_000, "before its gap is over: {}", opens());
 }
 
@@ -54,15 +54,15 @@ fn explain_names_the_run_let_in_that_did_not_begin_and_not_a_run_that_is_over() 
         until(part, LONG, || Some(explained(&redis, &[job]).0).filter(|text| text.contains(part)));
     };
     eye.add(&json!({"name": "hold", "in": "0s", "group": "one", "shell": "sleep 600"}));
-    told("hold", "It is running on ");
+    told("hold", " is running on ");
     for job in ["e1", "e2"] {
         eye.add(&json!({"name": job, "in": "0s", "queue": "other", "group": "one", "shell": "true"}));
-        told(job, "It waits for its place at group one, behind hold@");
+        told(job, " waits for a place at group one, behind run hold@");
     }
     let first = eye.ask(eye.store().list_open(&"e1".parse().unwrap())).unwrap().remove(0);
     ctl.run(&["queue", "pause", "other"]).good();
     ctl.run(&["cancel", "hold"]).good();
-    let why = "which was let in and did not begin: its queue other is paused by ";
-    told("e2", &format!("It waits for its place at group one, behind {first} of its queue, {why}"));
+    let why = "which got a place but did not start: queue other is paused by ";
+    told("e2", &format!(" waits for a place at group one, behind run {first} of its queue, {why}"));
     told("e2", "; the next is tried on ");
 }

@@ -153,11 +153,16 @@ fn a_run_goes_only_to_a_node_that_carries_all_it_requires_and_serves_its_queue()
     // What nobody takes is told, until a node does.
     eye.add(&json!({"name": "far", "in": "0s", "requires": ["ssd"], "shell": "true"}));
     let doctor = ctl.run(&["doctor"]).stdout;
-    assert!(doctor.contains("lane default+ssd") && doctor.contains("requires ssd: no running node"), "{doctor}");
+    assert!(
+        doctor.contains("lane default+ssd")
+            && doctor.contains("no running node that serves this queue has the required label ssd"),
+        "{doctor}"
+    );
     until("explain tells", LONG, || {
         let told = ctl.run(&["explain", "far"]).stdout;
-        (told.contains("No node takes it: requires ssd") && told.contains("eu does not take it: it does not carry ssd"))
-            .then_some(())
+        (told.contains("No node takes the run: no running node that serves this queue has the required label ssd")
+            && told.contains("Node eu does not take the run: the node does not have the label ssd"))
+        .then_some(())
     });
     fs::write(plain.jobs_file(), "[queues.q]\n[daemon]\nlabels = [\"ssd\"]\n").unwrap();
     plain.hup();
@@ -243,7 +248,8 @@ fn a_held_node_claims_nothing_and_goes_on_renewing_what_it_runs() {
     assert!(why.starts_with("free memory ") && why.ends_with(" < 1024000000 MiB"), "{why}");
     until("explain tells", LONG, || {
         let told = ctl.run(&["explain", "next"]).stdout;
-        (told.contains("A limit of the node kept n1 and n2 from claiming") && told.contains("n1 took no runs from")).then_some(())
+        (told.contains("A node limit kept n1 and n2 from claiming runs") && told.contains("Node n1 claimed no runs from"))
+            .then_some(())
     });
     gate.open();
     let run = eye.wait_for_history("long", 1).remove(0);

@@ -196,10 +196,10 @@ fn groups_and_explain_tell_whose_turn_it_is_and_what_a_run_waits_for() {
     let table = ctl.run(&["groups"]).good();
     assert!(table.stdout.contains("turns") && table.stdout.contains("tb@"), "{}", table.stdout);
     let told = ctl.run(&["explain", "tb"]).good();
-    assert!(told.stdout.contains("It waits for its place at group turns, behind ta@"), "{}", told.stdout);
-    assert!(told.stdout.contains("it is the turn of ta."), "{}", told.stdout);
+    assert!(told.stdout.contains(" waits for a place at group turns, behind run ta@"), "{}", told.stdout);
+    assert!(told.stdout.contains("The turn belongs to job ta."), "{}", told.stdout);
     let told = ctl.run(&["explain", "shy"]).good();
-    assert!(told.stdout.contains("It waits for its place at job ta, behind ta@"), "{}", told.stdout);
+    assert!(told.stdout.contains(" waits for a place at job ta, behind run ta@"), "{}", told.stdout);
     let shy: String = redis::cmd("ZRANGE")
         .arg("{schedd}:queued:job:ta")
         .arg(0)

@@ -115,7 +115,7 @@ fn a_queue_that_is_full_paused_or_beyond_its_rate_delays_no_other() {
     }
     let states = |wanted: usize| {
         let table = ctl.run(&["queues"]).stdout;
-        let is_held = |line: &&str| ["full", "paused", "rate "].iter().any(|word| line[8..].contains(word));
+        let is_held = |line: &&str| ["full", "paused", "rate_limited"].iter().any(|word| line[8..].contains(word));
         Some(table.clone()).filter(|table| table.lines().filter(|line| line.len() > 8).filter(is_held).count() >= wanted)
     };
     until("three queues hold", LONG, || states(3));

@@ -53,7 +53,9 @@ fn of_different_files_the_last_push_wins_and_a_job_goes_when_no_file_lists_it() 
     assert_ne!(job.listed_by["one"], job.listed_by["two"]);
     // A reload of the unchanged first file does not take it back; a change of it does.
     one.hup();
-    until("the first file was read again", LONG, || Some(()).filter(|()| one.log().matches("as the file says").count() == 2));
+    until("the first file was read again", LONG, || {
+        Some(()).filter(|()| one.log().matches("the jobs file are applied").count() == 2)
+    });
     assert_eq!(eye.job("shared").unwrap().source, "two");
     fs::write(one.jobs_file(), text("3h")).unwrap();
     assert_eq!(says("3h").source, "one");

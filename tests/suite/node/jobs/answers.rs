@@ -218,5 +218,5 @@ fn how_long_a_run_took_is_told_apart_from_how_long_redis_did_not_take_its_end() 
     assert!(ms("recorded_after_ms") >= 2_000, "{found}");
     assert_eq!(u128::from(ms("duration_ms") + ms("recorded_after_ms")), whole, "{found}");
     let shown = ctl.run(&["show", &run.run.to_string()]).good().stdout;
-    assert!(shown.contains("after the attempt ended: Redis did not accept it before"), "{shown}");
+    assert!(shown.contains("after the attempt ended, because Redis could not be written before"), "{shown}");
 }

@@ -99,7 +99,7 @@ fn a_retry_ends_if_a_later_job_of_its_name_has_another_definition() {
         scene.eye.run(&run).filter(|run| run.state == RunState::Scheduled && run.attempt == 1)
     });
     let told = scene.cancel();
-    assert!(told.contains("goes on") && told.contains("with another definition ends its retries"), "{told}");
+    assert!(told.contains("continues") && told.contains("with another definition ends its retries"), "{told}");
     scene.add_again();
     scene.assert_later_job_waits();
     let record = scene.eye.run(&run).unwrap();

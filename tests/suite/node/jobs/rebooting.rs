@@ -41,7 +41,7 @@ fn a_job_runs_once_after_a_boot_and_neither_after_a_restart_nor_an_edit() {
     until("the other job is there", LONG, || eye.job("late"));
     restart(&mut node);
     let other = Schedd::on(&redis).node("two").jobs(TWO_JOBS).start();
-    other.wait_for_log("Jobs are as the file says");
+    other.wait_for_log("All jobs of the jobs file are applied");
 
     // The next boot.
     let _: () = connection.del(&["{schedd}:boots", "{schedd}:boot_runs"]).unwrap();

@@ -56,7 +56,7 @@ fn a_reload_asked_for_while_redis_is_away_is_done_once_it_is_there() {
     redis.kill9();
     fs::write(node.jobs_file(), "").unwrap();
     node.start_again();
-    node.wait_for_log("; waiting for it.");
+    node.wait_for_log("; schedd waits for Redis.");
     node.hup();
     redis.restart();
     let eye = Eye::on(&redis);
@@ -90,7 +90,7 @@ fn an_emptied_file_removes_nothing_until_it_is_asked_for() {
     let node = Schedd::on(&redis).jobs(A_AND_B).start();
     wait_until_live(&eye, "b");
     fs::write(node.jobs_file(), "").unwrap();
-    node.wait_for_log("has been emptied");
+    node.wait_for_log("is empty now");
     assert!(is_live(&eye, "a") && is_live(&eye, "b"));
     node.hup();
     wait_until_gone(&eye, "a");
@@ -110,9 +110,9 @@ fn the_settings_of_an_emptied_file_hold_until_it_is_asked_for() {
         let node = Schedd::on(&redis).jobs(&file).start();
         let gpu = until("the label is shown", LONG, || Some(labels(&eye)).filter(|labels| !labels.is_empty()));
         fs::write(node.jobs_file(), "").unwrap();
-        node.wait_for_log("has been emptied");
+        node.wait_for_log("is empty now");
         let error = until("that is shown", LONG, || config_error(&eye));
-        assert!(error.contains("emptied") && error.ends_with("hold until SIGHUP"), "{error}");
+        assert!(error.contains("is empty now") && error.ends_with("settings until SIGHUP"), "{error}");
         assert_eq!(labels(&eye), gpu, "an emptied file changed what the node serves");
         // Mended, it is taken by itself again.
         fs::write(node.jobs_file(), &file).unwrap();
@@ -133,8 +133,9 @@ fn a_setting_that_needs_a_restart_is_reported_while_it_differs_from_the_file() {
         |lease: &str, job: &str| format!("[daemon]\nlease = \"{lease}\"\n[jobs.{job}]\nevery = \"1h\"\nshell = \"true\"\n");
     let node = Schedd::on(&redis).jobs(&file("5s", "a")).start();
     wait_until_live(&eye, "a");
-    let told =
-        || node.log().matches("[daemon] lease is 5s here and 7s in the file; that takes effect at the next start.").count();
+    let told = || {
+        node.log().matches("[daemon] lease is 5s now and 7s in the file. Changed settings take effect at the next start.").count()
+    };
     fs::write(node.jobs_file(), file("7s", "b")).unwrap();
     wait_until_live(&eye, "b");
     assert_eq!(told(), 1, "{}", node.log());
@@ -188,7 +189,7 @@ fn a_restart_with_an_unchanged_file_changes_nothing() {
     node.term();
     assert!(node.wait_exit().success());
     node.start_again();
-    until("it is back", LONG, || Some(()).filter(|()| node.log().matches("as the file says").count() == 2));
+    until("it is back", LONG, || Some(()).filter(|()| node.log().matches("the jobs file are applied").count() == 2));
     let after = eye.job("a").unwrap();
     assert_eq!((before.rev, before.pending, before.anchor), (after.rev, after.pending, after.anchor));
 }
@@ -224,7 +225,7 @@ fn a_change_made_while_the_start_waits_for_redis_is_taken() {
     let mut redis = TestRedis::start();
     redis.kill9();
     let node = Schedd::on(&redis).jobs(A).start();
-    node.wait_for_log("waiting for it");
+    node.wait_for_log("schedd waits for Redis");
     fs::write(node.jobs_file(), A_AND_B).unwrap();
     redis.restart();
     wait_until_live(&Eye::on(&redis), "b");

@@ -66,7 +66,7 @@ fn a_failure_is_told_in_the_end_only_and_a_success_after_it_as_recovered() {
     let about = desk.eye.history("work").remove(0).run.to_string();
     let shown = ctl.run(&["show", &about, "--json"]).good().json();
     assert_eq!(shown["notices"], json!([{"kind": "on_failure", "run_id": ended.run.to_string(), "state": "succeeded"}]));
-    assert!(ctl.run(&["show", &about]).good().stdout.contains("told        on_failure by work/on_failure@"));
+    assert!(ctl.run(&["show", &about]).good().stdout.contains("notice      on_failure, sent by work/on_failure@"));
     desk.assert_sound();
 }
 
@@ -236,7 +236,7 @@ fn unreadable_notices_delay_none_behind_them_and_a_corrupt_output_is_left_out() 
     desk.eye.wait_for_history("work/on_failure", 1);
     let ctl = Schedctl::on(&desk.redis);
     let stats = ctl.run(&["stats", "--json"]).good().json();
-    assert_eq!((&stats["notices"], &stats["suppressed"], &stats["late"]), (&json!(2 * BAD), &json!(0), &json!(0)));
+    assert_eq!((&stats["notices"], &stats["suppressed"], &stats["missed_deadlines"]), (&json!(2 * BAD), &json!(0), &json!(0)));
     assert_eq!(ctl.run(&["show", "newer", "--json"]).json()["suppressed"], json!({"on_failure": 7}));
     let shown = ctl.run(&["show", "newer"]).stdout;
     assert!(shown.contains("suppressed  7 on_failure (reported together when the waiting notices are over)"), "{shown}");
@@ -271,7 +271,7 @@ fn what_made_a_job_fail_does_not_keep_people_from_being_told_of_it() {
         let ended = desk.eye.wait_for_history(&format!("{name}/on_failure"), 1).remove(0);
         assert_eq!((ended.state, ended.attempt), (RunState::Succeeded, 1));
     }
-    node.wait_for_log("The notice ran without part of its job.");
+    node.wait_for_log("The notice ran without some settings of its job.");
     desk.assert_sound();
 }
 

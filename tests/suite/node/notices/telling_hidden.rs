@@ -122,7 +122,7 @@ fn those_only_counted_are_told_of_together_when_the_others_are_over() {
     });
     std::fs::write(&go, "").unwrap();
     let lines = desk.wait_for_lines("told", 11);
-    assert_eq!(lines[10], "[] 3 more failures of work were not reported one by one", "{lines:?}");
+    assert_eq!(lines[10], "[] 3 more failures of work were not reported individually", "{lines:?}");
     assert!(lines[..10].iter().all(|line| line.starts_with("[work@")), "{lines:?}");
     desk.eye.wait_for_history("work/on_failure", 11);
     assert_eq!(ctl.run(&["show", "work", "--json"]).good().json()["suppressed"], json!({}));

@@ -33,19 +33,23 @@ fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_told_of() {
     lines.sort_unstable();
     let [text, state, late_ms, reason] = lines[0].split('|').collect::<Vec<_>>()[..] else { panic!("{lines:?}") };
     assert!(text.starts_with("shut@") && text.contains(" was due on "), "{lines:?}");
-    assert!(text.contains(" has not started in time, ") && text.contains(" after that: Queue shut "), "{lines:?}");
+    assert!(text.contains(" did not start by its deadline and is ") && text.contains(" late: Queue shut "), "{lines:?}");
     assert!(late_ms.parse::<u64>().unwrap() >= 3_000 && reason.contains(" paused "), "{lines:?}");
     assert_eq!(state, "scheduled");
     let [text, state, late_ms, _] = lines[1].split('|').collect::<Vec<_>>()[..] else { panic!("{lines:?}") };
     assert!(text.starts_with("slow@") && text.contains(" was due on "), "{lines:?}");
-    assert!(text.contains(" has not ended in time, ") && text.ends_with(" after that; it is running"), "{lines:?}");
+    assert!(text.contains(" did not end by its deadline and is running, ") && text.ends_with(" after its due time"), "{lines:?}");
     assert!((state, late_ms.parse::<u64>().unwrap() >= 1_000) == ("running", true), "{lines:?}");
     assert_eq!(desk.eye.ask(desk.eye.store().read_stats()).unwrap().totals["late"], 2);
     let notice = desk.eye.wait_for_history("shut/on_late", 1).remove(0).run;
-    assert_says(&desk.redis, &["shut"], &["It had not started by ", "on_late reported it at ", &format!("the run {notice}.")]);
+    assert_says(
+        &desk.redis,
+        &["shut"],
+        &["The run had not started by ", &format!("The on_late notice {notice} was delivered on ")],
+    );
     let notice = desk.eye.wait_for_history("slow/on_late", 1).remove(0).run;
     let late =
-        ["It had not ended by ", "must_finish_within = 1s wants.", "on_late reported it at ", &format!("by the run {notice}.")];
+        ["The run had not ended by ", "must_finish_within = 1s sets.", &format!("The on_late notice {notice} was delivered on ")];
     assert_says(&desk.redis, &["slow", "--last"], &late);
     let refused = Schedctl::on(&desk.redis).run(&["add", "--must-start-within", "1m", "--shell", "true"]);
     assert!(refused.code == 2 && refused.stderr.contains("--on-late"), "{refused:?}");
@@ -65,7 +69,7 @@ fn one_that_goes_on_too_long_is_not_told_with_what_it_waited_for_before_it_began
         "on_late": {"shell": line},
     }));
     let line = desk.wait_for_lines("told", 1).remove(0);
-    assert!(line.ends_with(" after that; it is running|"), "{line}");
+    assert!(line.ends_with(" after its due time|"), "{line}");
     let open = desk.eye.ask(desk.eye.store().list_open(&"work".parse().unwrap())).unwrap().remove(0);
     assert!(line.starts_with(&format!("{open} was due on ")), "{line}");
     let mut waited = redis::cmd("HGET");
@@ -86,10 +90,10 @@ fn a_job_that_starts_no_more_behind_a_run_that_hangs_is_told_of_once() {
     let line = desk.wait_for_lines("told", 1).remove(0);
     let (run, text) = line.split_once('|').unwrap();
     let state_of = |run: &str| Schedctl::on(&desk.redis).run(&["show", run, "--json"]).good().json()["state"].clone();
-    assert!(text.contains(" has not started in time, "), "{line}");
-    let (_, hung) = text.split_once("; it was skipped: the run ").unwrap();
+    assert!(text.contains(" did not start by its deadline"), "{line}");
+    let (_, hung) = text.split_once(" after its due time: run ").unwrap();
     assert_eq!(state_of(hung.strip_suffix(" was still open").unwrap()), "running", "{line}");
-    assert_says(&desk.redis, &[run], &["It had not started by ", "must_start_within = 3s wants.", "on_late reported it at "]);
+    assert_says(&desk.redis, &[run], &["The run had not started by ", "must_start_within = 3s sets.", " was delivered on "]);
     // Those skipped after it, four of them and their time, say no more.
     let skipped = || desk.eye.history("work").iter().filter(|run| run.state == RunState::Skipped).count();
     let now = skipped();

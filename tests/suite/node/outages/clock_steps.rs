@@ -111,8 +111,8 @@ fn what_recurs_goes_on_within_seconds_when_redis_was_a_day_ahead_for_six_seconds
     assert_none_twice(&effects);
     assert_sound_and_told(&redis);
     for node in &nodes {
-        node.wait_for_log("Redis' clock was set forward by 1d");
-        node.wait_for_log("Redis' clock was set back by 1d");
+        node.wait_for_log("The clock of Redis was set forward by 1d");
+        node.wait_for_log("The clock of Redis was set back by 1d");
     }
     // Not one second is left out from then on.
     let from = eye.history("cron").iter().filter(|run| run.state == RunState::Succeeded).count();
@@ -126,7 +126,7 @@ fn what_recurs_goes_on_within_seconds_when_redis_was_a_day_ahead_for_six_seconds
         (eye.history("cron").len() >= from + 5).then_some(())
     });
     let explained = Schedctl::on(&redis).run(&["explain", "cron"]).stdout;
-    assert!(explained.contains("saw Redis' clock set back by 1d"), "{explained}");
+    assert!(explained.contains("saw the clock of Redis jump back by 1d"), "{explained}");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn nothing_is_forgotten_by_a_time_that_just_jumped() {
         assert_eq!((outputs, dead), (3, 1));
     };
     redis.set_clock(40 * DAY);
-    node.wait_for_log("Redis' clock was set forward by 40d");
+    node.wait_for_log("The clock of Redis was set forward by 40d");
     // What is old by the time before the step goes: so it is known that the round came.
     let control = old("control", 40 * DAY);
     until("a round forgets what is old", Duration::from_secs(60), || eye.run(&control).is_none().then_some(()));

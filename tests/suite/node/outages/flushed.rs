@@ -95,7 +95,7 @@ fn a_flush_under_load_repeats_nothing_that_ended_and_the_jobs_of_the_file_go_on(
     flush(&redis);
     for node in &nodes {
         node.wait_for_log("Redis lost data");
-        node.wait_for_log("given back");
+        node.wait_for_log("has restored the runs of its journal");
     }
     let losses = until("all have reported", LONG, || {
         Some(losses(&redis)).filter(|losses| losses[0]["reported_by"].as_array().is_some_and(|nodes| nodes.len() == 3))
@@ -117,7 +117,7 @@ fn a_flush_under_load_repeats_nothing_that_ended_and_the_jobs_of_the_file_go_on(
     assert_eq!(unknown.state, RunState::Lost);
     // It had no end that could be lost.
     let why = unknown.reason.as_deref().unwrap();
-    assert!(why.starts_with("Redis lost the record of its start; that it started is known by the journal of "), "{why}");
+    assert!(why.starts_with("Redis lost the record of the start; the journal of "), "{why}");
     for (run, attempts) in by_run(&effects) {
         if run == long.run {
             assert_eq!((attempts.len(), attempts[0].ended), (2, None), "{attempts:?}");
@@ -154,8 +154,8 @@ fn an_old_snapshot_put_back_repeats_nothing_that_ended() {
     until_journaled(&homes.each_ref().map(AsRef::as_ref), &beats.last().unwrap().run.to_string());
     redis.restart();
     for node in &nodes {
-        node.wait_for_log("an older state of its data came back");
-        node.wait_for_log("given back");
+        node.wait_for_log("an older state came back");
+        node.wait_for_log("has restored the runs of its journal");
     }
     let eye = Eye::on(&redis);
     let began = effects.of("beat").len();
@@ -179,7 +179,7 @@ fn an_old_snapshot_put_back_repeats_nothing_that_ended() {
     assert_eq!((losses.as_array().unwrap().len(), losses[0]["what"].as_str()), (1, Some("older_state")), "{losses}");
     assert!(losses[0]["restored"].as_u64().unwrap() >= 11, "{losses}");
     let shown = Schedctl::on(&redis).run(&["data-loss"]).good().stdout;
-    assert!(shown.contains("older state"), "{shown}");
+    assert!(shown.contains("older data"), "{shown}");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_node_that_was_away_at_the_loss_gives_back_what_it_knows_when_it_comes() {
         }
         let eye = Eye::on(&redis);
         one.start_again();
-        one.wait_for_log("given back");
+        one.wait_for_log("has restored the runs of its journal");
         let known = until("its run is on record", LONG, || eye.history("work").into_iter().next());
         assert_eq!(known.state, RunState::Succeeded);
         // Long enough for it to have been claimed, had it been due.
@@ -265,7 +265,7 @@ fn a_flush_while_all_nodes_were_dead_is_one_loss_also_for_the_last_node() {
     flush(&redis);
     for node in &mut nodes {
         node.start_again();
-        node.wait_for_log("given back");
+        node.wait_for_log("has restored the runs of its journal");
     }
     // Long enough for another loss to be found, were there one.
     eye.add(&json!({"name": "next", "in": "0s", "shell": "true"}));
@@ -323,7 +323,7 @@ fn another_server_is_not_given_what_this_one_lost() {
         let journal = home.path().join("schedd/journal-schedd@one");
         let before = fs::read_to_string(&journal).unwrap();
         let mut node = Schedd::on(&second).node("one").env("XDG_STATE_HOME", state).start();
-        node.wait_for_log("counts as another server");
+        node.wait_for_log("treats it as another server");
         eye.add(&json!({"name": "theirs", "in": "0s", "shell": "true"}));
         eye.wait_for_history("theirs", 1);
         assert!(eye.history("work").is_empty() && losses(&second).as_array().unwrap().is_empty());
@@ -348,8 +348,8 @@ fn a_node_that_knew_nothing_and_came_first_after_a_flush_does_not_make_it_anothe
     let fresh = Schedd::on(&redis).node("fresh").jobs(QUICK).start();
     until_marked(&redis);
     one.start_again();
-    one.wait_for_log("given back");
-    fresh.wait_for_log("given back");
+    one.wait_for_log("has restored the runs of its journal");
+    fresh.wait_for_log("has restored the runs of its journal");
     assert_eq!(eye.history("work").len(), 1);
     eye.add(&json!({"name": "next", "in": "0s", "shell": "true"}));
     eye.wait_for_history("next", 1);
@@ -365,10 +365,10 @@ fn a_node_without_a_journal_says_so_once_and_still_notices_a_loss() {
     eye.wait_for_history("work", 1);
     // Redis has the end a moment before the node's memory does.
     node.wait_for_log("Run succeeded");
-    node.wait_for_log("No journal");
+    node.wait_for_log("This node has no journal");
     flush(&redis);
     eye.wait_for_history("work", 1);
-    assert_eq!(node.log().matches("No journal").count(), 1);
+    assert_eq!(node.log().matches("This node has no journal").count(), 1);
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn a_journal_that_is_garbage_is_kept_aside_and_the_node_starts() {
     node.kill9();
     fs::write(&journal, b"\xff\xfe\0garbage\nand more\nwithout end").unwrap();
     node.start_again();
-    node.wait_for_log("Part of the journal cannot be read");
+    node.wait_for_log("A part of the journal cannot be read");
     eye.add(&json!({"name": "b", "in": "0s", "shell": "true"}));
     eye.wait_for_history("b", 1);
     assert!(fs::read(journal.with_file_name("journal-schedd@one.spoilt")).unwrap().ends_with(b"without end"));
@@ -397,7 +397,7 @@ fn marks_deleted_or_spoilt_by_hand_stop_nothing_for_long() {
     eye.add(&json!({"name": "a", "in": "0s", "shell": "true"}));
     eye.wait_for_history("a", 1);
     let _: i64 = redis.connection().del("{schedd}:epoch").unwrap();
-    node.wait_for_log("the mark of its data was deleted");
+    node.wait_for_log("the epoch key was deleted");
     eye.add(&json!({"name": "b", "in": "0s", "shell": "true"}));
     assert_eq!(eye.wait_for_history("b", 1)[0].state, RunState::Succeeded);
     let _: i64 = redis.connection().del("{schedd}:epoch").unwrap();

@@ -31,7 +31,7 @@ fn a_pause_from_an_old_snapshot_counts_no_given_back_run_as_paused() {
     let last = eye.wait_for_history("beat", count + 3).iter().map(|run| run.run.due()).max().unwrap();
     until_journaled(&[&node.state_home()], &format!("beat@{}", last.as_i64()));
     redis.restart();
-    node.wait_for_log("given back");
+    node.wait_for_log("has restored the runs of its journal");
     let eye = Eye::on(&redis);
     until_past(&eye, last.as_i64() + 3_000);
     Schedctl::on(&redis).run(&["resume", "beat"]).good();
@@ -44,7 +44,7 @@ fn a_pause_from_an_old_snapshot_counts_no_given_back_run_as_paused() {
     // Each occurrence from the first to the last is either told there or has a record of its own.
     assert_eq!(u64::try_from((to.as_i64() - held) / 1_000 + 1).unwrap(), skipped + own);
     let told = Schedctl::on(&redis).run(&["explain", "beat", "--at", &last.to_string()]).good().stdout;
-    assert!(told.contains("It succeeded on") && !told.contains("It was skipped"), "{told}");
+    assert!(told.contains("The run succeeded on") && !told.contains("The run was skipped"), "{told}");
 }
 
 /// How many occurrences from `first` to `last` the records of a job tell of, each stretch of them counted as it says.
@@ -92,7 +92,7 @@ fn a_node_coming_back_takes_its_runs_out_of_the_stretch_written_as_skipped() {
     // Each occurrence of the stretch is told of once.
     assert_eq!(told(&eye, "beat", first, last), count);
     let explained = Schedctl::on(&redis).run(&["explain", "beat", "--at", &format!("@{first}")]).good().stdout;
-    assert!(explained.contains("It succeeded on") && !explained.contains("It was skipped"), "{explained}");
+    assert!(explained.contains("The run succeeded on") && !explained.contains("The run was skipped"), "{explained}");
     Schedctl::on(&redis).run(&["doctor"]).good();
 }
 

@@ -200,7 +200,7 @@ fn a_job_whose_lease_is_found_lost_is_killed_at_once() {
     let _: i64 = redis::cmd("DEL").arg("{schedd}:leases").query(&mut redis.connection()).unwrap();
     // The next renewal, within ten seconds, says so; the deadline alone would leave it 27.
     let since = std::time::Instant::now();
-    node.wait_for_log("the run is left to recovery");
+    node.wait_for_log("Another node will recover");
     assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
     assert_eq!(effects.of("work")[0].ended, None);
 }
@@ -288,7 +288,7 @@ fn a_run_its_node_stopped_for_its_lease_reruns_without_another_lease_passing() {
     eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("sleep 5; test $SCHEDD_ATTEMPT -gt 1 || sleep 60")}));
     let first = begun(&effects, "work");
     redis.stop_signal(Signal::STOP);
-    node.wait_for_log("left to recovery");
+    node.wait_for_log("Another node will recover");
     redis.stop_signal(Signal::CONT);
     let back = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let run = eye.wait_for_history("work", 1).remove(0);

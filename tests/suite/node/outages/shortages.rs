@@ -43,7 +43,7 @@ fn a_node_out_of_descriptors_fails_no_run_and_runs_them_when_it_has_some() {
     for name in &names {
         eye.add(&json!({"name": name, "in": "0s", "shell": "true", "delivery": "at-most-once"}));
     }
-    node.wait_for_log("Nothing can be started: this node cannot start processes: Too many open files");
+    node.wait_for_log("This node cannot start runs: this node cannot start processes: Too many open files");
     let why = until("the node says why it takes no runs", LONG, || held(&ctl, "short"));
     assert_eq!(why, "this node cannot start processes: Too many open files");
     let doctor = ctl.run(&["doctor"]).stdout;
@@ -51,7 +51,7 @@ fn a_node_out_of_descriptors_fails_no_run_and_runs_them_when_it_has_some() {
     assert!(line.trim_start().starts_with("warn") && line.contains("Too many open files"), "{line}");
     let told = until("a run was handed back", LONG, || {
         let told = ctl.run(&["explain", "job0"]).stdout;
-        let is_told = told.contains("handed it back unexecuted") && told.contains("short took no runs from");
+        let is_told = told.contains("handed back without a start") && told.contains("Node short claimed no runs from");
         is_told.then_some(told)
     });
     assert_eq!(told.matches("this node cannot start processes: Too many open files").count(), 2, "{told}");
@@ -61,7 +61,7 @@ fn a_node_out_of_descriptors_fails_no_run_and_runs_them_when_it_has_some() {
         let runs = eye.wait_for_history(name, 1);
         assert_eq!((runs[0].state, runs[0].attempt), (RunState::Succeeded, 1), "{:?}", runs[0]);
     }
-    node.wait_for_log("This node starts runs again.");
+    node.wait_for_log("This node can start runs again.");
     until("it takes runs again", LONG, || held(&ctl, "short").is_none().then_some(()));
 }
 
@@ -97,7 +97,7 @@ fn a_request_a_node_has_no_descriptor_for_is_made_later() {
     let daemon = Pid::from_raw(node.pid().cast_signed()).unwrap();
     let before = no_more_files(daemon);
     eye.add(&json!({"name": "ask", "in": "0s", "http": {"url": url}}));
-    node.wait_for_log("Nothing can be started: this node cannot connect: Too many open files");
+    node.wait_for_log("This node cannot start runs: this node cannot connect: Too many open files");
     assert!(eye.history("ask").is_empty());
     prlimit(Some(daemon), Resource::Nofile, before).unwrap();
     let runs = eye.wait_for_history("ask", 1);

@@ -45,7 +45,7 @@ fn a_run_whose_record_has_no_state_there_is_is_moved_aside_and_its_job_goes_on()
     let _node = Schedd::on(&redis).start();
     let why: String =
         until("it is aside", LONG, || redis.connection().hget::<_, _, Option<String>>("{schedd}:quarantine", &run).unwrap());
-    assert!(why.contains("a state that no run has"), "{why}");
+    assert!(why.contains("an unknown state"), "{why}");
     until("the next runs", LONG, || eye.history("beat").iter().any(|run| run.state == RunState::Succeeded).then_some(()));
 }
 
@@ -180,7 +180,7 @@ fn an_expired_lease_that_cannot_be_taken_back_holds_up_no_other() {
     second.wait_for_log("{schedd}:history:bad");
     let _: () = redis.connection().rename("{schedd}:history:bad", "{schedd}:history:bad:aside").unwrap();
     assert_eq!(eye.wait_for_history("bad", 1)[0].state, RunState::Succeeded);
-    assert_eq!(second.log().lines().filter(|line| line.contains("is not taken back")).count(), 1, "{}", second.log());
+    assert_eq!(second.log().lines().filter(|line| line.contains("is not recovered")).count(), 1, "{}", second.log());
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn a_redis_busy_with_a_script_of_somebody_costs_no_run() {
     let () = say(&mut admin, &["CONFIG", "SET", "busy-reply-threshold", "100"]);
     let loops = "local s = redis.call('TIME')[1] + 4 while redis.call('TIME')[1] + 0 < s do end";
     let () = say(&mut admin, &["EVAL", loops, "0"]);
-    assert!(scene.logged("busy running a script"));
+    assert!(scene.logged("busy with a script"));
     scene.assert_all_done_once();
 }
 
@@ -77,7 +77,7 @@ fn a_redis_that_loads_its_data_costs_no_run() {
     let () = say(&mut admin, &["CONFIG", "SET", "key-load-delay", "1000"]);
     let () = say(&mut admin, &["DEBUG", "RELOAD"]);
     let () = say(&mut admin, &["CONFIG", "SET", "key-load-delay", "0"]);
-    assert!(scene.logged("it is loading its data"));
+    assert!(scene.logged("the server is loading its data"));
     scene.assert_all_done_once();
 }
 
@@ -133,7 +133,7 @@ fn rights_taken_away_are_named_and_given_back_the_nodes_go_on() {
     let scene = Scene::with_lease_and_user(LEASE, "node", "pw");
     let mut admin = scene.redis.connection();
     for (less, named, more) in
-        [("-evalsha", "EVALSHA", "+evalsha"), ("-zcard", "ZCARD", "+zcard"), ("resetkeys", "it wants ~{schedd}:*", "~*")]
+        [("-evalsha", "EVALSHA", "+evalsha"), ("-zcard", "ZCARD", "+zcard"), ("resetkeys", "wanted access to ~{schedd}:*", "~*")]
     {
         let () = say(&mut admin, &["ACL", "SETUSER", "node", less]);
         scene.until_logged(named);

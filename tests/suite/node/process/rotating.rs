@@ -56,8 +56,8 @@ fn a_password_kept_in_a_file_is_read_again_when_it_was_changed() {
 
     // The file last.
     rotate_to(FIRST, &mut admin);
-    scene.until_logged("wrong user name or password");
-    ctl.run(&["list"]).refused(69, &["wrong user name or password"]);
+    scene.until_logged("the user name or password is wrong");
+    ctl.run(&["list"]).refused(69, &["the user name or password is wrong"]);
     let before = scene.effects.of("beat").len();
     fs::write(&file, &first).unwrap();
     let mended = Instant::now();
@@ -75,9 +75,9 @@ fn an_outdated_url_password_is_logged_in_one_line_and_tried_until_it_fits() {
     let url = format!("{}?user=node&pass={FIRST}", redis.url());
     let scene = Scene::on(redis, |node, jobs| Schedd::at(&url).node(node).jobs(jobs).start(), LEASE);
     rotate_to(SECOND, &mut admin);
-    scene.until_logged("wrong user name or password");
+    scene.until_logged("the user name or password is wrong");
     let refused = Schedctl::alone().env("SCHEDD_REDIS_URL", &url).run(&["list"]);
-    refused.refused(69, &["wrong user name or password"]);
+    refused.refused(69, &["the user name or password is wrong"]);
     assert!(!refused.stderr.contains("s3cret"), "{refused:?}");
     std::thread::sleep(Duration::from_secs(1));
     rotate_to(FIRST, &mut admin);

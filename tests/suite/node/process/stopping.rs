@@ -25,7 +25,7 @@ fn term_lets_a_run_end_and_takes_no_new_one() {
     eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("sleep 1.5")}));
     begun(&effects, "work");
     node.term();
-    node.wait_for_log("Waiting for runs to end");
+    node.wait_for_log("This node waits until its runs end");
     eye.add(&json!({"name": "after", "in": "0s", "shell": effects.shell("true")}));
     assert!(node.wait_exit().success());
     assert_eq!(eye.history("work")[0].state, RunState::Succeeded);
@@ -41,7 +41,7 @@ fn a_second_term_stops_at_once_and_the_run_goes_back_with_its_attempt() {
     eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("sleep $((SCHEDD_FENCE > 0 ? 3 : 0))")}));
     begun(&effects, "work");
     node.term();
-    node.wait_for_log("Waiting for runs to end");
+    node.wait_for_log("This node waits until its runs end");
     node.term();
     assert!(node.wait_exit().success());
     let id = effects.of("work")[0].run.clone();
@@ -79,15 +79,15 @@ fn a_start_that_a_stop_cut_short_is_told_and_what_it_printed_is_kept() {
     let attempts: Vec<_> = shown["attempts"].as_array().unwrap().iter().collect();
     let told: Vec<_> = attempts.iter().map(|one| (&one["attempt"], &one["state"], &one["node"], &one["error"])).collect();
     let wanted = [
-        (&json!(1), &json!("handed_back"), &json!("one"), &json!("stopped, as its node was shut down")),
+        (&json!(1), &json!("handed_back"), &json!("one"), &json!("stopped because its node shut down")),
         (&json!(1), &json!("succeeded"), &json!("two"), &json!(null)),
     ];
     assert_eq!(told, wanted, "{shown}");
     assert!(attempts[0]["started_at"].is_string() && attempts[0]["finished_at"].is_string(), "{shown}");
     let text = ctl.run(&["show", &id]).good().stdout;
-    assert!(text.contains("handed_back") && text.contains("stopped, as its node was shut down"), "{text}");
+    assert!(text.contains("handed_back") && text.contains("stopped because its node shut down"), "{text}");
     let text = ctl.run(&["explain", &id]).good().stdout;
-    assert!(text.contains("Attempt 1 on one started") && text.contains("stopped, as its node was shut down."), "{text}");
+    assert!(text.contains("Attempt 1 on one started") && text.contains("stopped because its node shut down."), "{text}");
     assert!(text.contains("Attempt 1 on two started") && !text.contains("unexecuted"), "{text}");
     let first_start = &ctl.run(&["explain", &id, "--json"]).good().json()["run"]["first_start"];
     assert_eq!(first_start, &attempts[0]["started_at"], "its lateness is that of its first start");
@@ -116,7 +116,7 @@ fn a_daemon_that_still_waits_for_redis_stops_when_asked() {
     let mut redis = TestRedis::start();
     redis.kill9();
     let mut node = Schedd::on(&redis).start();
-    node.wait_for_log("waiting for it");
+    node.wait_for_log("schedd waits for Redis");
     node.term();
     assert!(node.wait_exit().success());
 }
@@ -126,7 +126,7 @@ fn a_daemon_started_before_redis_begins_when_redis_is_there() {
     let mut redis = TestRedis::start();
     redis.kill9();
     let node = Schedd::on(&redis).start();
-    node.wait_for_log("waiting for it");
+    node.wait_for_log("schedd waits for Redis");
     redis.restart();
     node.wait_for_log("Started.");
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use schedd::domain::job::job_spec::Overlap;
+use schedd::domain::job::job_spec::{Delivery, Overlap};
 use schedd::domain::name::names::{Fence, JobName, RunId};
 use schedd::store::{Address, ClaimOrder, ClaimReply, Keys, LaneAsk, LanePoll, Rev, Store, Successor};
 
@@ -30,6 +30,7 @@ async fn claim_all(store: Store, node: String, revs: Arc<BTreeMap<JobName, Rev>>
             ClaimOrder {
                 run,
                 rev,
+                delivery: Delivery::AtLeastOnce,
                 overlap: Overlap::Allow,
                 max_age: None,
                 latest_start: None,

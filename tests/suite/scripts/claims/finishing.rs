@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use schedd::domain::job::job_spec::Overlap;
+use schedd::domain::job::job_spec::{Delivery, Overlap};
 use schedd::domain::name::names::Fence;
 use schedd::domain::run::run_state::RunState;
-use schedd::store::{CancelReply, Claim, FinishReply, LeaseWord, Verdict};
+use schedd::store::{Blocking, CancelReply, Claim, ClaimOrder, ClaimReply, FinishReply, LeaseWord, Verdict};
 
 use super::recovering::{expired, recovery};
 use crate::scripts::world::{LEASE, World, run_of, t};
@@ -230,4 +230,51 @@ async fn an_end_is_told_once_more_after_the_next_attempt_began_and_is_lost() {
     assert_eq!(world.finish(3, &claim, Verdict::Retry(Duration::ZERO)).await, FinishReply::Lost);
     assert_eq!(world.snapshot(), before);
     assert_eq!(world.job("a").await.pending, Some(run_of("a", 100_000)));
+}
+
+#[tokio::test]
+async fn the_record_keeps_the_delivery_rule_of_the_last_claim() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let order = ClaimOrder { delivery: Delivery::AtMostOnce, ..world.order_with(&run, Overlap::Skip, 100_000).await };
+    let claim = World::won(world.claim(0, &order).await);
+    assert_eq!(world.run(&run).await.delivery, Delivery::AtMostOnce);
+    world.finish(10, &claim, Verdict::Release).await;
+    world.win(20, &run).await;
+    assert_eq!(world.run(&run).await.delivery, Delivery::AtLeastOnce);
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_run_handed_back_unexecuted_is_as_late_as_one_that_was_never_claimed() {
+    let handed_back = async |past: &str| {
+        let world = World::new();
+        let run = world.plant("a", 0).await;
+        let claim = world.win_with(0, &run, Overlap::Skip, 100_000).await;
+        world.at(10).finish_run(&claim, &Verdict::Release, "", &[], past).await.unwrap();
+        (world, run)
+    };
+    let late = |order: ClaimOrder, is_by_age: bool| ClaimOrder {
+        max_age: is_by_age.then_some(Duration::from_secs(5)),
+        latest_start: (!is_by_age).then(|| t(5_000)),
+        ..order
+    };
+    for is_by_age in [true, false] {
+        let (world, run) = handed_back("").await;
+        assert_eq!(world.run(&run).await.first_start, None);
+        let order = late(world.order(&run).await, is_by_age);
+        let reply = world.claim(5_001, &order).await;
+        assert!(matches!(reply, ClaimReply::Blocked(Blocking::Skipped)), "{reply:?}");
+        assert_eq!(world.run(&run).await.reason.as_deref(), Some("missed"));
+        world.assert_sound();
+        let (world, run) = handed_back("").await;
+        let order = late(world.order(&run).await, is_by_age);
+        World::won(world.claim(5_000, &order).await);
+        assert_eq!(world.job("a").await.begun, 1, "it counts once for max_runs");
+        // An attempt that was cut short has executed.
+        let (world, run) = handed_back("{\"x\":1}").await;
+        assert_eq!(world.run(&run).await.first_start, Some(t(0)));
+        let order = late(world.order(&run).await, is_by_age);
+        World::won(world.claim(5_001, &order).await);
+    }
 }

@@ -18,7 +18,7 @@ pub(crate) fn expired(claim: &Claim, offset: i64) -> ExpiredLease {
 pub(crate) fn recovery(verdict: Option<RunState>) -> Recovery {
     Recovery {
         verdict,
-        reason: "its node was lost".to_owned(),
+        reason: "the node of the run was lost".to_owned(),
         past: "{}".to_owned(),
         lane: Lane::default_lane(),
         job_lane: Lane::default_lane(),

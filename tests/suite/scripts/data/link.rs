@@ -126,11 +126,11 @@ async fn a_password_that_is_wrong_or_missing_is_told_as_such_and_never_shown() {
     let () = redis::cmd("CONFIG").arg(&["SET", "requirepass", "right"]).query(&mut redis.connection()).unwrap();
     let error = store_at(&format!("{}?pass=s3cret", redis.url())).read_stats().await.unwrap_err();
     assert!(matches!(error, StoreError::Denied { .. }), "{error:?}");
-    assert_one_line(&error, &["wrong user name or password"]);
+    assert_one_line(&error, &["the user name or password is wrong"]);
     assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
     let error = store_at(&redis.url()).read_stats().await.unwrap_err();
     assert!(matches!(error, StoreError::Denied { .. }), "{error:?}");
-    assert_one_line(&error, &["wants a password"]);
+    assert_one_line(&error, &["requires a password"]);
     store_at(&format!("{}?pass=right", redis.url())).read_stats().await.unwrap();
 }
 

@@ -406,7 +406,7 @@ async fn a_skipped_run_in_no_stretch_is_known_and_a_run_read_two_ways_is_named()
     let given = restored_ends::give_back(&world.at(7000), &orders, failed).await.unwrap();
     assert_eq!(given, Given { failed: 1, ..Given::default() });
     let named = named.into_inner().unwrap();
-    assert!(named.len() == 1 && named[0].0 == orders[0].run && named[0].1.contains("at every reading"), "{named:?}");
+    assert!(named.len() == 1 && named[0].0 == orders[0].run && named[0].1.contains("at each attempt"), "{named:?}");
 }
 
 #[tokio::test]

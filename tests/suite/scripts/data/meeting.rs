@@ -89,6 +89,7 @@ async fn a_claim_made_from_a_poll_is_not_sent_to_another_server() {
     let order = ClaimOrder {
         run: run.clone(),
         rev: world.job("a").await.rev,
+        delivery: schedd::domain::job::job_spec::Delivery::AtLeastOnce,
         overlap: schedd::domain::job::job_spec::Overlap::Skip,
         max_age: None,
         latest_start: None,

@@ -148,12 +148,12 @@ async fn an_entry_that_cannot_be_used_or_has_its_place_taken_stays_in_quarantine
         only(&world).await;
     };
     refused("garbage", "not valid").await;
-    refused("nobody@5", "its job is not known").await;
+    refused("nobody@5", "the job of the run is unknown").await;
     refused("a@5#7", "does not execute").await;
     refused("a@5#x", "no lease").await;
     refused(&run.to_string(), "Taken").await;
     world.win(0, &run).await;
-    refused(&run.to_string(), "its run is running").await;
+    refused(&run.to_string(), "the run is running").await;
 }
 
 #[tokio::test]

@@ -73,14 +73,14 @@ async fn a_given_back_run_joins_only_the_range_it_follows_without_the_journal_na
         "restored",
         "n1",
         "reason",
-        "Redis lost the record of its start; that it started is known by the journal of n1",
+        "Redis lost the record of the start; the journal of n1 shows that the run started",
     ];
     let _: i64 = world.raw("HSET", &format!("run:{}", run_of("a", 7)), &claimed);
     let _: i64 = world.raw("ZADD", "history", &["1", &run_of("a", 7).to_string()]);
     // Its job has come past it.
     let _: i64 = world.raw("HSET", "job:a", &["pending", &run_of("a", 8).to_string()]);
     world.at(100).forget_runs(None, t(100), usize::MAX).await.unwrap();
-    assert_eq!(ledger_of_a(&world).await.ranges[3], range(7, 7, 1, RunState::Lost, "Redis lost the record of its start"));
+    assert_eq!(ledger_of_a(&world).await.ranges[3], range(7, 7, 1, RunState::Lost, "Redis lost the record of the start"));
 }
 
 #[tokio::test]

@@ -302,6 +302,20 @@ async fn a_late_start_and_a_missed_stretch_are_told_and_a_start_on_time_is_not()
 }
 
 #[tokio::test]
+async fn a_late_start_is_told_of_a_run_that_was_claimed_in_time_and_handed_back() {
+    let world = World::new();
+    let run = world.telling(ALL).await;
+    let claim = world.win_with(0, &run, Overlap::Skip, 100_000).await;
+    world.at(1).finish_run(&claim, &Verdict::Release, "", &[], "").await.unwrap();
+    let claim = world.win(60_001, &run).await;
+    assert_eq!(world.told().await, [("on_late", run.clone())]);
+    world.at(60_002).finish_run(&claim, &Verdict::Release, "", &[], "").await.unwrap();
+    world.win(60_003, &run).await;
+    assert_eq!(world.told().await.len(), 1);
+    world.assert_sound();
+}
+
+#[tokio::test]
 async fn a_retry_that_comes_too_late_ends_failed_and_is_told() {
     let world = World::new();
     let run = world.telling("on_failure").await;

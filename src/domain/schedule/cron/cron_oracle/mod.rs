@@ -2,6 +2,7 @@
 //! checks. It draws random expressions whose values are known by construction. A walker then visits
 //! every real minute as the daemon of the manual page would.
 
+mod oracle_known;
 mod walker;
 
 use std::collections::BTreeSet;
@@ -20,28 +21,8 @@ use crate::domain::schedule::schedule_form::Schedule;
 use crate::domain::schedule::timetable::Timetable;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::domain::time::zone::{Zone, ZoneName};
+use oracle_known::{OracleKnown, Sign};
 use walker::{WalkWindow, walk};
-
-/// A field with known values: its text, the numbers and signs it selects, and whether the text
-/// begins with `*`.
-#[derive(Debug, Clone)]
-pub(super) struct OracleKnown {
-    pub(super) text: String,
-    values: BTreeSet<i64>,
-    signs: Vec<Sign>,
-    starred: bool,
-}
-
-/// A sign for a day named by its place in the month. This type is independent of the code under
-/// test.
-#[derive(Debug, Clone, Copy)]
-enum Sign {
-    Last,
-    LastWorking,
-    Nearest(i64),
-    Nth(i64, i64),
-    LastOf(i64),
-}
 
 /// The maximum number of occurrences compared for each case. A job that follows real time has
 /// thousands of occurrences, all alike.
@@ -77,37 +58,6 @@ fn changes_of(zone: &Zone, first: i16, end: i16) -> Vec<Timestamp> {
     let new_year = |year| Date::new(year, 1, 1).unwrap().in_tz("UTC").unwrap().timestamp();
     let until = new_year(end);
     zone.rules().following(new_year(first)).map(|change| change.timestamp()).take_while(|at| *at < until).collect()
-}
-
-impl Sign {
-    /// Returns true if `date` is the day that this sign selects. The check looks at every day of
-    /// the month.
-    fn holds(self, date: Date) -> bool {
-        let number = |date: Date| i64::from(date.weekday().to_sunday_zero_offset());
-        let is_working = |date: &Date| (1..=5).contains(&number(*date));
-        let month = || (1..=date.days_in_month()).filter_map(|day| Date::new(date.year(), date.month(), day).ok());
-        let alike = |weekday: i64| month().filter(move |date| number(*date) == weekday);
-        match self {
-            Self::Last => month().next_back() == Some(date),
-            Self::LastWorking => month().rfind(is_working) == Some(date),
-            Self::Nearest(day) => {
-                let distance = |date: &Date| (i64::from(date.day()) - day).abs();
-                month().any(|date| i64::from(date.day()) == day) && month().filter(is_working).min_by_key(distance) == Some(date)
-            }
-            Self::Nth(weekday, nth) => alike(weekday).nth(usize::try_from(nth - 1).unwrap()) == Some(date),
-            Self::LastOf(weekday) => alike(weekday).next_back() == Some(date),
-        }
-    }
-}
-
-impl OracleKnown {
-    fn of_numbers(text: &str, values: impl IntoIterator<Item = i64>, starred: bool) -> Self {
-        Self { text: text.to_owned(), values: values.into_iter().collect(), signs: Vec::new(), starred }
-    }
-
-    fn has(&self, value: i8, date: Date) -> bool {
-        self.values.contains(&i64::from(value)) || self.signs.iter().any(|sign| sign.holds(date))
-    }
 }
 
 /// Generates an item of a field from `min` to `max`. `wraps` is the number of values after which a

@@ -4,7 +4,7 @@
 use jiff::civil::DateTime;
 use jiff::{Timestamp, ToSpan as _};
 
-use super::OracleKnown;
+use super::oracle_known::OracleKnown;
 use crate::domain::schedule::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::time::zone::Zone;
 

@@ -106,7 +106,7 @@ fn a_refusal_names_field_position_and_what_is_wanted() {
         ("0 0 * * 8", 8, "weekday 8 at character 9 is out of range, wanted 0-7 or SUN-SAT"),
         ("0 0 0 1 1 * 2100", 12, "year 2100 at character 13 is out of range, wanted 1970-2099"),
         ("1,2,99999999999999999999 * * * *", 4, "minute 99999999999999999999 at character 5 is out of range, wanted 0-59"),
-        ("*/0 * * * *", 2, "minute step 0 at character 3 never moves on, wanted 1 or more"),
+        ("*/0 * * * *", 2, "minute step 0 at character 3 never advances, wanted 1 or more"),
         ("*/x * * * *", 2, "minute step \"x\" at character 3 is not a number, wanted 1 or more"),
         ("5-1 * * * *", 0, "minute range 5-1 at character 1 runs backwards, wanted the smaller value first"),
         ("0 0 9-3 * *", 4, "day of month range 9-3 at character 5 runs backwards, wanted the smaller value first"),
@@ -118,14 +118,14 @@ fn a_refusal_names_field_position_and_what_is_wanted() {
         ("-5 * * * *", 0, "minute has no value at character 1, wanted 0-59"),
         ("? * * * *", 0, "minute \"?\" at character 1 is not understood, wanted 0-59"),
         ("0 0 * * *1", 8, "weekday \"*1\" at character 9 is not understood, wanted 0-7 or SUN-SAT"),
-        ("0 0 30 2 *", 4, "day of month 30 at character 5 never comes before 2100, wanted a day that exists"),
-        ("0 0 31W 4,6,9,11 *", 4, "day of month 31W at character 5 never comes before 2100, wanted a day that exists"),
-        ("0 0 */31 * 5L", 4, "day of month */31 at character 5 never comes before 2100, wanted a day that exists"),
-        ("0 0 0 29 2 * 2027", 6, "day of month 29 at character 7 never comes before 2100, wanted a day that exists"),
+        ("0 0 30 2 *", 4, "day of month 30 at character 5 has no day before 2100, wanted a day that exists"),
+        ("0 0 31W 4,6,9,11 *", 4, "day of month 31W at character 5 has no day before 2100, wanted a day that exists"),
+        ("0 0 */31 * 5L", 4, "day of month */31 at character 5 has no day before 2100, wanted a day that exists"),
+        ("0 0 0 29 2 * 2027", 6, "day of month 29 at character 7 has no day before 2100, wanted a day that exists"),
         (
             "0 0 * * L",
             8,
-            "weekday \"L\" at character 9 does not say which weekday (the last Friday is 5L, Saturday 6), wanted 0-7 or SUN-SAT",
+            "weekday \"L\" at character 9 has no weekday before L (5L is the last Friday, 6 is Saturday), wanted 0-7 or SUN-SAT",
         ),
         ("0 0 * * MON#6", 12, "weekday ordinal \"6\" at character 13 is out of range, wanted 1-5"),
         ("0 0 * * 5#0", 10, "weekday ordinal \"0\" at character 11 is out of range, wanted 1-5"),
@@ -139,8 +139,8 @@ fn a_refusal_names_field_position_and_what_is_wanted() {
         ("H(5) * * * *", 0, "minute \"H(5)\" at character 1 is not understood, wanted H or H(0-59)"),
         ("H(0-70) * * * *", 4, "minute 70 at character 5 is out of range, wanted 0-59"),
         ("H(9-3) * * * *", 2, "minute range 9-3 at character 3 runs backwards, wanted the smaller value first"),
-        ("0 0 H(20-31) * *", 6, "day of month H(20-31) at character 7 reaches days not every month has, wanted 1-28"),
-        ("0 0 0 1 1 * H", 12, "year H at character 13 cannot be drawn, wanted 1970-2099"),
+        ("0 0 H(20-31) * *", 6, "day of month H(20-31) at character 7 has days that some months lack, wanted 1-28"),
+        ("0 0 0 1 1 * H", 12, "year H at character 13 is not supported, wanted 1970-2099"),
         (
             "@dayly",
             0,
@@ -150,15 +150,15 @@ fn a_refusal_names_field_position_and_what_is_wanted() {
         (
             "CRON_TZ=UTC 0 0 * * *",
             0,
-            "second \"CRON_TZ=UTC\" at character 1 sets a variable (a job's zone is tz, or --tz), wanted 0-59",
+            "second \"CRON_TZ=UTC\" at character 1 sets a variable (the key tz or --tz sets the zone of a job), wanted 0-59",
         ),
         (
             "0~30 * * * *",
             0,
-            "minute \"0~30\" at character 1 uses ~, which other crons draw anew at each start (H(0-30) is drawn once for each job), wanted 0-59",
+            "minute \"0~30\" at character 1 uses ~ for a random value (H(0-30) draws a fixed value for each job), wanted 0-59",
         ),
         ("0 0 * * \u{e9}", 8, "'\u{e9}' at character 9 is not understood, wanted digits, names and * , - /"),
-        ("@hourly 5", 8, "\"5\" at character 9 follows @hourly, wanted nothing after it"),
+        ("@hourly 5", 8, "\"5\" at character 9 follows @hourly, wanted the end of the text"),
     ] {
         let error = text.parse::<CronExpr>().unwrap_err();
         assert_eq!((error.to_string(), error.offset), (format!("cron {text:?}: {wanted}"), offset));
@@ -174,7 +174,7 @@ fn a_wrong_number_of_fields_is_counted() {
     assert_eq!((eight.problem, eight.offset), (format!("8 fields found, too many from character 15 on, {wanted}"), 14));
     assert!(refusal(" ").contains("is empty, wanted 5 fields"));
     let long = format!("{} * * * *", "1,".repeat(499));
-    assert!(refusal(&long).contains("1006 bytes found, wanted at most 1000"));
+    assert!(refusal(&long).contains("the expression has 1006 bytes, wanted at most 1000"));
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn every_is_a_period_and_no_expression() {
     assert_eq!(refused("@every 500ms"), "cron \"@every 500ms\": @every 500ms is out of range, wanted 1s to 10 years");
     assert!(refused("@every").contains("@every: duration \"\" is empty"));
     assert!(refused("@every 5").contains("has no unit, write \"5s\""));
-    assert!(refusal("@every 90s").contains("@every at character 1 is a period"));
+    assert!(refusal("@every 90s").contains("@every at character 1 is mixed with other schedules"));
 }
 
 #[test]
@@ -276,5 +276,5 @@ fn a_boot_is_at_no_time_of_a_clock() {
     let expr: CronExpr = " @Reboot ".parse().unwrap();
     assert!(expr.is_at_boot() && !"@daily".parse::<CronExpr>().unwrap().is_at_boot());
     assert!(occurrences_of(&expr, "Europe/Berlin", "2026-01-01T00:00:00Z", 1).is_empty());
-    assert!(refusal("@reboot 5").contains("follows @reboot, wanted nothing after it"));
+    assert!(refusal("@reboot 5").contains("follows @reboot, wanted the end of the text"));
 }

@@ -66,7 +66,7 @@ fn the_other_forms_are_told_too() {
         |count: i64| (0..count).map(|day| first.saturating_add(Duration::from_secs(86_400 * day.unsigned_abs()))).collect();
     let two = "2 times, on Thursday 2026-12-24 at 09:00:00 CET and Friday 2026-12-25 at 09:00:00 CET";
     assert_eq!(told(Schedule::Instants(instants(2))), two);
-    let many = "9 times, the first on Thursday 2026-12-24 at 09:00:00 CET, the last on Friday 2027-01-01 at 09:00:00 CET";
+    let many = "9 times: the first on Thursday 2026-12-24 at 09:00:00 CET, the last on Friday 2027-01-01 at 09:00:00 CET";
     assert_eq!(told(Schedule::Instants(instants(9))), many);
     assert_eq!(told(Schedule::of_cron("@every 90s").unwrap()), "every 1m30s, counted from the job's first apply");
     assert_eq!(told(Schedule::of_cron("@reboot").unwrap()), "once on each host after each of its boots");
@@ -103,8 +103,8 @@ not after Monday 2027-02-01 at 00:00:00 UTC
 3 runs in all
 only on mon, tue, wed, thu and fri
 never on sun and 2026-12-24 to 2027-01-01
-delayed by up to 10m, the same for all runs of the job
-delayed by up to 30s, drawn anew for each run
+delayed by up to 10m, by the same time for all runs of the job
+delayed by up to 30s, by a random time for each run
 skipped if it would start more than 1h late";
     assert_eq!(super::shape_in_words(&shape, &Zone::utc()).join("\n"), wanted);
     assert!(super::shape_in_words(&Shape::default(), &Zone::utc()).is_empty());

@@ -266,6 +266,7 @@ impl Play {
         let mut order = ClaimOrder {
             run: run.clone(),
             rev: record.rev.clone(),
+            delivery: spec.delivery,
             overlap: spec.overlap,
             max_age: spec.catch_up.max_age,
             latest_start: None,

@@ -1,7 +1,7 @@
 //! One call of each script, in a world where it has something to do.
 
 use schedd::domain::consistency::{CountFacts, PlannedRun, RunPlace};
-use schedd::domain::job::job_spec::Overlap;
+use schedd::domain::job::job_spec::{Delivery, Overlap};
 use schedd::domain::job::unique_rule::Second;
 use schedd::domain::name::names::RunId;
 use schedd::domain::queue::lane::Lane;
@@ -75,6 +75,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             let order = schedd::store::ClaimOrder {
                 run: run.clone(),
                 rev: job.rev.clone(),
+                delivery: Delivery::AtLeastOnce,
                 overlap: Overlap::Skip,
                 max_age: None,
                 latest_start: None,

@@ -1,0 +1,201 @@
+//! The messages between the daemon and its keeper: orders, and news of runs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::job::process_limits::Limits;
+use crate::keeper::limits::boot_clock::BootInstant;
+use crate::keeper::limits::excerpt::{ExcerptStream, OutputBounds};
+use crate::keeper::process::environment_text::Variables;
+
+/// The number of a run on one connection between daemon and keeper.
+pub type Key = u64;
+
+/// A message from the daemon to the keeper.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KeeperOrder {
+    /// The first order on a connection, sent once, with the settings of the keeper.
+    Serve {
+        /// The file for the mark that the keeper writes when all its jobs are dead.
+        ended_file: Option<PathBuf>,
+        /// The name of the node, which the mark contains.
+        node: String,
+        /// The incarnation of the node, which the mark contains.
+        incarnation: String,
+        /// The bounds of a run's output that waits for the daemon. An older daemon does not send
+        /// these bounds.
+        #[serde(default)]
+        output: OutputBounds,
+        /// The directory in which each run gets a cgroup of its own; `None` if runs have no
+        /// cgroups.
+        cgroups: Option<PathBuf>,
+    },
+    /// Starts a program as a run.
+    Start {
+        /// The key by which later messages name the run.
+        key: Key,
+        /// The program to start, with its bounds.
+        launch: Box<LaunchOrder>,
+    },
+    /// Extends the deadline of a run, because its lease was renewed.
+    Extend {
+        /// The key of the run.
+        key: Key,
+        /// The new deadline of the run.
+        deadline: BootInstant,
+    },
+    /// Sends TERM to the run, and KILL after the grace of the run.
+    Stop {
+        /// The key of the run.
+        key: Key,
+    },
+    /// Kills the run at once, because the daemon no longer waits for its end.
+    Abandon {
+        /// The key of the run.
+        key: Key,
+    },
+    /// Asks the keeper for a sign of life.
+    Ping,
+}
+
+/// A program to start as a run, and the bounds of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchOrder {
+    /// The id of the run. Orphaned processes of the run are recognised by this id.
+    pub run: String,
+    /// The fence of the run's lease. Orphaned processes of the run are recognised by this fence.
+    pub fence: u64,
+    /// The program and its arguments; at least one entry.
+    pub argv: Vec<String>,
+    /// The whole environment of the program. No other variable is inherited.
+    pub env: Variables,
+    /// The working directory of the program.
+    pub cwd: PathBuf,
+    /// The working directory to use if `cwd` is missing or no directory. With `None` the program
+    /// cannot start in this case.
+    #[serde(default)]
+    pub cwd_else: Option<PathBuf>,
+    /// The user the process becomes; `None` keeps the keeper's user.
+    pub owner: Option<Owner>,
+    /// The limits of the process. An older daemon does not send these limits.
+    #[serde(default)]
+    pub limits: Limits,
+    /// The umask of the process; `None` keeps the keeper's umask.
+    pub umask: Option<u16>,
+    /// The text on the standard input of the program; `None` for an empty input.
+    pub stdin: Option<String>,
+    /// The longest time for the start: entering the directory, finding and executing the program.
+    /// An older daemon does not send this time.
+    #[serde(default = "start_within")]
+    pub start_within: Duration,
+    /// The longest time the program may run, counted from its start.
+    pub timeout: Duration,
+    /// The time between the signals TERM and KILL.
+    pub kill_grace: Duration,
+    /// The end of the run's lease. All processes of the run are killed by then.
+    pub deadline: BootInstant,
+    /// The time before the deadline at which the run gets TERM.
+    pub margin: Duration,
+}
+
+fn start_within() -> Duration {
+    Duration::from_secs(10)
+}
+
+/// A user of this host, as numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// The user id; never 0.
+    pub uid: u32,
+    /// The id of the user's primary group.
+    pub gid: u32,
+    /// The ids of all the user's groups.
+    pub groups: Vec<u32>,
+}
+
+/// A message from the keeper to the daemon.
+#[derive(Debug, PartialEq, Eq)]
+pub enum KeeperNews {
+    /// The program runs, with this pid.
+    Started(Key, i32),
+    /// The program of the run wrote these bytes to this stream.
+    Output(Key, ExcerptStream, Vec<u8>),
+    /// The program of the run wrote this many more bytes, which were dropped.
+    Dropped(Key, u64),
+    /// The run is over and none of its processes is left.
+    Ended(Key, RunReport),
+    /// The answer to a `Ping` of the daemon.
+    Pong,
+}
+
+/// The end of a run's process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunReport {
+    /// The reason why the process of the run is over.
+    pub end: ProcessEnd,
+    /// The direct child's exit code; 126 or 127 if the program could not start.
+    pub exit_code: Option<i32>,
+    /// The signal that ended the direct child.
+    pub signal: Option<i32>,
+    /// The error as text, if there was an error.
+    pub error: Option<String>,
+    /// True if the run left processes behind that had to be killed.
+    pub left_processes: bool,
+    /// True if a process of the run was killed because memory had run out, according to the run's
+    /// cgroup.
+    #[serde(default)]
+    pub out_of_memory: bool,
+    /// The part of the job whose absence prevented the start.
+    #[serde(default)]
+    pub wanting: Option<Wanting>,
+}
+
+/// A part of a job that may be missing at a start, and without which a notice of the job can still
+/// run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wanting {
+    /// The directory of the job is missing, cannot be entered or does not answer.
+    Directory,
+    /// The program of the job is missing, cannot be executed or does not answer.
+    Program,
+}
+
+impl RunReport {
+    /// Returns a report that contains only the reason and an error text.
+    pub(crate) fn of(end: ProcessEnd, error: impl Into<String>) -> Self {
+        Self {
+            end,
+            exit_code: None,
+            signal: None,
+            error: Some(error.into()),
+            left_processes: false,
+            out_of_memory: false,
+            wanting: None,
+        }
+    }
+}
+
+/// The reason why a run's process is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProcessEnd {
+    /// The process ended by itself.
+    ByItself,
+    /// The process ran longer than its timeout and was killed.
+    TimedOut,
+    /// The process was asked to stop.
+    Stopped,
+    /// The lease of the run ended, or the holder of the lease went away, and the process was
+    /// killed.
+    LeaseLost,
+    /// The process ended as with `LeaseLost`, but some processes of the run may be alive.
+    OutOfSight,
+    /// The program cannot be started.
+    CannotStart,
+    /// The keeper lacked resources to start the program: descriptors, processes, memory. Nothing of
+    /// the program ran.
+    Short,
+    /// The keeper refused to start the program.
+    Refused,
+}

@@ -1,0 +1,51 @@
+//! Renewing the leases of claims.
+
+use std::time::Duration;
+
+use crate::domain::name::names::{Fence, RunId};
+use crate::store::Store;
+use crate::store::server::scripts;
+use crate::store::server::scripts::{Invocation, millis};
+use crate::store::server::store_error::StoreError;
+
+/// The result of renewing the lease of one claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseWord {
+    /// The lease was renewed, and the run may continue.
+    Held,
+    /// The lease was renewed, and the run is asked to stop. The text is the reason.
+    Stop(String),
+    /// The lease no longer belongs to this claim, so the node has lost the run.
+    Lost,
+}
+
+impl Store {
+    /// Renews the leases of these claims until `lease` from now. Returns one result for each claim.
+    pub async fn renew_leases(&self, lease: Duration, held: &[(RunId, Fence)]) -> Result<Vec<LeaseWord>, StoreError> {
+        let mut call = Invocation::new(&scripts::RENEW_LEASES)
+            .key("leases", self.keys.leases())
+            .key("stops", self.keys.stops())
+            .arg("now", self.now_arg())
+            .arg("lease_ms", millis(lease));
+        for (run, fence) in held {
+            call = call.arg("id", run.to_string()).arg("fence", fence.as_u64());
+        }
+        let mut reply = self.renewals.invoke(&call).await?;
+        if reply.word != "renewed" {
+            return Err(reply.unknown());
+        }
+        reply.number()?;
+        let mut word = || {
+            let word = reply.text()?;
+            match word.as_str() {
+                "held" => Ok(LeaseWord::Held),
+                "lost" => Ok(LeaseWord::Lost),
+                other => other
+                    .strip_prefix("stop:")
+                    .map(|reason| LeaseWord::Stop(reason.to_owned()))
+                    .ok_or_else(|| StoreError::corrupt("renew_leases", other)),
+            }
+        };
+        held.iter().map(|_| word()).collect()
+    }
+}
