@@ -126,7 +126,7 @@ impl Inconsistency {
         format!("{kind}:{}", self.place)
     }
 
-    /// Returns what two findings of the same problem have in common, at any moment.
+    /// Returns the parts that two findings of the same problem have in common, at any moment.
     pub fn identity(&self) -> (&FindingSubject, FindingKind, &'static str) {
         (&self.subject, self.kind, self.place)
     }

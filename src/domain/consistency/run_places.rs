@@ -134,7 +134,7 @@ pub struct PlacedRun {
     pub seen: Vec<u8>,
 }
 
-/// What a record says of one place.
+/// The right that a record gives a run to one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Right {
     /// The run must be there.
