@@ -17,7 +17,7 @@
 -- ARGV 1 job_name
 -- ARGV 2 pending: as read, or ''
 -- ARGV 3 gated: the job's entry with its first gate, or ''
--- Reply job: rev, ended, paused, held, score in jobs, score in finished, state of the pending run
+-- Reply job: rev, ended, paused, score in jobs, score in finished, state of the pending run
 --   or '', its score in job_due, the number of due sets that have it, number of open runs, of
 --   manual runs that do not wait behind another, of waiting, spread and backfill runs, score in
 --   backfills, score in gated; '' for a missing value
@@ -32,7 +32,7 @@ end
 local bad = wrong_type(types)
 if bad then return bad end
 local name, pending = ARGV[1], ARGV[2]
-local job = redis.call('HMGET', KEYS[1], 'rev', 'pending', 'ended', 'paused', 'held')
+local job = redis.call('HMGET', KEYS[1], 'rev', 'pending', 'ended', 'paused')
 if (job[2] or '') ~= pending then return {'stale'} end
 local state, own, due_sets = '', '', 0
 if pending ~= '' then
@@ -42,7 +42,7 @@ if pending ~= '' then
     if redis.call('ZSCORE', KEYS[at], pending) then due_sets = due_sets + 1 end
   end
 end
-return {'job', job[1] or '', job[3] or '', job[4] or '', job[5] or '', redis.call('ZSCORE', KEYS[2], name) or '',
+return {'job', job[1] or '', job[3] or '', job[4] or '', redis.call('ZSCORE', KEYS[2], name) or '',
   redis.call('ZSCORE', KEYS[3], name) or '', state, own, due_sets, redis.call('ZCARD', KEYS[5]),
   manual_runs_out({manual = KEYS[6], waiting = KEYS[7]}),
   redis.call('ZCARD', KEYS[7]), redis.call('ZCARD', KEYS[8]), redis.call('ZCARD', KEYS[10]),

@@ -18,12 +18,12 @@
 -- ARGV* id
 -- ARGV* fence: of a lease under which it was found, or ''
 -- Reply items: one of these replies for each item
--- Reply run: 1 if there is a record, state, fence, rev of the job, how the job ended, 1 if the job
---   plans this run, score in the due set, of the lease under the record's fence, of the lease under
---   the given fence, in open, waiting and spread, the reason to stop it, score in history,
---   job_history, dead, job_dead and running; '' for a missing value; the record's queue; its start
---   deadline and its end deadline; 1 if a pause of its job holds it; 1 if it was skipped first
---   behind a run that is open
+-- Reply run: 1 if there is a record, state, fence, queue, places and end of the run, rev and queue
+--   of its job, 1 if the job plans this run, 1 if a pause holds it, 1 if it was skipped first behind
+--   a run that is open, all of this as one text; then the score in the due set, of the lease under
+--   the record's fence, of the lease under the given fence, in open, waiting and spread, the reason
+--   to stop it, the score in history, job_history, dead, job_dead and running, its start deadline
+--   and its end deadline; '' for a missing value
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'zset'})
 if bad then return bad end
@@ -37,16 +37,14 @@ for item = 1, #ARGV / 2 do
   if item_bad then
     reply[#reply + 1] = item_bad
   else
-    local run = redis.call('HMGET', KEYS[at + 1], 'state', 'fence', 'queue')
-    local job = redis.call('HMGET', KEYS[at + 2], 'rev', 'ended', 'pending', 'held', 'skipped_behind')
-    local behind, skipped = string.match(job[5] or '', '^(%S+) (%S+)$')
-    reply[#reply + 1] = {'run', redis.call('EXISTS', KEYS[at + 1]), run[1] or '', run[2] or '', job[1] or '', job[2] or '',
-      job[3] == id and 1 or 0, score(KEYS[at + 8], id), run[2] and score(KEYS[1], id .. '#' .. run[2]) or '',
+    local run, job, is_first, seen = placed_by(KEYS[at + 1], KEYS[at + 2], KEYS[at + 3], id)
+    reply[#reply + 1] = {'run', redis.call('EXISTS', KEYS[at + 1]), run[1] or '', run[2] or '', run[3] or '', run[4] or '',
+      run[5] or '', job[1] or '', job[2] or '', job[3] == id and 1 or 0, job[4] == id and 1 or 0, is_first and 1 or 0, seen,
+      score(KEYS[at + 8], id), run[2] and score(KEYS[1], id .. '#' .. run[2]) or '',
       given ~= '' and score(KEYS[1], id .. '#' .. given) or '', score(KEYS[at + 3], id), score(KEYS[at + 4], id),
       score(KEYS[at + 5], id), redis.call('HGET', KEYS[2], id) or '', score(KEYS[3], id), score(KEYS[at + 6], id),
-      score(KEYS[4], id), score(KEYS[at + 7], id), score(KEYS[at + 9], id), run[3] or '',
-      score(KEYS[5], id .. ' start'), score(KEYS[5], id .. ' finish'), job[4] == id and 1 or 0,
-      skipped == id and redis.call('ZSCORE', KEYS[at + 3], behind) and 1 or 0}
+      score(KEYS[4], id), score(KEYS[at + 7], id), score(KEYS[at + 9], id), score(KEYS[5], id .. ' start'),
+      score(KEYS[5], id .. ' finish')}
   end
 end
 return reply

@@ -318,6 +318,20 @@ end
 -- Returns true for a run by hand, at boot, by backfill or of a notice: only their ids have a `~`.
 local function is_manual(id) return string.find(id, '~', 1, true) ~= nil end
 
+-- Returns the fields of a run's record and of its job that say in which indexes the run belongs.
+-- The third result is true if the run was skipped first behind a run that is in `open`, the list of
+-- the run's kind.
+-- The last result is all of this as one text, by which a later call sees a change.
+local function placed_by(run_key, job_key, open, id)
+  local run = redis.call('HMGET', run_key, 'state', 'fence', 'queue', 'places', 'finished_at')
+  local job = redis.call('HMGET', job_key, 'rev', 'queue', 'pending', 'held', 'skipped_behind')
+  local behind, skipped = string.match(job[5] or '', '^(%S+) (%S+)$')
+  local is_first = skipped == id and redis.call('ZSCORE', open, behind) and true or false
+  local seen = {tostring(is_first)}
+  for at = 1, 5 do seen[#seen + 1] = (run[at] or '') .. '\n' .. (job[at] or '') end
+  return run, job, is_first, table.concat(seen, '\n')
+end
+
 -- Returns how many manual runs of a job are due, running or waiting at a gate.
 -- The end of each makes the first waiting run ready.
 local function manual_runs_out(k)

@@ -22,7 +22,7 @@ pub use consistency::inspection::JobToInspect;
 pub use consistency::quarantine::{EntryKind, QuarantineEntry, Quarantined, SetAside};
 pub use consistency::quarantine_discard::Discarded;
 pub use consistency::quarantine_return::PutBackReply;
-pub use consistency::repair_calls::{JobMending, MendReply, RunMending};
+pub use consistency::repair_calls::{JobMending, MendReply};
 pub use consistency::server_checkup::{CheckLevel, ServerCheck};
 pub use gates::gate_calls::{GateOpening, GroupStanding, LetIn};
 pub use gates::gated_jobs::{Gated, PlannedAtGate};

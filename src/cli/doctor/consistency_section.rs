@@ -62,10 +62,10 @@ pub(super) fn text(mended: &[Mended], exam: &Examination, console: &mut Console)
     for Mended { finding, done } in mended {
         let word = console.paint("done", Colour::Green);
         let told = format!("{}: {}", finding.subject, done.join(", "));
-        console.line(&format!("  {word}  {:<14}  {}", finding.rule.as_str(), one_line(&told)));
+        console.line(&format!("  {word}  {:<14}  {}", finding.code(), one_line(&told)));
     }
     for finding in &exam.findings {
-        line(CheckLevel::Fail, finding.rule.as_str(), &finding.to_string(), console);
+        line(CheckLevel::Fail, &finding.code(), &finding.to_string(), console);
     }
 }
 
@@ -80,14 +80,13 @@ pub(super) fn finding_json(finding: &Inconsistency) -> Value {
         Mend::Hand(advice) => (false, advice.clone()),
     };
     json!({
-        "rule": finding.rule.as_str(),
+        "finding": finding.code(),
         "subject": finding.subject.to_string(),
         "job": job,
         "run": run,
         "key": key,
         "fence": fence,
         "found": finding.found,
-        "wanted": finding.wanted,
         "fixable": is_fixable,
         "mend": mend,
     })

@@ -1,6 +1,6 @@
 //! The rule of counters in Redis: each counter equals the number of things that the counter counts.
 
-use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
+use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::name::names::Fence;
 
 /// The values of counters in Redis, each with the number that the check counted.
@@ -90,6 +90,7 @@ fn number(counter: Option<&str>) -> Option<u64> {
 /// Returns a finding for each wrong counter. `name` turns a key of the namespace into its full
 /// name.
 pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<Inconsistency> {
+    let wrong = |place: &'static str, found: String| Inconsistency::wrong(FindingSubject::Key(name(place)), place, found);
     let mut findings = Vec::new();
     let counters = [
         ("totals", "waiting runs", &facts.waiting, facts.waiting_counted),
@@ -98,44 +99,23 @@ pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<In
     ];
     for (key, what, counter, counted) in counters {
         let Some(counted) = counted.filter(|counted| number(counter.as_deref()) != Some(*counted)) else { continue };
-        let found = format!("it counts {} {what}, and there are {counted}", counter.as_deref().unwrap_or("no"));
-        findings.push(Inconsistency::fixed(
-            ConsistencyRule::Count,
-            FindingSubject::Key(name(key)),
-            found,
-            "a counter that equals what it counts",
-            "sets it",
-        ));
+        findings.push(wrong(key, format!("counts {} {what}, and there are {counted}", counter.as_deref().unwrap_or("no"))));
     }
     if let Some(SizeFacts { job, said, counted }) = facts.sizes.first() {
         let others = if facts.sizes.len() > 1 { format!("; {} jobs are wrong", facts.sizes.len()) } else { String::new() };
         let said = said.as_deref().unwrap_or("no");
-        let found = format!("for job {job} it counts {said} bytes of output, and {counted} are kept{others}");
-        let wanted = "a counter that equals what it counts";
-        findings.push(Inconsistency::fixed(
-            ConsistencyRule::Count,
-            FindingSubject::Key(name("output_sizes")),
-            found,
-            wanted,
-            "sets it",
-        ));
+        let found = format!("counts {said} bytes of output of job {job}, and {counted} are kept{others}");
+        findings.push(wrong("output_sizes", found));
     }
     let last = facts.fence.as_deref().and_then(|text| text.parse::<u64>().ok()).and_then(Fence::new);
     let is_spoilt = facts.fence.is_some() && last.is_none();
     if is_spoilt || facts.highest.is_some_and(|highest| last.is_none_or(|last| last < highest)) {
-        let found = match (&facts.fence, facts.highest) {
-            (None, Some(highest)) => format!("it is not there, and {highest} is in use"),
-            (Some(text), Some(highest)) => format!("it is {text:?}, and {highest} is in use"),
-            (text, None) => format!("it is {:?}", text.as_deref().unwrap_or_default()),
+        let is = facts.fence.as_ref().map_or_else(|| "missing".to_owned(), |text| format!("{text:?}"));
+        let found = match facts.highest {
+            Some(highest) => format!("is {is}, and {highest} is in use"),
+            None => format!("is {is}, and should be a number"),
         };
-        let wanted = "a number no lower than any fence in use";
-        findings.push(Inconsistency::fixed(
-            ConsistencyRule::Fence,
-            FindingSubject::Key(name("fence")),
-            found,
-            wanted,
-            "raises it",
-        ));
+        findings.push(wrong("fence", found).fixed_by("raises it"));
     }
     findings
 }

@@ -10,7 +10,8 @@
 //! Fields with free text have no wrong form. Such a field gives the reason for a quarantine or a
 //! stop, a program's output, a file's error, or the position of the background check.
 
-use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
+use super::inconsistency::{FindingSubject, Inconsistency};
+use super::key_checks::family_of;
 use crate::domain::name::names::{GroupName, JobName, QueueName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -154,17 +155,20 @@ fn is_hash(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns the finding for a hash with the unreadable fields `bad`. Returns `None` if `bad` is
-/// empty.
-pub fn bad_fields(key: String, bad: &[BadField]) -> Option<Inconsistency> {
+/// Returns the finding for the hash `rest` with the unreadable fields `bad`. `key` is the full name
+/// of the hash. Returns `None` if `bad` is empty.
+pub fn bad_fields(rest: &str, key: &str, bad: &[BadField]) -> Option<Inconsistency> {
     let BadField { field, value, why } = bad.first()?;
     let first = format!("{} = {}: {why}", shown(field), shown(value));
-    let found = match bad.len() {
-        1 => format!("it has the field {first}"),
-        count => format!("it has {count} fields that cannot be read, as {first}"),
+    let why = match bad.len() {
+        1 => format!("its field {first}"),
+        count => format!("{count} of its fields, such as {first}"),
     };
-    let fix = "deletes them and prints their values; their writers write them again";
-    Some(Inconsistency::fixed(ConsistencyRule::Field, FindingSubject::Key(key), found, "fields that can be read", fix))
+    let fix = "deletes such fields and prints their values; their writers write them again";
+    Some(
+        Inconsistency::unreadable(FindingSubject::Key(key.to_owned()), family_of(rest), why, "fields that can be read")
+            .fixed_by(fix),
+    )
 }
 
 /// Formats a name or value for a message: in quotes, and cut to `SHOWN` characters.
@@ -240,8 +244,8 @@ mod tests {
     #[test]
     fn a_long_value_is_cut_where_it_is_shown() {
         let bad = BadField { field: "pid".to_owned(), value: "x".repeat(100_000), why: "no" };
-        let told = bad_fields("k".to_owned(), &[bad]).unwrap().to_string();
+        let told = bad_fields("totals", "k", &[bad]).unwrap().to_string();
         assert!(told.len() < 300 && told.contains("(100000 bytes)"), "{told}");
-        assert_eq!(bad_fields("k".to_owned(), &[]), None);
+        assert_eq!(bad_fields("totals", "k", &[]), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The rule of a gate: each run with a place has a right to the place, and each waiting run will be
 //! let in.
 
-use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
+use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::name::names::RunId;
 
 /// The places and the queue of a gate, compared with the records of the gate's runs.
@@ -23,27 +23,21 @@ pub struct GateFacts {
 /// Returns the first problem of a gate. `key` is the name of the Redis key with the gate's queue.
 pub fn judge_gate(key: &str, facts: &GateFacts) -> Option<Inconsistency> {
     let found = if let Some(first) = facts.strays.first() {
-        format!("{} runs have a place at its gate or wait there against their records, such as {first}", facts.strays.len())
+        format!("has {} runs with a place at its gate or in its queue against their records, such as {first}", facts.strays.len())
     } else if let Some(first) = facts.aside.first() {
         format!(
-            "{} runs have a place at its gate and are in quarantine, where no node starts them, such as {first}",
+            "has {} runs with a place at its gate that are in quarantine, where no node starts them, such as {first}",
             facts.aside.len()
         )
     } else if facts.is_open_unnoticed {
-        format!("{} runs wait at its gate, no run has a place there, and no node will let them in", facts.queued.len())
+        format!("has {} runs that wait at its gate, no run with a place there, and no node will let them in", facts.queued.len())
     } else if facts.is_unsorted {
-        "the order by job or by lane of its gate differs from the runs that wait there".to_owned()
+        "has an order by job or by lane that differs from the runs that wait there".to_owned()
     } else {
         return None;
     };
-    let wanted = "at a gate only runs whose records name it, and waiting runs that will be let in";
-    Some(Inconsistency::fixed(
-        ConsistencyRule::GateWrong,
-        FindingSubject::Key(key.to_owned()),
-        found,
-        wanted,
-        "removes the wrong runs and lets waiting runs in",
-    ))
+    let finding = Inconsistency::wrong(FindingSubject::Key(key.to_owned()), "gate", found);
+    Some(finding.fixed_by("removes the wrong runs and lets waiting runs in"))
 }
 
 #[cfg(test)]
@@ -58,7 +52,7 @@ mod tests {
             (GateFacts { strays: vec![run.clone()], ..GateFacts::default() }, "against their records"),
             (
                 GateFacts { aside: vec![run.clone()], ..GateFacts::default() },
-                "1 runs have a place at its gate and are in quarantine",
+                "1 runs with a place at its gate that are in quarantine",
             ),
             (GateFacts { is_open_unnoticed: true, queued: vec![run], ..GateFacts::default() }, "no node will let them in"),
             (GateFacts { is_unsorted: true, ..GateFacts::default() }, "order by job"),

@@ -1,8 +1,11 @@
 //! The rules of a job: its planned run and its entries in the indexes.
 
-use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
+use std::fmt;
+
+use super::inconsistency::{DUE_TIME, FindingSubject, Inconsistency};
 use crate::domain::name::job_source::SourceName;
 use crate::domain::name::names::{JobName, RunId};
+use crate::domain::queue::lane::Lane;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 
@@ -49,6 +52,8 @@ pub struct PendingFacts {
 pub struct JobPlaces {
     /// The name of the job.
     pub name: JobName,
+    /// The lane in the job's record.
+    pub lane: Lane,
     /// True if the job has a record in Redis.
     pub is_known: bool,
     /// The text of the job's score in the index of jobs.
@@ -64,8 +69,6 @@ pub struct JobPlaces {
     /// The first occurrence that has no run, before the planned run or without a planned run. There
     /// is such an occurrence after Redis' clock was ahead.
     pub comes_first: Option<UnixMillis>,
-    /// True if the job has a held run.
-    pub has_held: bool,
     /// The number of open runs of the job.
     pub open: u64,
     /// An open run beside the planned run, of a job with a `delay`. Runs that an operator asked for
@@ -90,105 +93,80 @@ pub struct JobPlaces {
     pub plan: PlannedRun,
 }
 
+impl JobPlaces {
+    fn subject(&self) -> FindingSubject {
+        FindingSubject::Job(self.name.clone())
+    }
+
+    fn missing(&self, place: &'static str, why: impl fmt::Display) -> Inconsistency {
+        Inconsistency::missing(self.subject(), place, place, why)
+    }
+
+    fn extra(&self, place: &'static str, why: impl fmt::Display) -> Inconsistency {
+        Inconsistency::extra(self.subject(), place, place, why)
+    }
+
+    /// Returns the planned run, if it may still start.
+    fn to_come(&self) -> Option<&PendingFacts> {
+        let is_over = |pending: &&PendingFacts| matches!(&pending.state, Some(Ok(state)) if *state != RunState::Scheduled);
+        self.pending.as_ref().filter(|pending| !is_over(pending))
+    }
+}
+
 /// Returns a finding for each contradiction between the entries of one job.
 pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
     let mut findings = Vec::new();
-    let subject = || FindingSubject::Job(facts.name.clone());
-    let mut fixed = |rule, found: String, wanted, fix| findings.push(Inconsistency::fixed(rule, subject(), found, wanted, fix));
-    if (facts.backfill > 0) != facts.is_among_backfills {
-        let found = match facts.backfill {
-            0 => "the list of backfills names it, and none of its occurrences waits for backfill".to_owned(),
-            count => format!("{count} of its occurrences wait for backfill, and the list of backfills does not name it"),
-        };
-        fixed(
-            ConsistencyRule::BackfillWrong,
-            found,
-            "a list of backfills with exactly the jobs that have some",
-            "corrects the list",
-        );
-    }
-    if !facts.is_known {
-        if facts.indexed.is_some() || facts.is_among_ended {
-            let found = "it stands in an index of jobs and has no record".to_owned();
-            fixed(ConsistencyRule::UnknownJob, found, "an index of existing jobs only", "takes it out of the index");
+    match (facts.backfill, facts.is_among_backfills) {
+        (0, true) => findings.push(facts.extra("backfills", "none of its occurrences waits for backfill")),
+        (count, false) if count > 0 => {
+            findings.push(facts.missing("backfills", format!("{count} of its occurrences wait for backfill")));
         }
+        _ => {}
+    }
+    let is_indexed = facts.indexed.is_some();
+    if !facts.is_known {
+        let why = "it has no record";
+        findings.extend(is_indexed.then(|| facts.extra("jobs", why)));
+        findings.extend(facts.is_among_ended.then(|| facts.extra("finished", why)));
         if !facts.listed_by.is_empty() {
             let files: Vec<String> = facts.listed_by.iter().map(SourceName::words).collect();
-            let found = format!("{} lists it, and it has no record", files.join(", "));
-            let wanted = "lists of existing jobs only";
-            findings.push(Inconsistency::fixed(
-                ConsistencyRule::Listed,
-                subject(),
-                found,
-                wanted,
-                "takes it off the lists; those files define it again",
-            ));
+            let finding = facts.extra("source", format!("{} lists it, and it has no record", files.join(", ")));
+            findings.push(finding.fixed_by("takes it off the lists; those files define it again"));
         }
         return findings;
     }
     if facts.waiting > 0 && facts.open + facts.manual == 0 {
-        let found = format!("{} of its runs wait, and none is open that they could wait for", facts.waiting);
-        fixed(ConsistencyRule::Blocked, found, "an open run before one that waits", "lets the first of them run");
+        let why = format!("{} of its runs wait, and none is open that they could wait for", facts.waiting);
+        let place = format!("waiting:{}", facts.name);
+        findings.push(Inconsistency::extra(facts.subject(), "waiting", place, why).fixed_by("lets the first of them run"));
     }
     if facts.has_ended {
-        findings.extend(planned_far(facts));
-        let mut fixed = |rule, found, wanted, fix| findings.push(Inconsistency::fixed(rule, subject(), found, wanted, fix));
-        if facts.pending.is_some() || facts.indexed.is_some() || !facts.is_among_ended {
-            let found = "it is over, and its keys do not all say so".to_owned();
-            fixed(ConsistencyRule::EndedWrong, found, "nothing planned, and a place among the jobs that ended", "puts it there");
-        }
+        let why = "it has ended";
+        findings.extend(passed_over(facts));
+        findings.extend(facts.pending.is_some().then(|| facts.extra("pending", why)));
+        findings.extend(is_indexed.then(|| facts.extra("jobs", why)));
+        findings.extend((!facts.is_among_ended).then(|| facts.missing("finished", why)));
         return findings;
     }
-    match &facts.pending {
-        Some(_) if facts.is_paused => {
-            let found = "it is paused and has a planned run".to_owned();
-            fixed(ConsistencyRule::PausedPlanned, found, "a held run and none planned", "holds it");
-        }
-        Some(PendingFacts { run, state: Some(Ok(state)), .. }) if *state != RunState::Scheduled => {
-            let found = format!("its planned run {run} is {state} already");
-            fixed(ConsistencyRule::PlannedOver, found, "a planned run that is still to come", "plants the next one after now");
-        }
-        Some(PendingFacts { run, due_sets: 0, .. }) => {
-            let found = format!("its planned run {run} stands in no due set");
-            fixed(ConsistencyRule::NotDue, found, "its planned run in the due set of its queue", "puts it there");
-        }
-        Some(PendingFacts { run, is_in_own: false, .. }) => {
-            let found = format!("its planned run {run} is due in another queue than its own");
-            fixed(ConsistencyRule::NotDue, found, "its planned run in the due set of its queue", "puts it there");
-        }
-        Some(_) => {}
-        None if facts.is_paused && facts.has_held => {}
-        None => match facts.plan {
-            PlannedRun::Recurring if facts.is_paused || facts.comes_first.is_some() => {}
-            PlannedRun::Recurring => {
-                let found = "it has a schedule, and no run of it is planned".to_owned();
-                fixed(ConsistencyRule::Unplanned, found, "one planned run", "plants its first one after now");
-            }
-            _ if facts.is_paused || facts.open + facts.manual + facts.waiting + facts.spread > 0 => {}
-            PlannedRun::AfterEnd => {
-                let found = "its delay plans a run after each run, and no run of it is planned, open or waiting".to_owned();
-                fixed(ConsistencyRule::Unplanned, found, "one run that is planned or open", "plans one, its delay from now");
-            }
-            PlannedRun::Once => {
-                let found = "it is to run once and is not over, and no run of it is planned, held, open or waits".to_owned();
-                fixed(ConsistencyRule::Unplanned, found, "its run, or its end", "plants it, or ends the job if it has run");
-            }
-            _ => {}
-        },
-    }
+    findings.extend(planned(facts));
     // The repair of a wrong planned run also corrects the index.
     let is_planned_wrong = facts.is_paused && facts.pending.is_some();
-    let wanted = facts.pending.as_ref().filter(|_| !facts.is_paused).map_or(PARKED, |pending| pending.run.due().as_i64());
+    let due = facts.pending.as_ref().filter(|_| !facts.is_paused).map(|pending| pending.run.due());
+    let wanted = due.map_or(PARKED, UnixMillis::as_i64);
     if !is_planned_wrong && facts.indexed.as_deref() != Some(wanted.to_string().as_str()) {
-        let found = match &facts.indexed {
-            None => "the index of jobs does not name it".to_owned(),
-            Some(score) => format!("the index of jobs has it at {score}, not at {wanted}"),
-        };
-        fixed(ConsistencyRule::JobIndex, found, "a score in the index of jobs that matches its planned run", "puts it there");
+        findings.push(match &facts.indexed {
+            None => facts.missing("jobs", "it has not ended"),
+            Some(is) => Inconsistency::wrong(facts.subject(), "jobs", format!("should be in jobs at {wanted} and is at {is}")),
+        });
     }
-    findings.extend(planned_far(facts));
-    findings.extend(gate_unlisted(facts));
-    findings.extend(planned_beside(facts));
+    findings.extend(passed_over(facts));
+    if facts.is_gate_unlisted && facts.pending.is_some() {
+        findings.push(facts.missing("gated", "it has a gate, and its runs would be found late behind many others"));
+    }
+    if let (Some(PendingFacts { run, .. }), Some(open)) = (facts.to_come(), &facts.open_unasked) {
+        let finding = facts.extra("pending", format!("{open} is open, and its end plans another run beside {run}"));
+        findings.push(finding.by_hand(format!("schedctl cancel {run} removes the planned run")));
+    }
     if let PlannedRun::Unreadable { why, advice } = &facts.plan {
         findings.push(unreadable_job(&facts.name, why, *advice));
     }
@@ -197,53 +175,48 @@ pub fn judge_job(facts: &JobPlaces) -> Vec<Inconsistency> {
 
 /// Returns the finding for a job whose planned run comes after an occurrence without a run. Without
 /// a planned run, a clock that was ahead passed the job's last occurrence.
-fn planned_far(facts: &JobPlaces) -> Option<Inconsistency> {
+fn passed_over(facts: &JobPlaces) -> Option<Inconsistency> {
     let first = facts.comes_first.filter(|_| !facts.is_paused || facts.has_ended)?;
     let found = match &facts.pending {
         Some(PendingFacts { run, state: None, .. }) => {
-            format!("its planned run {run} is due {}, and its schedule has an earlier occurrence, {first}", run.due())
+            format!("has the planned run {run}, and its schedule has an occurrence before it, due {first}")
         }
         Some(_) => return None,
-        None => format!("no run of it is planned, and its occurrence {first} was passed over before its time came"),
+        None => format!("has no planned run, and its occurrence {first} was passed over before its time came"),
     };
-    let wanted = "a planned run for the next occurrence";
-    Some(Inconsistency::fixed(
-        ConsistencyRule::PlannedFar,
-        FindingSubject::Job(facts.name.clone()),
-        found,
-        wanted,
-        "plans the earlier one instead",
-    ))
+    Some(Inconsistency::wrong(facts.subject(), DUE_TIME, found).fixed_by("plans the earlier one instead"))
 }
 
-/// Returns the finding for a job with a planned run and a gate that is missing in the list of jobs
-/// with gates.
-fn gate_unlisted(facts: &JobPlaces) -> Option<Inconsistency> {
-    let found = "the list of jobs with gates does not name it: its runs would be found late behind many others";
-    let wanted = "its place in that list by its first gate";
-    let finding = || {
-        Inconsistency::fixed(
-            ConsistencyRule::GatedWrong,
-            FindingSubject::Job(facts.name.clone()),
-            found.to_owned(),
-            wanted,
-            "puts it there",
-        )
+/// Returns the finding about the planned run of a job that has not ended.
+fn planned(facts: &JobPlaces) -> Option<Inconsistency> {
+    let rests = facts.is_paused || facts.open + facts.manual + facts.waiting + facts.spread > 0;
+    let finding = match (&facts.pending, &facts.plan) {
+        (Some(pending), _) if facts.is_paused => {
+            facts.extra("pending", format!("it is paused, and {} is planned", pending.run)).fixed_by("holds the run")
+        }
+        (Some(PendingFacts { run, state, due_sets, is_in_own }), _) => match state {
+            Some(Ok(state)) if *state != RunState::Scheduled => {
+                let found = format!("has the planned run {run}, which is {state}");
+                Inconsistency::wrong(facts.subject(), "pending", found).fixed_by("plants the next one after now")
+            }
+            _ if *due_sets > 0 && *is_in_own => return None,
+            _ => {
+                let why = format!("its planned run {run} is in {due_sets} other due sets");
+                Inconsistency::missing(facts.subject(), "due", format!("due:{}", facts.lane), why)
+            }
+        },
+        (None, PlannedRun::Recurring) if !facts.is_paused && facts.comes_first.is_none() => {
+            facts.missing("pending", "it has a schedule, and no run of it is planned").fixed_by("plants its first run after now")
+        }
+        (None, PlannedRun::AfterEnd) if !rests => facts
+            .missing("pending", "its delay plans a run after each run, and no run of it is planned, open or waiting")
+            .fixed_by("plans one, its delay from now"),
+        (None, PlannedRun::Once) if !rests => facts
+            .missing("pending", "it is to run once, and no run of it is planned, held, open or waiting")
+            .fixed_by("plants it, or ends the job if it has run"),
+        _ => return None,
     };
-    (facts.is_gate_unlisted && facts.pending.is_some()).then(finding)
-}
-
-/// Returns the finding for a job with a `delay` that has both a planned run and an open run.
-fn planned_beside(facts: &JobPlaces) -> Option<Inconsistency> {
-    let PendingFacts { run, state, .. } = facts.pending.as_ref()?;
-    let open = facts.open_unasked.as_ref()?;
-    if matches!(state, Some(Ok(state)) if *state != RunState::Scheduled) {
-        return None;
-    }
-    let found = format!("its run {run} is planned while {open} is open, and the end of {open} plans another run");
-    let advice = format!("schedctl cancel {run} removes the planned run");
-    let wanted = "either a planned run or an open run of a job with a delay";
-    Some(Inconsistency::by_hand(ConsistencyRule::PlannedBeside, FindingSubject::Job(facts.name.clone()), found, wanted, advice))
+    Some(finding)
 }
 
 /// Returns the finding for a job whose record or definition is unreadable. `advice` is given if the
@@ -255,11 +228,5 @@ pub fn unreadable_job(name: &JobName, why: &str, advice: Option<&str>) -> Incons
         )
     };
     let advice = advice.map_or_else(anew, str::to_owned);
-    Inconsistency::by_hand(
-        ConsistencyRule::Definition,
-        FindingSubject::Job(name.clone()),
-        why,
-        "a definition that can be read",
-        advice,
-    )
+    Inconsistency::unreadable(FindingSubject::Job(name.clone()), "job", why, "a definition that can be read").by_hand(advice)
 }

@@ -1,7 +1,7 @@
 //! The rules of keys in the namespace: each key has a known name, the type of its family, and no
 //! expiry.
 
-use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency, Mend};
+use super::inconsistency::{FindingKind, FindingSubject, Inconsistency, Mend};
 use crate::domain::job::notice::Deadline;
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::name::names::{Fence, IdError, JobName, NodeName, QueueName, RunId, RunKind};
@@ -116,17 +116,17 @@ pub fn known_key(rest: &str) -> KnownNames {
     }
 }
 
+/// Returns the family of the key `rest` of the namespace. Returns an empty text for an unknown key.
+pub fn family_of(rest: &str) -> &'static str {
+    let (name, families) = rest.split_once(':').map_or((rest, &SINGLE_KEYS[..]), |(name, _)| (name, &FAMILIES[..]));
+    families.iter().find(|(family, _)| *family == name).map_or("", |(family, _)| family)
+}
+
 /// Returns the finding for a lane that has due runs and is missing in the list of lanes. No node
 /// polls such a lane.
 pub fn unknown_lane(name: String) -> Inconsistency {
-    let found = "runs are due in this lane, but it is not in the list of lanes, so no node polls it";
-    Inconsistency::fixed(
-        ConsistencyRule::LaneUnknown,
-        FindingSubject::Key(name),
-        found,
-        "every lane in use in the list of lanes",
-        "adds it to the list",
-    )
+    let why = "runs are due in this lane, and no node polls it";
+    Inconsistency::missing(FindingSubject::Key(name), "lanes", "lanes", why)
 }
 
 /// Returns the findings about one key. The events of a node may expire after the node left. The
@@ -135,35 +135,23 @@ pub fn judge_key(facts: &KeyFacts) -> Vec<Inconsistency> {
     let mut findings = Vec::new();
     let subject = || FindingSubject::Key(facts.name.clone());
     match known_key(&facts.rest) {
-        KnownNames::Type(wanted) if wanted != facts.kind => findings.push(Inconsistency {
-            rule: ConsistencyRule::WrongType,
-            subject: subject(),
-            found: format!("it holds a {}", facts.kind),
-            wanted,
-            mend: Mend::Fix("moves it to quarantine; schedd creates it again"),
-        }),
-        KnownNames::No => {
-            let advice = format!("if nothing of yours needs it: DEL {}", facts.name);
-            let found = "schedd has no key of that name";
-            findings.push(Inconsistency::by_hand(
-                ConsistencyRule::UnknownKey,
-                subject(),
-                found,
-                "keys of schedd only in its namespace",
-                advice,
-            ));
+        KnownNames::Type(wanted) if wanted != facts.kind => {
+            let why = format!("it holds a {}", facts.kind);
+            let finding = Inconsistency::unreadable(subject(), family_of(&facts.rest), why, wanted);
+            findings.push(finding.fixed_by("moves it to quarantine; schedd creates it again"));
         }
+        KnownNames::No => findings.push(Inconsistency {
+            kind: FindingKind::UnknownKey,
+            place: "",
+            subject: subject(),
+            found: "has a name that no key of schedd has".to_owned(),
+            mend: Mend::Hand(format!("if nothing of yours needs it: DEL {}", facts.name)),
+        }),
         KnownNames::Type(_) | KnownNames::SetAside => {}
     }
     if facts.expires && !facts.rest.starts_with("events:") && !facts.rest.starts_with("gate_rate:") {
-        let found = "it has an expiry (TTL)";
-        findings.push(Inconsistency::fixed(
-            ConsistencyRule::Expires,
-            subject(),
-            found,
-            "keys without an expiry",
-            "removes the expiry",
-        ));
+        let why = "no key of this family expires";
+        findings.push(Inconsistency::extra(subject(), "expiry", "the keys that expire", why).fixed_by("removes the expiry"));
     }
     findings
 }
@@ -313,18 +301,12 @@ fn is_range(text: &str) -> bool {
     is_number(0) && is_number(1) && parts.len() == 4
 }
 
-/// Returns the finding for a sorted set with `count` wrong members. `first` describes the first
-/// wrong member.
-pub fn bad_entries(key: String, count: usize, first: &str) -> Inconsistency {
-    let found =
-        if count == 1 { format!("it holds {first}") } else { format!("it holds {count} invalid entries, such as {first}") };
-    Inconsistency::fixed(
-        ConsistencyRule::Entry,
-        FindingSubject::Key(key),
-        found,
-        "readable entries with valid times as scores",
-        "moves them to quarantine",
-    )
+/// Returns the finding for the sorted set `rest` with `count` wrong members. `key` is the full name
+/// of the set, and `first` describes its first wrong member.
+pub fn bad_entries(rest: &str, key: String, count: usize, first: &str) -> Inconsistency {
+    let why = if count == 1 { format!("its entry {first}") } else { format!("{count} of its entries, such as {first}") };
+    let wanted = "readable entries with valid times as scores";
+    Inconsistency::unreadable(FindingSubject::Key(key), family_of(rest), why, wanted).fixed_by("moves them to quarantine")
 }
 
 /// Returns the finding for kept outputs that disagree with the index of all jobs (`index`) or the
@@ -332,11 +314,8 @@ pub fn bad_entries(key: String, count: usize, first: &str) -> Inconsistency {
 /// are not in both indexes.
 pub fn judge_outputs(index: String, missing: usize, unlisted: usize) -> Option<Inconsistency> {
     let found =
-        format!("{missing} entries in it and in the indexes of jobs have no output, and {unlisted} outputs are not in both");
-    let wanted = "indexes that name exactly the kept outputs";
-    (missing + unlisted > 0).then(|| {
-        Inconsistency::fixed(ConsistencyRule::OutputWrong, FindingSubject::Key(index), found, wanted, "corrects the indexes")
-    })
+        format!("and the indexes of jobs have {missing} entries without an output, and {unlisted} outputs are not in both");
+    (missing + unlisted > 0).then(|| Inconsistency::wrong(FindingSubject::Key(index), "outputs", found))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! time is known. The check does not find an occurrence that is counted twice if another occurrence
 //! is missing.
 
-use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
+use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::name::names::{JobName, RunId};
 use crate::domain::run::run_state::RunState;
 use crate::domain::schedule::lateness::SkippedStretch;
@@ -14,15 +14,10 @@ use crate::domain::schedule::lateness::SkippedStretch;
 /// Returns the finding for an occurrence that has a record and is counted by a range too.
 pub fn told_twice(run: &RunId, range: SkippedStretch, state: RunState) -> Inconsistency {
     let SkippedStretch { first, last, count } = range;
-    let found = format!("{run} has a record, and the ledger counts it too, in {count} {state} from {first} to {last}");
+    let found =
+        format!("counts {run} twice: it has a record, and the ledger counts it in {count} {state} from {first} to {last}");
     let subject = FindingSubject::Job(run.job().clone());
-    Inconsistency::fixed(
-        ConsistencyRule::LedgerWrong,
-        subject,
-        found,
-        "each occurrence counted once",
-        "removes occurrences with records from the ledger",
-    )
+    Inconsistency::wrong(subject, "ledger", found).fixed_by("removes occurrences with records from the ledger")
 }
 
 /// Returns the finding for a ledger that counts `told` occurrences between the ends of `range`,
@@ -30,13 +25,8 @@ pub fn told_twice(run: &RunId, range: SkippedStretch, state: RunState) -> Incons
 pub fn told_over(job: &JobName, range: SkippedStretch, state: RunState, (told, has): (u64, u64)) -> Inconsistency {
     let SkippedStretch { first, last, count } = range;
     let found = format!(
-        "from {first} to {last} its schedule has {has} occurrences, and its records and its ledger count {told}, {count} {state} of them in one range"
+        "counts {told} occurrences from {first} to {last}, {count} {state} of them in one range, and its schedule has {has}"
     );
-    Inconsistency::fixed(
-        ConsistencyRule::LedgerWrong,
-        FindingSubject::Job(job.clone()),
-        found,
-        "each occurrence counted once",
-        "reduces the range by the difference",
-    )
+    let subject = FindingSubject::Job(job.clone());
+    Inconsistency::wrong(subject, "ledger", found).fixed_by("reduces the range by the difference")
 }

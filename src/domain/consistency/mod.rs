@@ -12,24 +12,24 @@ mod inconsistency;
 mod job_checks;
 mod key_checks;
 mod ledger_checks;
-mod placements;
 mod range_checks;
-mod run_checks;
+mod run_differences;
+mod run_places;
 mod text_checks;
 mod unique_checks;
 
 pub use count_checks::{CountFacts, SizeFacts, judge_counts};
 pub use field_checks::{BadField, bad_fields, has_judged_fields, judge_field, shown};
 pub use gate_checks::{GateFacts, judge_gate};
-pub use inconsistency::{ConsistencyRule, FindingSubject, Inconsistency, Mend};
+pub use inconsistency::{FindingKind, FindingSubject, Inconsistency, Mend, is_of_many_keys};
 pub use job_checks::{JobPlaces, PendingFacts, PlannedRun, judge_job, unreadable_job};
 pub use key_checks::{
-    FAMILIES, KeyFacts, KnownNames, Member, SINGLE_KEYS, bad_entries, judge_key, judge_member, judge_outputs, known_key,
-    member_bytes, unknown_lane,
+    FAMILIES, KeyFacts, KnownNames, Member, SINGLE_KEYS, bad_entries, family_of, judge_key, judge_member, judge_outputs,
+    known_key, member_bytes, unknown_lane,
 };
 pub use ledger_checks::{told_over, told_twice};
-pub use placements::{CountedIn, PlacedRun, Placement, RecordFacts, WatchedDeadline};
 pub use range_checks::{StretchFacts, judge_stretch};
-pub use run_checks::judge_run;
+pub use run_differences::{RunRepair, judge_run};
+pub use run_places::{PlacedRun, RecordFacts, RunPlace};
 pub use text_checks::{has_judged_text, judge_text};
 pub use unique_checks::{UniqueFacts, judge_unique};

@@ -1,6 +1,6 @@
 //! The rule of skipped ranges: an occurrence with an end of its own is not counted as skipped too.
 
-use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
+use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::name::names::RunId;
 use crate::domain::schedule::lateness::SkippedStretch;
 
@@ -24,15 +24,9 @@ pub fn judge_stretch(facts: &StretchFacts) -> Option<Inconsistency> {
         return None;
     }
     let found = format!(
-        "it counts {} occurrences from {} to {} as skipped, and only {} of them have no end of their own",
+        "counts {} occurrences from {} to {} as skipped, and only {} of them have no end of their own",
         told.count, told.first, told.last, possible.count
     );
     let subject = FindingSubject::Run(run.clone(), None);
-    Some(Inconsistency::fixed(
-        ConsistencyRule::StretchWrong,
-        subject,
-        found,
-        "each occurrence counted once",
-        "reduces it to these",
-    ))
+    Some(Inconsistency::wrong(subject, "skipped_range", found).fixed_by("reduces it to these"))
 }

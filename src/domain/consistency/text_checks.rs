@@ -5,7 +5,7 @@
 //! their work and write back the epoch they know.
 
 use super::field_checks::shown;
-use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
+use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::time::unix_millis::UnixMillis;
 
 /// Returns true if this rule judges the text of the key `rest` of a namespace.
@@ -17,42 +17,27 @@ pub fn has_judged_text(rest: &str) -> bool {
 /// name of the key.
 pub fn judge_text(rest: &str, key: String, text: &str) -> Option<Inconsistency> {
     let is_instant = |text: &str| text.parse().ok().and_then(UnixMillis::new).is_some();
-    let found = || format!("it is {}", shown(text));
-    match rest {
+    let (place, wanted) = match rest {
         "epoch" if !text.split_once('-').is_some_and(|(at, _)| is_instant(at)) => {
-            let advice = format!(
-                "start a node that knew the data: it writes back the epoch it knows; if no node did: DEL {key}, and the next node writes a new epoch"
-            );
-            Some(Inconsistency::by_hand(
-                ConsistencyRule::Text,
-                FindingSubject::Key(key),
-                found(),
-                "the epoch of the data (MS-NODE-NUMBER)",
-                advice,
-            ))
+            ("epoch", "the epoch of the data (MS-NODE-NUMBER)")
         }
-        "settling" if !is_instant(text) => Some(aside(key, found(), "the instant up to which data settles")),
+        "settling" if !is_instant(text) => ("settling", "the instant up to which data settles"),
         _ if rest.starts_with("gate_rate:") && !is_rates(text) => {
-            Some(aside(key, found(), "the microsecond up to which each rate is used up (MICROS:INTERVAL:BURST)"))
+            ("gate_rate", "the microsecond up to which each rate is used up (MICROS:INTERVAL:BURST)")
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    let advice = format!(
+        "start a node that knew the data: it writes back the epoch it knows; if no node did: DEL {key}, and the next node writes a new epoch"
+    );
+    let finding = Inconsistency::unreadable(FindingSubject::Key(key), place, format!("it is {}", shown(text)), wanted);
+    Some(if place == "epoch" { finding.by_hand(advice) } else { finding })
 }
 
 /// Returns true if the text is the state of one or several rate limits of a key.
 fn is_rates(text: &str) -> bool {
     let is_one = |word: &str| word.split(':').count() == 3 && word.split(':').all(|part| part.parse::<u64>().is_ok());
     !text.is_empty() && text.split(' ').all(is_one)
-}
-
-fn aside(key: String, found: String, wanted: &'static str) -> Inconsistency {
-    Inconsistency::fixed(
-        ConsistencyRule::Text,
-        FindingSubject::Key(key),
-        found,
-        wanted,
-        "moves it to quarantine; it counted as missing",
-    )
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The rule of unique keys. Each entry of a unique key names its holder. Each entry is also in the
 //! index by which unused entries are deleted.
 
-use super::inconsistency::{ConsistencyRule, FindingSubject, Inconsistency};
+use super::inconsistency::{FindingSubject, Inconsistency};
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::time::unix_millis::UnixMillis;
 
@@ -30,28 +30,24 @@ pub struct UniqueFacts {
 
 /// Returns the finding about one unique key, if its entry is wrong.
 pub fn judge_unique(facts: &UniqueFacts, now: UnixMillis) -> Option<Inconsistency> {
-    let finding = |found: String, wanted, fix| {
-        let subject = FindingSubject::Key(shown(&facts.name));
-        Some(Inconsistency::fixed(ConsistencyRule::UniqueWrong, subject, found, wanted, fix))
-    };
-    let wanted = "an entry that names the holder, and its place in the index";
+    let subject = FindingSubject::Key(shown(&facts.name));
     if !facts.is_there {
-        let found = "the index of unique keys names it, and it does not exist".to_owned();
-        return facts.look_at.and_then(|_| finding(found, wanted, "takes it out of the index"));
+        return facts.look_at.map(|_| Inconsistency::extra(subject, "uniques", "uniques", "it does not exist"));
     }
     let Some(holder) = &facts.holder else {
-        return finding("it does not say which job holds the key".to_owned(), wanted, "deletes it");
+        let why = "it does not say which job holds the key";
+        return Some(Inconsistency::unreadable(subject, "unique", why, "the name of a job").fixed_by("deletes it"));
     };
     let is_held = facts.until.map_or(facts.is_named, |until| now.as_i64() < until);
     #[expect(clippy::cast_precision_loss, reason = "instants are far below 2^53")]
     let soon = now.as_i64() as f64 + SOON_MS;
     match facts.look_at {
         Some(at) if is_held || at <= soon => None,
-        _ if is_held => {
-            let found = format!("job {holder} holds it, and no check of it is planned");
-            finding(found, wanted, "puts it into the index")
+        _ if is_held => Some(Inconsistency::missing(subject, "uniques", "uniques", format!("job {holder} holds it"))),
+        _ => {
+            let why = format!("it points at job {holder}, which does not hold it any more");
+            Some(Inconsistency::extra(subject, "unique", "the namespace", why).fixed_by("deletes it"))
         }
-        _ => finding(format!("it points at job {holder}, which does not hold it any more"), wanted, "deletes it"),
     }
 }
 
@@ -95,10 +91,10 @@ mod tests {
         ] {
             assert_eq!(found(sound), "");
         }
-        assert!(found(UniqueFacts { look_at: None, ..facts() }).contains("no check of it is planned"));
+        assert!(found(UniqueFacts { look_at: None, ..facts() }).contains("should be in uniques"));
         assert!(found(UniqueFacts { look_at: None, is_named: false, ..facts() }).contains("does not hold it any more"));
         assert!(found(UniqueFacts { look_at: Some(1e12), until: Some(1_000), ..facts() }).contains("deletes it"));
         assert!(found(UniqueFacts { holder: None, ..facts() }).contains("does not say"));
-        assert!(found(UniqueFacts { is_there: false, holder: None, ..facts() }).contains("does not exist"));
+        assert!(found(UniqueFacts { is_there: false, holder: None, ..facts() }).contains("should not be in uniques"));
     }
 }

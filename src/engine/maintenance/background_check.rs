@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use super::consistency_check;
 use super::consistency_check::Books;
 use super::count_check;
-use crate::domain::consistency::{ConsistencyRule, FindingSubject, Inconsistency, judge_key};
+use crate::domain::consistency::{FindingSubject, Inconsistency, is_of_many_keys, judge_key};
 use crate::domain::name::names::{Fence, JobName, QueueName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::engine::node_context::NodeContext;
@@ -87,9 +87,9 @@ async fn turn(check: &BackgroundCheck) -> Result<(), StoreError> {
         }
     }
     let mut found = consistency_check::confirm(store, &no_more, found).await?;
-    if found.iter().any(|finding| ConsistencyRule::OF_CLOCKS.contains(&finding.rule)) {
+    if found.iter().any(Inconsistency::is_of_clock) {
         let of_clocks;
-        (of_clocks, found) = found.into_iter().partition(|finding| ConsistencyRule::OF_CLOCKS.contains(&finding.rule));
+        (of_clocks, found) = found.into_iter().partition(Inconsistency::is_of_clock);
         replan::mend(store, of_clocks).await?;
     }
     if is_counted {
@@ -103,9 +103,9 @@ async fn turn(check: &BackgroundCheck) -> Result<(), StoreError> {
     }
     // Findings already reported come first, so that the bound `KEPT` never drops them and reports
     // them again later.
-    found.sort_by(|a, b| (!known.has(a), a.rule, &a.subject).cmp(&(!known.has(b), b.rule, &b.subject)));
+    found.sort_by_cached_key(|finding| (!known.has(finding), finding.kind, finding.place, finding.subject.clone()));
     for finding in found.iter().take(KEPT).filter(|finding| !known.has(finding)) {
-        warn!(rule = finding.rule.as_str(), "Consistency check failed: {finding}.");
+        warn!(finding = finding.code(), "Consistency check failed: {finding}.");
     }
     if found.is_empty() && !known.subjects.is_empty() {
         info!("The consistency check passes again.");
@@ -302,11 +302,11 @@ impl Known {
     }
 
     fn has_of_many_keys(&self) -> bool {
-        self.told.iter().any(|(rule, _)| ConsistencyRule::OF_MANY_KEYS.iter().any(|of_many| of_many.as_str() == rule))
+        self.told.iter().any(|(code, _)| is_of_many_keys(code))
     }
 
     fn has(&self, finding: &Inconsistency) -> bool {
-        self.told.contains(&(finding.rule.as_str().to_owned(), finding.subject.clone()))
+        self.told.contains(&(finding.code(), finding.subject.clone()))
     }
 }
 
@@ -320,7 +320,7 @@ fn told(item: &Value) -> Option<(String, FindingSubject)> {
         (_, _, Some(key)) => FindingSubject::Key(key.to_owned()),
         _ => return None,
     };
-    Some((text("rule")?.to_owned(), subject))
+    Some((text("finding")?.to_owned(), subject))
 }
 
 /// Returns a finding as the JSON that is stored.
@@ -330,7 +330,7 @@ fn finding_json(finding: &Inconsistency) -> Value {
         FindingSubject::Run(run, fence) => json!({"run": run.to_string(), "fence": fence.map(Fence::as_u64)}),
         FindingSubject::Key(key) => json!({"key": key}),
     };
-    item["rule"] = json!(finding.rule.as_str());
+    item["finding"] = json!(finding.code());
     item["found"] = json!(finding.found);
     item
 }
@@ -338,6 +338,7 @@ fn finding_json(finding: &Inconsistency) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::consistency::FindingKind;
 
     #[test]
     fn a_round_passes_every_index_and_begins_again_also_from_a_place_nobody_knows() {
@@ -356,15 +357,15 @@ mod tests {
         let (run, fence) = ("a@5".parse::<RunId>().unwrap(), Fence::new(7));
         let subject = FindingSubject::Run(run, fence);
         let finding = Inconsistency {
-            rule: crate::domain::consistency::ConsistencyRule::NoLease,
+            kind: FindingKind::Missing,
+            place: "leases",
             subject,
             found: String::new(),
-            wanted: "",
             mend: crate::domain::consistency::Mend::Fix(""),
         };
         let known = Known::read(&Value::Array(vec![finding_json(&finding)]).to_string());
         assert!(known.has(&finding));
-        assert!(!known.has(&Inconsistency { rule: crate::domain::consistency::ConsistencyRule::Nowhere, ..finding }));
+        assert!(!known.has(&Inconsistency { place: "due", ..finding }));
         assert!(Known::read("{\"spoilt\":").subjects.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! One pass of the consistency check: reads facts from the store, has `domain::books` judge them,
+//! One pass of the consistency check: reads facts from the store, has `domain::consistency` judge them,
 //! and confirms the findings.
 //!
 //! Invariant: data that changed during the check is never reported. A finding counts only if facts
@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::config::CanonicalError;
 use crate::domain::consistency;
 use crate::domain::consistency::{
-    BadField, ConsistencyRule, FindingSubject, Inconsistency, JobPlaces, KeyFacts, PlacedRun, PlannedRun, RecordFacts,
+    BadField, FindingSubject, Inconsistency, JobPlaces, KeyFacts, PlacedRun, PlannedRun, RecordFacts,
 };
 use crate::domain::job::unique_rule::UniqueKey;
 use crate::domain::name::names::{Fence, JobName, RunId};
@@ -153,9 +153,7 @@ impl<'a> Books<'a> {
         let runs: BTreeSet<(RunId, Option<Fence>)> = runs.iter().map(|(run, fence)| (run.clone(), held(run, *fence))).collect();
         let runs: Vec<_> = runs.into_iter().collect();
         let (mut findings, mut skipped) = (Vec::new(), Vec::new());
-        let mut inspected = self.store.inspect_runs(&runs, &self.lanes()).await?;
-        self.look_at_waits(&mut inspected).await?;
-        for facts in inspected {
+        for facts in inspect_runs(self.store, &runs, &self.lanes(), self.now).await? {
             match facts {
                 Ok(facts) => {
                     findings.extend(consistency::judge_run(&facts));
@@ -171,21 +169,6 @@ impl<'a> Books<'a> {
             Err(error) => findings.extend(self.of_key(error).await?),
         }
         Ok(findings)
-    }
-
-    /// Sets `ready_by` for runs that wait longer than the rules of their jobs allow.
-    async fn look_at_waits(&self, runs: &mut [Result<PlacedRun, StoreError>]) -> Result<(), StoreError> {
-        let is_to_come = |facts: &&PlacedRun| {
-            let is_scheduled = matches!(facts.record, RecordFacts::Known { state: RunState::Scheduled, .. });
-            is_scheduled && !facts.is_pending && facts.ready.is_some_and(|ready| ready > self.now)
-        };
-        let to_come = runs.iter().filter_map(|facts| facts.as_ref().ok()).filter(is_to_come);
-        let to_come: Vec<(RunId, UnixMillis)> = to_come.filter_map(|facts| Some((facts.run.clone(), facts.ready?))).collect();
-        let by = far_plans::ready_instead_of(self.store, &to_come).await?;
-        for facts in runs.iter_mut().flatten() {
-            facts.ready_by = by.get(&facts.run).copied();
-        }
-        Ok(())
     }
 
     /// Returns the finding about the gate whose holders or waiters are under `key`. Returns `None`
@@ -247,12 +230,36 @@ impl<'a> Books<'a> {
     }
 }
 
+/// Returns the facts of these runs, also whether a run waits longer than the rules of its job allow.
+pub(crate) async fn inspect_runs(
+    store: &Store,
+    runs: &[(RunId, Option<Fence>)],
+    lanes: &[Lane],
+    now: UnixMillis,
+) -> Result<Vec<Result<PlacedRun, StoreError>>, StoreError> {
+    let mut all = store.inspect_runs(runs, lanes).await?;
+    let to_come = all.iter().flatten().filter_map(|facts| {
+        let is_scheduled = matches!(facts.record, RecordFacts::Known { state: RunState::Scheduled, .. });
+        let ready = facts.ready().filter(|ready| is_scheduled && !facts.is_pending && *ready > now)?;
+        Some((facts.run.clone(), ready))
+    });
+    let by = far_plans::ready_instead_of(store, &to_come.collect::<Vec<_>>()).await?;
+    for facts in all.iter_mut().flatten() {
+        facts.ready_by = by.get(&facts.run).copied();
+    }
+    Ok(all)
+}
+
 /// Returns the findings about hash fields, for the keys whose fields are checked.
 pub async fn look_at_fields(store: &Store, keys: &[&KeyFacts]) -> Result<Vec<Inconsistency>, StoreError> {
     let judged = keys.iter().filter(|key| key.kind == "hash" && consistency::has_judged_fields(&key.rest));
     let names: Vec<String> = judged.map(|key| key.name.clone()).collect();
     let bad = read_bad_fields(store, &names).await?;
-    Ok(names.into_iter().zip(bad).filter_map(|(name, bad)| consistency::bad_fields(name, &bad)).collect())
+    let prefix = store.key_named("");
+    let finding = |(name, bad): (String, Vec<BadField>)| {
+        consistency::bad_fields(name.strip_prefix(&prefix).unwrap_or_default(), &name, &bad)
+    };
+    Ok(names.into_iter().zip(bad).filter_map(finding).collect())
 }
 
 /// Returns the findings about string values, for the keys whose text is checked.
@@ -292,9 +299,12 @@ pub async fn confirm(
     tokio::time::sleep(MOMENT).await;
     let subjects: BTreeSet<FindingSubject> = findings.iter().map(|finding| finding.subject.clone()).collect();
     let again = Books::open(store, more).await?.look_at(&subjects).await?;
-    let mut first: BTreeSet<(ConsistencyRule, FindingSubject)> =
-        findings.into_iter().map(|finding| (finding.rule, finding.subject)).collect();
-    Ok(again.into_iter().filter(|finding| first.remove(&(finding.rule, finding.subject.clone()))).collect())
+    let owned = |finding: &Inconsistency| {
+        let (subject, kind, place) = finding.identity();
+        (subject.clone(), kind, place)
+    };
+    let mut first: BTreeSet<_> = findings.iter().map(owned).collect();
+    Ok(again.into_iter().filter(|finding| first.remove(&owned(finding))).collect())
 }
 
 /// Returns the unique key whose entry is stored under `rest`, the escaped name of the Redis key

@@ -90,7 +90,7 @@ impl Whole {
             self.counts.forget_what_moved(&before.counts);
             self.findings = judged(store, &self.counts, &self.outputs);
         }
-        self.findings.retain(|finding| before.findings.iter().any(|other| other.is_same(finding)));
+        self.findings.retain(|finding| before.findings.iter().any(|other| other.identity() == finding.identity()));
         self
     }
 }

@@ -11,7 +11,7 @@ use super::consistency_check::{Books, STEP, unique_key};
 use super::count_check;
 use super::repair;
 use crate::domain::consistency::{
-    ConsistencyRule, CountFacts, FindingSubject, Inconsistency, KeyFacts, KnownNames, Member, Mend, bad_entries, judge_key,
+    CountFacts, FindingKind, FindingSubject, Inconsistency, KeyFacts, KnownNames, Member, Mend, bad_entries, judge_key,
     judge_member, known_key, unknown_lane,
 };
 use crate::domain::job::unique_rule::UniqueKey;
@@ -67,7 +67,7 @@ struct Census {
 pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
     let keys = store.scan_keys("*").await?;
     let mut exam = Examination { keys: keys.len(), ..Examination::default() };
-    let mut found: Vec<Inconsistency> = keys.iter().flat_map(judge_key).collect();
+    let mut rest: Vec<Inconsistency> = keys.iter().flat_map(judge_key).collect();
     let good = |key: &&KeyFacts| known_key(&key.rest) == known_type(&key.kind);
     let good: Vec<&KeyFacts> = keys.iter().filter(good).collect();
     exam.lanes = good
@@ -77,15 +77,13 @@ pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
             lane?.parse().ok()
         })
         .collect();
-    match exam.judge_all(store, &good, &mut found).await {
+    match exam.judge_all(store, &good, &mut rest).await {
         Ok(()) => {}
         Err(StoreError::WrongType { key, .. }) => {
             exam.partial = Some(format!("the data cannot be checked until the key {key} is repaired"));
         }
         Err(error) => return Err(error),
     }
-    let (own, rest): (Vec<Inconsistency>, Vec<Inconsistency>) = found.into_iter().partition(is_of_whole);
-    exam.findings = own;
     match consistency_check::confirm(store, &exam.lanes, rest.clone()).await {
         Ok(found) => exam.findings.extend(found),
         // If the data cannot be judged, only findings about keys are kept, without confirmation.
@@ -94,8 +92,8 @@ pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
         }
         Err(error) => return Err(error),
     }
-    exam.findings.sort_by(|a, b| (&a.subject, a.rule).cmp(&(&b.subject, b.rule)));
-    exam.findings.dedup_by(|a, b| a.is_same(b));
+    exam.findings.sort_by(|a, b| a.identity().cmp(&b.identity()));
+    exam.findings.dedup_by(|a, b| a.identity() == b.identity());
     Ok(exam)
 }
 
@@ -108,21 +106,17 @@ fn known_type(kind: &str) -> KnownNames {
     }
 }
 
-/// Returns true for a finding that only a second reading of all data could confirm. The check has
-/// already made this second reading.
-fn is_of_whole(finding: &Inconsistency) -> bool {
-    ConsistencyRule::OF_MANY_KEYS.contains(&finding.rule)
-        || matches!(finding.rule, ConsistencyRule::Entry | ConsistencyRule::LaneUnknown)
-}
-
 impl Examination {
+    /// Checks these keys. Adds the findings that a second reading must confirm to `found`. The other
+    /// findings depend on many keys, and this check has already read these keys twice.
     async fn judge_all(&mut self, store: &Store, keys: &[&KeyFacts], found: &mut Vec<Inconsistency>) -> Result<(), StoreError> {
         let census = take_census(store, keys).await?;
         for (rest, bad) in &census.entries {
             // Read again: an entry that is gone by now was only in transit.
             let still = still_there(store, rest, bad).await?;
             let Some((first, why)) = still.first() else { continue };
-            found.push(bad_entries(store.key_named(rest), still.len(), &format!("{:?}: {why}", first.member)));
+            let first = format!("{:?}: {why}", first.member);
+            self.findings.push(bad_entries(rest, store.key_named(rest), still.len(), &first));
             self.entries.insert(rest.clone(), still.into_iter().map(|(entry, _)| entry).collect());
         }
         found.extend(consistency_check::look_at_fields(store, keys).await?);
@@ -131,7 +125,8 @@ impl Examination {
         // Lanes are read after the keys, because a lane is registered before anything is due in it.
         let known = store.list_lanes().await?;
         let unknown = self.lanes.iter().filter(|lane| !lane.is_plain() && !known.contains(lane));
-        found.extend(unknown.map(|lane| unknown_lane(store.key_named(&format!("due:{lane}")))));
+        let unknown: Vec<_> = unknown.map(|lane| unknown_lane(store.key_named(&format!("due:{lane}")))).collect();
+        self.findings.extend(unknown);
         let mut books = Books::open(store, &self.lanes).await?;
         let jobs: Vec<JobName> = census.jobs.into_iter().collect();
         for some in jobs.chunks(STEP) {
@@ -149,7 +144,7 @@ impl Examination {
             found.extend(books.look_at_gate(&key.name).await?);
         }
         let whole = count_check::judge(store, &count_check::Names::among(keys.iter().copied())).await?;
-        found.extend(whole.findings);
+        self.findings.extend(whole.findings);
         (self.counts, self.outputs) = (whole.counts, whole.outputs);
         Ok(())
     }
@@ -182,19 +177,19 @@ impl Examination {
     }
 
     async fn mend_key(&self, store: &Store, finding: &Inconsistency) -> Result<Vec<String>, StoreError> {
-        let done = match (finding.rule, &finding.subject) {
-            (ConsistencyRule::Count | ConsistencyRule::Fence, FindingSubject::Key(key)) => {
-                let prefix = store.key_named("");
-                repair::mend_counts(store, &self.counts.in_key(key.strip_prefix(&prefix).unwrap_or_default())).await
-            }
-            (ConsistencyRule::OutputWrong, _) => {
+        let FindingSubject::Key(key) = &finding.subject else { return Ok(Vec::new()) };
+        let prefix = store.key_named("");
+        let rest = key.strip_prefix(&prefix).unwrap_or_default();
+        let done = match (finding.kind, finding.place) {
+            (FindingKind::Wrong, "outputs") => {
                 let OutputFacts { missing, unlisted } = &self.outputs;
                 store.mend_outputs(&self.outputs).await?;
                 Ok(vec![format!("{} entries taken out, {} outputs put in", missing.len(), unlisted.len())])
             }
-            (ConsistencyRule::Entry, FindingSubject::Key(key)) => self.mend_entries(store, key).await,
-            (_, FindingSubject::Key(key)) => repair::mend_key(store, key, finding).await,
-            _ => Ok(Vec::new()),
+            (FindingKind::Wrong, "gate") => repair::mend_gate(store, key).await,
+            (FindingKind::Wrong, _) => repair::mend_counts(store, &self.counts.in_key(rest)).await,
+            (FindingKind::Unreadable, _) if self.entries.contains_key(rest) => self.mend_entries(store, rest).await,
+            _ => repair::mend_key(store, key, finding).await,
         };
         match done {
             // The next examination reports it as a finding of its own.
@@ -203,9 +198,7 @@ impl Examination {
         }
     }
 
-    async fn mend_entries(&self, store: &Store, key: &str) -> Result<Vec<String>, StoreError> {
-        let prefix = store.key_named("");
-        let rest = key.strip_prefix(&prefix).unwrap_or_default();
+    async fn mend_entries(&self, store: &Store, rest: &str) -> Result<Vec<String>, StoreError> {
         let (mut kept, mut dropped) = (0, Vec::new());
         for entry in self.entries.get(rest).into_iter().flatten() {
             match store.quarantine_entry(rest, entry, "it does not belong there").await? {

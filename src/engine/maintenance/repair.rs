@@ -6,8 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::consistency_check::{Books, LEASES, gate_of_key, read_bad_fields, unique_key};
-use crate::domain::consistency::{ConsistencyRule, CountFacts, FindingSubject, Inconsistency, Mend, judge_stretch, shown};
+use super::consistency_check::{Books, gate_of_key, inspect_runs, read_bad_fields, unique_key};
+use crate::domain::consistency::{
+    CountFacts, FindingKind, FindingSubject, Inconsistency, KnownNames, Mend, PlacedRun, RunPlace, judge_stretch, known_key,
+    shown,
+};
 use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::domain::schedule::schedule_form::Schedule;
@@ -17,8 +20,8 @@ use crate::engine::planning::far_plans;
 use crate::engine::planning::far_plans::Far;
 use crate::engine::planning::passed_ranges;
 use crate::store::{
-    JobMending, MendReply, Quarantined, RemoveOrder, RemoveReply, RipeEntry, RunMending, RunRecord, SetAside, SourceKind,
-    StopRunning, Store, StoreError, Successor,
+    JobMending, MendReply, Quarantined, RemoveOrder, RemoveReply, RipeEntry, SetAside, SourceKind, StopRunning, Store,
+    StoreError, Successor,
 };
 
 /// The number of rounds after which a job is left alone, because the job changes faster than it can
@@ -48,7 +51,8 @@ struct BadRun<'a> {
     found_under: Option<Fence>,
     /// The index of the first finding about the run.
     at: usize,
-    rules: BTreeSet<ConsistencyRule>,
+    /// The places of the findings about the run.
+    places: BTreeSet<&'static str>,
 }
 
 /// Repairs the jobs and runs of `findings` where a repair is safe. The repair of a subject is
@@ -60,30 +64,30 @@ pub async fn mend(store: &Store, more: &BTreeSet<Lane>, findings: &[&Inconsisten
     for (at, finding) in findings.iter().enumerate().filter(|(_, finding)| matches!(finding.mend, Mend::Fix(_))) {
         match &finding.subject {
             FindingSubject::Key(_) => {}
-            FindingSubject::Job(name) if finding.rule == ConsistencyRule::Listed => {
+            FindingSubject::Job(name) if finding.place == "source" => {
                 note(&mut done, at, passing(unlist(store, name).await)?);
             }
-            FindingSubject::Job(name) if finding.rule == ConsistencyRule::LedgerWrong => {
+            FindingSubject::Job(name) if finding.place == "ledger" => {
                 note(&mut done, at, passing(mend_ledger(store, name).await)?);
             }
             FindingSubject::Job(name) => {
                 let new = BadJob { name, at, not_before: UnixMillis::EPOCH, is_far: false };
-                jobs.entry(name).or_insert(new).is_far |= finding.rule == ConsistencyRule::PlannedFar;
+                jobs.entry(name).or_insert(new).is_far |= finding.is_of_clock();
             }
-            FindingSubject::Run(run, _) if finding.rule == ConsistencyRule::StretchWrong => {
+            FindingSubject::Run(run, _) if finding.place == "skipped_range" => {
                 note(&mut done, at, passing(mend_stretch(store, run).await)?);
             }
             FindingSubject::Run(run, found_under) => {
-                let new = BadRun { run, found_under: *found_under, at, rules: BTreeSet::new() };
-                runs.entry((run, *found_under)).or_insert(new).rules.insert(finding.rule);
+                let new = BadRun { run, found_under: *found_under, at, places: BTreeSet::new() };
+                runs.entry((run, *found_under)).or_insert(new).places.insert(finding.place);
             }
         }
     }
     let mut jobs: Vec<BadJob<'_>> = jobs.into_values().collect();
     // Runs that wait wrongly go first. Otherwise the repair of an open run could let such a run
     // start as the next.
-    let (waiting, others): (Vec<_>, Vec<_>) =
-        runs.into_values().partition(|bad| bad.rules.contains(&ConsistencyRule::WaitingWrong));
+    let is_waiting = |bad: &BadRun<'_>| bad.places.contains("waiting") || bad.places.contains("queued");
+    let (waiting, others): (Vec<_>, Vec<_>) = runs.into_values().partition(is_waiting);
     for page in waiting.chunks(PAGE) {
         mend_runs(store, more, page, &mut done).await?;
     }
@@ -123,33 +127,35 @@ fn words(reply: MendReply) -> Vec<String> {
     }
 }
 
+/// Repairs the gate whose holders or waiters are under `key`, and returns the repairs as text.
+pub async fn mend_gate(store: &Store, key: &str) -> Result<Vec<String>, StoreError> {
+    let Some(gate) = gate_of_key(store, key) else { return Ok(Vec::new()) };
+    let facts = store.inspect_gate(&gate).await?;
+    let runs: Vec<RunId> = facts.strays.into_iter().chain(facts.aside).chain(facts.queued).collect();
+    let left = store.mend_gate(&gate, &runs).await?;
+    Ok(vec![format!("{left} taken out, and the gate of {} looked at", gate.words())])
+}
+
 /// Repairs the key of a finding, and returns the repairs as text.
 pub async fn mend_key(store: &Store, key: &str, finding: &Inconsistency) -> Result<Vec<String>, StoreError> {
-    if finding.rule == ConsistencyRule::Field {
-        return drop_fields(store, key).await;
-    }
-    if finding.rule == ConsistencyRule::UniqueWrong {
-        return mend_unique(store, key).await;
-    }
-    if finding.rule == ConsistencyRule::Expires {
-        return Ok(if store.persist_key(key).await? { vec!["its expiry was removed".to_owned()] } else { Vec::new() });
-    }
-    if finding.rule == ConsistencyRule::GateWrong {
-        let Some(gate) = gate_of_key(store, key) else { return Ok(Vec::new()) };
-        let facts = store.inspect_gate(&gate).await?;
-        let runs: Vec<RunId> = facts.strays.into_iter().chain(facts.aside).chain(facts.queued).collect();
-        let left = store.mend_gate(&gate, &runs).await?;
-        return Ok(vec![format!("{left} taken out, and the gate of {} looked at", gate.words())]);
-    }
-    if finding.rule == ConsistencyRule::LaneUnknown {
-        let Some(lane) = key.strip_prefix(&store.key_named("due:")).and_then(|lane| lane.parse().ok()) else {
-            return Ok(Vec::new());
-        };
-        store.note_lanes([&lane]).await?;
-        return Ok(vec!["written down".to_owned()]);
-    }
     let prefix = store.key_named("");
     let rest = key.strip_prefix(&prefix).unwrap_or_default();
+    match (finding.kind, finding.place) {
+        (FindingKind::Extra, "expiry") => {
+            return Ok(if store.persist_key(key).await? { vec!["its expiry was removed".to_owned()] } else { Vec::new() });
+        }
+        (FindingKind::Missing, "lanes") => {
+            let Some(lane) = rest.strip_prefix("due:").and_then(|lane| lane.parse().ok()) else { return Ok(Vec::new()) };
+            store.note_lanes([&lane]).await?;
+            return Ok(vec!["put into lanes".to_owned()]);
+        }
+        (FindingKind::Unreadable, _) => {}
+        _ => return mend_unique(store, rest).await,
+    }
+    let Some(facts) = store.look_at_key(key).await? else { return Ok(Vec::new()) };
+    if facts.kind == "hash" && known_key(rest) == KnownNames::Type("hash") {
+        return if rest.starts_with("unique:") { mend_unique(store, rest).await } else { drop_fields(store, key).await };
+    }
     let job = rest.strip_prefix("job:");
     Ok(match store.quarantine_key(rest, &finding.found, job).await? {
         SetAside::Kept(aside) => vec![format!("moved to {aside}")],
@@ -158,11 +164,11 @@ pub async fn mend_key(store: &Store, key: &str, finding: &Inconsistency) -> Resu
     })
 }
 
-async fn mend_unique(store: &Store, key: &str) -> Result<Vec<String>, StoreError> {
-    let prefix = store.key_named("");
-    let Some(key) = key.strip_prefix(&prefix).and_then(unique_key) else { return Ok(Vec::new()) };
+/// Deletes the entry of a unique key that no job holds, or puts the unique key into the index.
+async fn mend_unique(store: &Store, rest: &str) -> Result<Vec<String>, StoreError> {
+    let Some(key) = unique_key(rest) else { return Ok(Vec::new()) };
     let gone = store.forget_uniques(std::slice::from_ref(&key)).await?;
-    Ok(vec![if gone > 0 { "released".to_owned() } else { "put into the index".to_owned() }])
+    Ok(vec![if gone > 0 { "released".to_owned() } else { "put into uniques".to_owned() }])
 }
 
 /// Removes unreadable fields of a hash, and returns their old content. The component that writes a
@@ -327,79 +333,55 @@ async fn mend_runs(
     page: &[BadRun<'_>],
     done: &mut RepairOutcome,
 ) -> Result<(), StoreError> {
-    let jobs: BTreeSet<JobName> = page.iter().map(|bad| bad.run.job().clone()).collect();
-    let jobs: Vec<JobName> = jobs.into_iter().collect();
-    let mut lane_of = BTreeMap::new();
-    for (name, job) in jobs.iter().zip(store.read_jobs(&jobs).await?) {
-        match job {
-            Ok(job) => lane_of.extend(job.map(|job| (name, job.lane))),
-            Err(error) if error.is_passing() => return Err(error),
-            Err(_) => {}
+    let lanes = Books::open(store, more).await?.lanes();
+    let mut left: Vec<&BadRun<'_>> = page.iter().collect();
+    for _ in 0..ROUNDS {
+        if left.is_empty() {
+            break;
         }
-    }
-    let mut books = Books::open(store, more).await?;
-    books.add_lanes(lane_of.values().cloned());
-    let lanes = books.lanes();
-    let ids: Vec<RunId> = page.iter().map(|bad| bad.run.clone()).collect();
-    let records = store.read_runs(&ids).await?;
-    quarantine_due(store, &lanes, page, done).await?;
-    let bare = page.iter().zip(&records).filter(|(_, record)| matches!(record, Ok(None))).map(|(bad, _)| bad);
-    quarantine_leases(store, bare, done).await?;
-    let far = page.iter().filter(|bad| bad.rules.contains(&ConsistencyRule::ReadyFar)).map(|bad| (bad.run.clone(), None));
-    let due = store.inspect_runs(&far.collect::<Vec<_>>(), &lanes).await?.into_iter().filter_map(Result::ok);
-    let far: Vec<(RunId, UnixMillis)> = due.filter_map(|facts| Some((facts.run, facts.ready?))).collect();
-    let ready = far_plans::ready_instead_of(store, &far).await?;
-    let mending = |(bad, record): (&BadRun<'_>, Result<Option<RunRecord>, StoreError>)| {
-        // A run that belongs to a host stays in the lane of that host.
-        let of_host = record.ok().flatten().map(|record| record.lane).filter(Lane::is_of_host);
-        let lane = of_host.or_else(|| lane_of.get(bad.run.job()).cloned()).unwrap_or_else(Lane::default_lane);
-        RunMending { run: bad.run.clone(), lane, found_under: bad.found_under, ready: ready.get(bad.run).copied() }
-    };
-    let mendings: Vec<RunMending> = page.iter().zip(records).map(mending).collect();
-    for (bad, reply) in page.iter().zip(store.mend_runs(&mendings, &lanes).await?) {
-        note(done, bad.at, passing(reply.map(words))?);
-    }
-    Ok(())
-}
-
-/// Moves due entries of unknown jobs to quarantine.
-async fn quarantine_due(store: &Store, lanes: &[Lane], page: &[BadRun<'_>], done: &mut RepairOutcome) -> Result<(), StoreError> {
-    let unknown: Vec<&BadRun<'_>> = page.iter().filter(|bad| bad.rules.contains(&ConsistencyRule::DueUnknown)).collect();
-    let runs: Vec<&RunId> = unknown.iter().map(|bad| bad.run).collect();
-    for lane in lanes {
-        for (bad, ready) in unknown.iter().zip(store.due_scores(lane, &runs).await?) {
-            let Some(ready) = ready else { continue };
-            let entry = RipeEntry { member: bad.run.to_string(), score: ready };
-            if store.quarantine_run(lane, &entry, "the job of the run is unknown").await? == Quarantined::Kept {
-                note(done, bad.at, vec![format!("moved from queue {lane} to quarantine")]);
+        let runs: Vec<(RunId, Option<Fence>)> = left.iter().map(|bad| (bad.run.clone(), bad.found_under)).collect();
+        let now = store.now().await?;
+        let (mut readable, mut facts) = (Vec::new(), Vec::new());
+        for (bad, found) in left.into_iter().zip(inspect_runs(store, &runs, &lanes, now).await?) {
+            match found {
+                Ok(found) => {
+                    note(done, bad.at, quarantine_stray(store, &found, now).await?);
+                    readable.push(bad);
+                    facts.push(found);
+                }
+                Err(error) => drop(passing(Err(error))?),
+            }
+        }
+        left = Vec::new();
+        for (bad, reply) in readable.into_iter().zip(store.mend_runs(&facts).await?) {
+            match reply {
+                // The next round reads it anew.
+                Ok(MendReply::Stale) => left.push(bad),
+                reply => note(done, bad.at, passing(reply.map(words))?),
             }
         }
     }
     Ok(())
 }
 
-/// Moves ended leases of runs without a record to quarantine.
-async fn quarantine_leases<'a>(
-    store: &Store,
-    bare: impl Iterator<Item = &'a BadRun<'a>>,
-    done: &mut RepairOutcome,
-) -> Result<(), StoreError> {
-    let stray = bare.filter(|bad| bad.rules.contains(&ConsistencyRule::StrayLease));
-    let stray: BTreeMap<(&RunId, Fence), usize> = stray.filter_map(|bad| Some(((bad.run, bad.found_under?), bad.at))).collect();
-    if stray.is_empty() {
-        return Ok(());
-    }
-    let now = as_score(store.now().await?);
-    for lease in store.list_leases(LEASES).await?.into_iter().flatten() {
-        let Some(at) = stray.get(&(&lease.run, lease.fence)) else { continue };
-        if lease.end.parse::<f64>().is_ok_and(|end| end < now) {
-            let entry = RipeEntry { member: format!("{}#{}", lease.run, lease.fence), score: lease.end };
-            if store.quarantine_lease(&entry, "the run of the lease has no record").await? == Quarantined::Kept {
-                note(done, *at, vec!["its lease moved to quarantine".to_owned()]);
+/// Moves the entries of a run without a record to quarantine: ended leases, and due entries if the
+/// job is not known either. Returns the repairs as text.
+async fn quarantine_stray(store: &Store, facts: &PlacedRun, now: UnixMillis) -> Result<Vec<String>, StoreError> {
+    let mut done = Vec::new();
+    for (place, score) in facts.to_quarantine() {
+        let entry = RipeEntry { member: place.member(&facts.run), score: score.clone() };
+        let kept = match place {
+            RunPlace::Due(lane) => store.quarantine_run(lane, &entry, "its job is not known").await?,
+            _ if score.parse::<f64>().is_ok_and(|end| end < as_score(now)) => {
+                store.quarantine_lease(&entry, "its run has no record").await?
             }
+            _ => Quarantined::Gone,
+        };
+        if kept == Quarantined::Kept {
+            done.push(format!("moved from {} to quarantine", place.key(&facts.run)));
         }
     }
-    Ok(())
+    Ok(done)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "instants are far below 2^53")]

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tracing::info;
 
 use super::far_plans;
-use crate::domain::consistency::{ConsistencyRule, Inconsistency};
+use crate::domain::consistency::Inconsistency;
 use crate::domain::name::names::{Fence, JobName, RunId};
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
@@ -155,16 +155,15 @@ async fn look_at_marks(store: &Store) -> Result<(), StoreError> {
 /// Repairs those findings that concern clocks, if a second check a moment later confirms the
 /// findings.
 pub(crate) async fn mend(store: &Store, findings: Vec<Inconsistency>) -> Result<(), StoreError> {
-    let of_kind: Vec<Inconsistency> =
-        findings.into_iter().filter(|finding| ConsistencyRule::OF_CLOCKS.contains(&finding.rule)).collect();
+    let of_kind: Vec<Inconsistency> = findings.into_iter().filter(Inconsistency::is_of_clock).collect();
     let found = consistency_check::confirm(store, &BTreeSet::new(), of_kind).await?;
-    let found: Vec<&Inconsistency> = found.iter().filter(|finding| ConsistencyRule::OF_CLOCKS.contains(&finding.rule)).collect();
+    let found: Vec<&Inconsistency> = found.iter().filter(|finding| finding.is_of_clock()).collect();
     for (at, done) in repair::mend(store, &BTreeSet::new(), &found).await? {
         if let Some(finding) = found.get(at) {
             info!(
-                rule = finding.rule.as_str(),
+                finding = finding.code(),
                 done = done.join(", "),
-                "The next run was planned again with the clock of Redis: {}: {}.",
+                "The next run was planned again with the clock of Redis: {} {}.",
                 finding.subject,
                 finding.found
             );

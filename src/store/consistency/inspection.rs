@@ -4,18 +4,20 @@
 //! Invariant: the facts of one job or one run all come from the same moment. Facts read in pages
 //! may be old when they are judged, so a finding is checked again before it is reported.
 
-use futures_util::{StreamExt, TryStreamExt, stream};
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::domain::consistency::{
-    CountedIn, JobPlaces, PendingFacts, PlacedRun, Placement, PlannedRun, RecordFacts, WatchedDeadline,
-};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use redis::Value;
+
+use crate::domain::consistency::{JobPlaces, PendingFacts, PlacedRun, PlannedRun, RecordFacts, RunPlace};
 use crate::domain::name::names::{Fence, JobName, RunId};
+use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::run::run_state::RunState;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
 use crate::store::jobs::job_records::JobRecord;
-use crate::store::server::reply::Reply;
+use crate::store::server::reply::{Reply, text_of};
 use crate::store::server::scripts;
 use crate::store::server::scripts::Invocation;
 use crate::store::server::store_error::StoreError;
@@ -44,6 +46,10 @@ pub struct JobToInspect<'a> {
 }
 
 impl JobToInspect<'_> {
+    fn lane(&self) -> Lane {
+        self.record.map_or_else(Lane::default_lane, |record| record.lane.clone())
+    }
+
     fn pending(&self) -> Option<&RunId> {
         self.record.and_then(|record| record.pending.as_ref())
     }
@@ -75,12 +81,11 @@ impl Store {
     fn inspection(&self, job: &JobToInspect<'_>, lanes: &[Lane]) -> Invocation {
         let (keys, name) = (&self.keys, job.name);
         let pending = job.pending();
-        let lane = job.record.map_or_else(Lane::default_lane, |record| record.lane.clone());
         let mut call = Invocation::new(&scripts::INSPECT_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
             .key("finished", keys.finished())
-            .key("job_due", keys.due(&lane))
+            .key("job_due", keys.due(&job.lane()))
             .key("open", keys.open(name))
             .key("manual", keys.manual(name))
             .key("waiting", keys.waiting(name))
@@ -105,23 +110,43 @@ impl Store {
         runs: &[(RunId, Option<Fence>)],
         lanes: &[Lane],
     ) -> Result<Vec<Result<PlacedRun, StoreError>>, StoreError> {
-        let pages: Vec<_> = runs.chunks((ITEMS / lanes.len().max(1)).max(1)).map(|some| self.inspect_some(some, lanes)).collect();
-        let pages: Vec<Vec<_>> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
-        let mut all: Vec<Result<PlacedRun, StoreError>> = pages.into_iter().flatten().collect();
-        // A run that waits at a gate is in no other set.
-        let unfound: Vec<usize> = all
-            .iter()
-            .enumerate()
-            .filter(|(_, facts)| facts.as_ref().is_ok_and(|facts| !facts.is_waiting))
-            .map(|(at, _)| at)
-            .collect();
-        let names: Vec<&RunId> = unfound.iter().filter_map(|at| runs.get(*at)).map(|(run, _)| run).collect();
-        for (at, is_queued) in unfound.iter().zip(self.queued_among(&names).await?) {
-            if let Some(Ok(facts)) = all.get_mut(*at) {
-                facts.is_waiting = is_queued;
+        let mut all = self.inspect_in(runs, lanes).await?;
+        // A run becomes due in its own lane, so the facts must have this lane too.
+        let own = all.iter().flatten().map(PlacedRun::own_lane).filter(|own| !lanes.contains(own));
+        let own: BTreeSet<Lane> = own.collect();
+        if !own.is_empty() {
+            let lanes: Vec<Lane> = lanes.iter().cloned().chain(own).collect();
+            all = self.inspect_in(runs, &lanes).await?;
+        }
+        let mut pipeline = redis::pipe();
+        let mut asked = Vec::new();
+        for (at, facts) in all.iter().enumerate() {
+            let Ok(facts) = facts else { continue };
+            for gate in &facts.gates {
+                pipeline.cmd("ZSCORE").arg(self.keys.queued(gate)).arg(facts.run.to_string());
+                asked.push((at, gate.clone()));
+            }
+        }
+        if asked.is_empty() {
+            return Ok(all);
+        }
+        for ((at, gate), score) in asked.into_iter().zip(self.link.ask(&mut pipeline).await?) {
+            // A key of the wrong type is a finding of its own.
+            if let (Some(Ok(facts)), Ok(score)) = (all.get_mut(at), score) {
+                facts.places.insert(RunPlace::Queued(gate), text_of(&score));
             }
         }
         Ok(all)
+    }
+
+    async fn inspect_in(
+        &self,
+        runs: &[(RunId, Option<Fence>)],
+        lanes: &[Lane],
+    ) -> Result<Vec<Result<PlacedRun, StoreError>>, StoreError> {
+        let pages: Vec<_> = runs.chunks((ITEMS / lanes.len().max(1)).max(1)).map(|some| self.inspect_some(some, lanes)).collect();
+        let pages: Vec<Vec<_>> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
+        Ok(pages.into_iter().flatten().collect())
     }
 
     async fn inspect_some(
@@ -163,11 +188,7 @@ impl Store {
             for lane in lanes {
                 let next = run_facts(reply.reply()?, run, *fence, lane);
                 match (&mut facts, next) {
-                    (Some(Ok(before)), Ok(next)) => {
-                        before.due_sets += next.due_sets;
-                        before.ready = before.ready.max(next.ready);
-                        before.counted = before.counted.and(next.counted);
-                    }
+                    (Some(Ok(before)), Ok(next)) => before.places.extend(next.places),
                     (Some(Err(_)), _) => {}
                     (facts, next) => *facts = Some(next),
                 }
@@ -185,7 +206,7 @@ fn job_facts(mut reply: Reply, job: &JobToInspect<'_>) -> Result<Option<JobPlace
         _ => return Err(reply.unknown()),
     }
     let mut there = || reply.text().map(|text| Some(text).filter(|text| !text.is_empty()));
-    let (rev, ended, paused, held) = (there()?, there()?, there()?, there()?);
+    let (rev, ended, paused) = (there()?, there()?, there()?);
     let (indexed, among_ended, state, in_own) = (there()?, there()?, there()?, there()?);
     let mut number = || reply.number().map(|number| u64::try_from(number).unwrap_or(0));
     let due_sets = usize::try_from(number()?).unwrap_or(usize::MAX);
@@ -197,6 +218,7 @@ fn job_facts(mut reply: Reply, job: &JobToInspect<'_>) -> Result<Option<JobPlace
     });
     Ok(Some(JobPlaces {
         name: job.name.clone(),
+        lane: job.lane(),
         is_known: rev.is_some(),
         indexed,
         is_among_ended: among_ended.is_some(),
@@ -204,7 +226,6 @@ fn job_facts(mut reply: Reply, job: &JobToInspect<'_>) -> Result<Option<JobPlace
         is_paused: paused.is_some(),
         pending,
         comes_first: None,
-        has_held: held.is_some(),
         open: number()?,
         open_unasked: None,
         manual: number()?,
@@ -225,56 +246,52 @@ fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>, lane: &L
         _ => return Err(reply.unknown()),
     }
     let has_record = reply.number()? == 1;
-    let (state, fence) = (reply.text()?, reply.text()?);
+    let (state, fence) = (reply.text()?, reply.text()?.parse().ok().and_then(Fence::new));
     let record = match state.parse::<RunState>() {
         _ if !has_record => RecordFacts::None,
-        Ok(state) => RecordFacts::Known { state, fence: fence.parse().ok().and_then(Fence::new) },
+        Ok(state) => RecordFacts::Known { state, fence },
         Err(_) if state.is_empty() => RecordFacts::Unreadable("its record names no state".to_owned()),
         Err(error) => RecordFacts::Unreadable(error.to_string()),
     };
-    let own = match &record {
-        RecordFacts::Known { fence, .. } => *fence,
-        _ => None,
-    };
-    let is_known = !reply.text()?.is_empty();
-    let has_ended = !reply.text()?.is_empty();
-    let is_pending = reply.number()? == 1;
-    let score = reply.text()?;
-    let due_sets = usize::from(!score.is_empty());
-    let mut there = || reply.text().map(|text| !text.is_empty());
-    let is_leased = there()?;
-    let is_found = there()?;
-    let (is_open, is_waiting, is_spread, is_stopped) = (there()?, there()?, there()?, there()?);
-    Ok(PlacedRun {
+    let mut facts = PlacedRun {
         run: run.clone(),
         record,
-        job: match (is_known, has_ended) {
-            (false, _) => Placement::Unknown,
-            (true, true) => Placement::Ended,
-            (true, false) => Placement::Live,
+        lane: reply.text()?.parse().ok(),
+        gates: Gate::all_in(&reply.text()?),
+        ended_at: reply.text()?.parse().ok().and_then(UnixMillis::new),
+        is_job_known: !reply.text()?.is_empty(),
+        job_lane: reply.text()?.parse().ok(),
+        is_pending: reply.number()? == 1,
+        is_held: reply.number()? == 1,
+        is_first_behind: reply.number()? == 1,
+        seen: match reply.value()? {
+            Value::BulkString(bytes) => bytes,
+            _ => return Err(reply.unknown()),
         },
-        is_pending,
-        due_sets,
-        ready: score.parse().ok().and_then(UnixMillis::new),
+        places: BTreeMap::new(),
         ready_by: None,
-        is_leased,
-        stray: found_under.filter(|fence| is_found && Some(*fence) != own),
-        is_open,
-        is_waiting,
-        is_spread,
-        is_stopped,
-        history: [there()?, there()?],
-        dead: [there()?, there()?],
-        counted: {
-            let is_counted = there()?;
-            let is_own = reply.text()?.parse::<Lane>().is_ok_and(|own| own.queue() == lane.queue());
-            CountedIn { in_own: is_own.then_some(is_counted), elsewhere: usize::from(is_counted && !is_own) }
-        },
-        watched: WatchedDeadline {
-            start: !reply.text()?.is_empty(),
-            finish: !reply.text()?.is_empty(),
-            is_held: reply.number()? == 1,
-            is_first_behind: reply.number()? == 1,
-        },
-    })
+    };
+    let mut score = || reply.text().map(|score| Some(score).filter(|score| !score.is_empty()));
+    let mut place = |place: RunPlace| score().map(|score| (place, score));
+    let due = place(RunPlace::Due(lane.clone()))?;
+    // A place that does not exist still has an item in the reply.
+    let leases = [place(RunPlace::Stops)?.1, place(RunPlace::Stops)?.1];
+    for (fence, score) in [fence, found_under].into_iter().zip(leases).filter_map(|(fence, score)| Some((fence?, score))) {
+        facts.places.insert(RunPlace::Lease(fence), score);
+    }
+    let others = [
+        RunPlace::Open,
+        RunPlace::Waiting,
+        RunPlace::Spread,
+        RunPlace::Stops,
+        RunPlace::History,
+        RunPlace::JobHistory,
+        RunPlace::Dead,
+        RunPlace::JobDead,
+        RunPlace::Running(lane.queue().clone()),
+        RunPlace::StartDeadline,
+        RunPlace::EndDeadline,
+    ];
+    facts.places.extend(std::iter::once(Ok(due)).chain(others.map(place)).collect::<Result<Vec<_>, _>>()?);
+    Ok(facts)
 }

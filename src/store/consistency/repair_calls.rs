@@ -2,9 +2,8 @@
 //! counters. Each script checks all facts again before it changes data.
 
 use super::quarantine::member_bytes;
-use crate::domain::consistency::{CountFacts, SizeFacts};
+use crate::domain::consistency::{CountFacts, PlacedRun, RunPlace, RunRepair, SizeFacts};
 use crate::domain::name::names::{Fence, JobName, RunId};
-use crate::domain::queue::gate::Gate;
 use crate::domain::queue::lane::Lane;
 use crate::domain::time::unix_millis::UnixMillis;
 use crate::store::Store;
@@ -65,19 +64,6 @@ pub struct JobMending {
     pub anchor: Option<UnixMillis>,
 }
 
-/// An order to make the index entries of a run agree with its record.
-#[derive(Debug, Clone)]
-pub struct RunMending {
-    /// The id of the run to repair.
-    pub run: RunId,
-    /// The lane of the run, which is the lane of its job or a lane of its host.
-    pub lane: Lane,
-    /// The fence of the lease that led to this run; None if no lease led to the run.
-    pub found_under: Option<Fence>,
-    /// The correct ready time, if the run is planned for later than the job's rules allow.
-    pub ready: Option<UnixMillis>,
-}
-
 impl Store {
     /// Repairs the index entries of these jobs in one pipeline.
     pub async fn mend_jobs(&self, jobs: &[JobMending], lanes: &[Lane]) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
@@ -125,47 +111,68 @@ impl Store {
         call
     }
 
-    /// Repairs the index entries of these runs in one pipeline. If a run has places at gates, its
-    /// script is called again with these gates.
-    pub async fn mend_runs(&self, runs: &[RunMending], lanes: &[Lane]) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
-        self.note_lanes(runs.iter().map(|run| &run.lane)).await?;
-        let calls: Vec<Invocation> = runs.iter().map(|run| self.mend_run(run, lanes, &[])).collect();
-        let mut replies = Vec::with_capacity(runs.len());
-        for (run, reply) in runs.iter().zip(self.link.invoke_all(&calls).await?) {
-            replies.push(match reply {
-                Ok(mut reply) if reply.word == "places" => {
-                    let places = Gate::all_in(&reply.text()?);
-                    self.invoke_at_gates(&places, |places| self.mend_run(run, lanes, places)).await.and_then(mended)
-                }
-                reply => reply.and_then(mended),
-            });
-        }
-        Ok(replies)
+    /// Makes the index entries of these runs agree with their records, in one pipeline. A run that
+    /// changed since its facts were read is left as it is. A run with nothing to repair is skipped.
+    pub async fn mend_runs(&self, runs: &[PlacedRun]) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
+        let lanes: Vec<Lane> = runs.iter().map(PlacedRun::own_lane).collect();
+        self.note_lanes(lanes.iter()).await?;
+        let changes: Vec<RunRepair> = runs.iter().map(PlacedRun::repair).collect();
+        let to_mend = runs.iter().zip(&changes).filter(|(_, repair)| !repair.wanted.is_empty());
+        let calls: Vec<Invocation> = to_mend.map(|(facts, repair)| self.mend_run(facts, repair)).collect();
+        let replies = if calls.is_empty() { Vec::new() } else { self.link.invoke_all(&calls).await? };
+        let mut replies = replies.into_iter().peekable();
+        let reply = |repair: RunRepair| match replies.next_if(|_| !repair.wanted.is_empty()) {
+            None => Ok(MendReply::Sound),
+            Some(reply) => Ok(match mended(reply?)? {
+                MendReply::Mended(_) => MendReply::Mended(repair.words),
+                reply => reply,
+            }),
+        };
+        Ok(changes.into_iter().map(reply).collect())
     }
 
-    fn mend_run(&self, mending: &RunMending, lanes: &[Lane], places: &[Gate]) -> Invocation {
-        let (keys, run, job) = (&self.keys, &mending.run, mending.run.job());
-        let mut call = self
-            .ended_keys(Invocation::new(&scripts::MEND_RUN), run, &mending.lane)
+    fn mend_run(&self, facts: &PlacedRun, repair: &RunRepair) -> Invocation {
+        let (keys, run, job) = (&self.keys, &facts.run, facts.run.job());
+        let mut call = Invocation::new(&scripts::MEND_RUN)
+            .key("run", keys.run(run))
+            .key("job", keys.job(job))
             .key("jobs", keys.jobs())
-            .key("leases", keys.leases())
-            .key("spread", keys.spread(job))
-            .key("stops", keys.stops())
+            .key("job_due", keys.due(&facts.own_lane()))
+            .key("open", keys.open(job))
             .key("manual", keys.manual(job))
-            .key("deadlines", keys.deadlines())
+            .key("waiting", keys.waiting(job))
+            .key("finished", keys.finished())
+            .key("totals", keys.totals())
+            .key("nudge", keys.nudge())
+            .key("stops", keys.stops())
             .arg("now", self.now_arg())
             .arg("id", run.to_string())
             .arg("job_name", job.as_str())
-            .arg("due_ms", run.due().as_i64())
-            .arg("kind", if run.is_manual() { "manual" } else { "regular" })
-            .arg("fence", mending.found_under.map_or_else(String::new, |fence| fence.to_string()))
-            .arg("gates", names_of(places))
-            .arg("ready", mending.ready.map_or_else(String::new, |at| at.as_i64().to_string()));
-        for lane in lanes {
-            let queue = lane.queue();
-            call = call.key("due", keys.due(lane)).key("running", keys.running(queue)).arg("queue", queue.as_str());
+            .arg("seen", &facts.seen)
+            .arg("gates", names_of(&facts.gates))
+            .arg("gate_step", repair.gate_step)
+            .arg("no_stop", if repair.wanted.contains_key(&RunPlace::Stops) { "1" } else { "" })
+            .arg("ready", repair.ready.map_or_else(String::new, |at| at.as_i64().to_string()));
+        for (place, score) in facts.places.iter().filter(|(place, _)| **place != RunPlace::Stops) {
+            let found = match (place, score) {
+                (_, None) => "",
+                (RunPlace::Lease(_), Some(_)) => "+",
+                (_, Some(score)) => score,
+            };
+            call = call
+                .key("index", self.key_named(&place.key(run)))
+                .arg("member", place.member(run))
+                .arg("found", found)
+                // Other entries of the gate go with this one.
+                .arg(
+                    "wanted",
+                    match repair.wanted.get(place) {
+                        Some(score) if !matches!(place, RunPlace::Queued(_)) => score,
+                        _ => "=",
+                    },
+                );
         }
-        call.gate_keys(keys, places)
+        call.gate_keys(keys, &facts.gates)
     }
 
     /// Sets the counters to the counted values, if the counters have not changed since the count.

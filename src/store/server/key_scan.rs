@@ -9,8 +9,6 @@ use redis::Value;
 use super::reply::{number_of, text_of};
 use super::store_error::StoreError;
 use crate::domain::consistency::KeyFacts;
-use crate::domain::name::names::RunId;
-use crate::domain::queue::lane::Lane;
 use crate::store::Store;
 use crate::store::consistency::quarantine::Quarantined;
 use crate::store::runs::due_poll::RipeEntry;
@@ -154,18 +152,5 @@ impl Store {
     /// Returns the full name of the key whose name within the namespace is `rest`.
     pub fn key_named(&self, rest: &str) -> String {
         self.keys.whole(rest)
-    }
-
-    /// Returns the ready time of each of these runs in the due set of `lane`, as text. Returns None
-    /// for a run that is not in the set.
-    pub async fn due_scores(&self, lane: &Lane, runs: &[&RunId]) -> Result<Vec<Option<String>>, StoreError> {
-        if runs.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut pipeline = redis::pipe();
-        for run in runs {
-            pipeline.cmd("ZSCORE").arg(self.keys.due(lane)).arg(run.to_string());
-        }
-        Ok(self.link.query(&mut pipeline).await?.iter().map(text_of).collect())
     }
 }

@@ -106,7 +106,11 @@ fn a_key_that_holds_something_else_is_named_and_mended_and_the_node_lives_on() {
         let told = ctl.run(&["doctor", "--json"]);
         assert_eq!(told.code, 1, "{key}: {told:?}");
         let findings = told.json()["findings"].clone();
-        let is_named = findings.as_array().unwrap().iter().any(|item| item["rule"] == "wrong_type" && item["key"] == *key);
+        let is_named = findings
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|item| item["finding"].as_str().unwrap().starts_with("unreadable:") && item["key"] == *key);
         assert!(is_named, "{key} is not named: {findings:#}");
         let fixed = ctl.run(&["doctor", "--fix", "--json"]);
         assert_eq!(fixed.json()["findings"], json!([]), "{key} is not mended: {:#}", fixed.json());

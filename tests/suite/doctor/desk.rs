@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use redis::FromRedisValue;
 use schedd::config;
-use schedd::domain::consistency::{ConsistencyRule, Inconsistency};
+use schedd::domain::consistency::Inconsistency;
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::name::names::RunId;
 use schedd::domain::time::zone::Zone;
@@ -144,11 +144,11 @@ impl Desk {
         examine(&self.world.at(self.now)).await.unwrap().findings
     }
 
-    /// Demands that the rule is told of the subject, mends, and demands that the books then agree. What was done.
-    pub(super) async fn mend(&self, rule: ConsistencyRule, subject: &str) -> Vec<Mended> {
+    /// Demands that the finding is told of the subject, mends, and demands that the books then agree. What was done.
+    pub(super) async fn mend(&self, code: &str, subject: &str) -> Vec<Mended> {
         let store = self.world.at(self.now);
         let exam = examine(&store).await.unwrap();
-        demand(&exam.findings, rule, subject);
+        demand(&exam.findings, code, subject);
         let (mended, left) = exam.mend(&store).await.unwrap();
         assert!(left.findings.is_empty(), "left after {mended:#?}: {:#?}", left.findings);
         assert!(!mended.is_empty());
@@ -156,16 +156,16 @@ impl Desk {
         mended
     }
 
-    /// Demands that the rule is told of the subject, that mending leaves it, and that its advice says `word`.
-    pub(super) async fn leaves(&self, rule: ConsistencyRule, subject: &str, word: &str) {
+    /// Demands that the finding is told of the subject, that mending leaves it, and that its advice says `word`.
+    pub(super) async fn leaves(&self, code: &str, subject: &str, word: &str) {
         let store = self.world.at(self.now);
         let before = self.world.snapshot();
         let exam = examine(&store).await.unwrap();
-        demand(&exam.findings, rule, subject);
-        let told = exam.findings.iter().find(|finding| finding.rule == rule).unwrap().to_string();
+        demand(&exam.findings, code, subject);
+        let told = exam.findings.iter().find(|finding| finding.code() == code).unwrap().to_string();
         assert!(told.contains(word), "{told}");
         let (_, left) = exam.mend(&store).await.unwrap();
-        demand(&left.findings, rule, subject);
+        demand(&left.findings, code, subject);
         assert_eq!(self.world.snapshot(), before, "something was changed");
     }
 }
@@ -175,8 +175,13 @@ fn successor_of(run: &RunId) -> i64 {
     run.due().as_i64() - crate::scripts::world::t(0).as_i64() + 60_000
 }
 
+/// The code of a finding about a key whose content cannot be read.
+pub(super) fn unreadable(key: &str) -> String {
+    format!("unreadable:{}", key.split(':').next().unwrap())
+}
+
 #[track_caller]
-pub(super) fn demand(findings: &[Inconsistency], rule: ConsistencyRule, subject: &str) {
-    let is_there = findings.iter().any(|finding| finding.rule == rule && finding.subject.to_string().contains(subject));
-    assert!(is_there, "no {rule:?} of {subject}: {findings:#?}");
+pub(super) fn demand(findings: &[Inconsistency], code: &str, subject: &str) {
+    let is_there = findings.iter().any(|finding| finding.code() == code && finding.subject.to_string().contains(subject));
+    assert!(is_there, "no {code} of {subject}: {findings:#?}");
 }

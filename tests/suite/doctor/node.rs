@@ -35,7 +35,7 @@ fn a_node_finds_what_does_not_agree_says_it_once_and_no_more_when_it_is_mended()
     assert_eq!(turn(&redis)["findings"], 1);
     assert_eq!(turn(&redis)["findings"], 1);
     assert_eq!(node.log().matches("Consistency check failed").count(), 1, "{}", node.log());
-    node.wait_for_log("rule=not_due");
+    node.wait_for_log("missing:due");
     Schedctl::on(&redis).run(&["doctor", "--fix"]).good();
     assert_eq!(turn(&redis)["findings"], 0);
     node.wait_for_log("The consistency check passes again");
@@ -55,8 +55,8 @@ fn a_node_also_finds_wrong_counters_spoilt_fields_and_keys_that_no_index_names()
     let _: () = connection.set("{schedd}:of_another", "x").unwrap();
     assert_eq!(turn(&redis)["findings"], 4, "{}", node.log());
     assert_eq!(turn(&redis)["findings"], 4, "they still hold");
-    for rule in ["count", "field", "record", "unknown_key"] {
-        assert_eq!(node.log().matches(&format!("rule={rule}")).count(), 1, "{rule}: {}", node.log());
+    for code in ["wrong:totals", "unreadable:totals", "unreadable:run", "unknown_key"] {
+        assert_eq!(node.log().matches(code).count(), 1, "{code}: {}", node.log());
     }
     let _: i64 = connection.del(&["{schedd}:run:a@5", "{schedd}:of_another"][..]).unwrap();
     Schedctl::on(&redis).run(&["doctor", "--fix"]).good();

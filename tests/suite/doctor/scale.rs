@@ -1,6 +1,5 @@
 //! Many findings at once: what they have in common is read by the page.
 
-use schedd::domain::consistency::ConsistencyRule;
 use schedd::engine::maintenance::full_check::examine;
 
 use super::desk::{Desk, demand};
@@ -27,8 +26,8 @@ async fn what_many_findings_have_in_common_is_read_once_a_page_of_them() {
     }
     let store = desk.at(0);
     let exam = examine(&store).await.unwrap();
-    demand(&exam.findings, ConsistencyRule::NotDue, "job j7");
-    demand(&exam.findings, ConsistencyRule::Blocked, "job j7");
+    demand(&exam.findings, "missing:due", "job j7");
+    demand(&exam.findings, "extra:waiting", "job j7");
     redis::cmd("CONFIG").arg("RESETSTAT").exec(&mut desk.redis.connection()).unwrap();
     let (mended, left) = exam.mend(&store).await.unwrap();
     assert!(mended.len() >= JOBS, "{}", mended.len());

@@ -1,6 +1,5 @@
 //! Unique keys in the books: each is held by a job, or on its way out.
 
-use schedd::domain::consistency::ConsistencyRule;
 use serde_json::json;
 
 use super::desk::Desk;
@@ -12,18 +11,18 @@ async fn a_unique_key_that_points_at_nothing_goes_and_one_that_is_held_is_looked
     let run = desk.add("a", json!({"at": t(3_600_000).to_string(), "unique": "k \\x41 é"})).await;
     assert!(desk.findings().await.is_empty(), "{:#?}", desk.findings().await);
     desk.break_by("HSET", "unique:nothing", &["job", "ghost"]);
-    desk.mend(ConsistencyRule::UniqueWrong, "unique:nothing").await;
+    desk.mend("extra:unique", "unique:nothing").await;
     desk.break_by("HSET", "unique:nobody", &["since", "5"]);
-    desk.mend(ConsistencyRule::UniqueWrong, "unique:nobody").await;
+    desk.mend("unreadable:unique", "unique:nobody").await;
     desk.break_by("HSET", "unique:bad", &["job", "No Job"]);
-    desk.mend(ConsistencyRule::UniqueWrong, "unique:bad").await;
+    desk.mend("extra:unique", "unique:bad").await;
     desk.break_by("ZADD", "uniques", &["5", "gone"]);
-    desk.mend(ConsistencyRule::UniqueWrong, "unique:gone").await;
+    desk.mend("extra:uniques", "unique:gone").await;
     desk.break_by("DEL", "uniques", &[]);
-    desk.mend(ConsistencyRule::UniqueWrong, "unique:k ").await;
+    desk.mend("missing:uniques", "unique:k ").await;
     assert_eq!(desk.get::<Vec<String>>("ZRANGE", "uniques", &["0", "-1"]), ["k \\x41 é"]);
     desk.break_by("ZADD", "uniques", &["5", "a\tb"]);
-    desk.mend(ConsistencyRule::Entry, "uniques").await;
+    desk.mend("unreadable:uniques", "uniques").await;
     // What is over and about to go is in order.
     desk.go_on_to(3_600_000);
     let claim = desk.win(3_600_000, &run).await;

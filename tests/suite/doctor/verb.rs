@@ -38,9 +38,9 @@ fn a_finding_is_code_1_and_mending_it_says_what_was_done_and_is_code_0() {
     let _: () = redis.connection().zrem("{schedd}:jobs", "a").unwrap();
     let told = ctl.run(&["doctor"]);
     assert_eq!(told.code, 1, "{told:?}");
-    assert!(told.stdout.contains("job_index") && told.stdout.contains("--fix puts it there"), "{}", told.stdout);
+    assert!(told.stdout.contains("missing:jobs") && told.stdout.contains("--fix puts it there"), "{}", told.stdout);
     let document = ctl.run(&["doctor", "--fix", "--json"]).good().json();
-    assert_eq!(document["mended"][0]["rule"], "job_index", "{document:#}");
+    assert_eq!(document["mended"][0]["finding"], "missing:jobs", "{document:#}");
     assert_eq!(document["mended"][0]["done"], json!(["put into the index"]));
     ctl.run(&["doctor"]).good();
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use schedd::domain::consistency::ConsistencyRule;
 use schedd::domain::name::names::RunId;
 use schedd::store::{SkipOrder, SkipReply, Verdict};
 use serde_json::json;
@@ -48,7 +47,7 @@ async fn runs_planned_by_a_clock_ahead_are_planned_anew_by_the_corrected_clock()
         let planned = desk.add("a", schedule.clone()).await;
         desk.demand_sound("by the clock that planned it").await;
         desk.go_on_to(-DAY);
-        desk.mend(ConsistencyRule::PlannedFar, "job a").await;
+        desk.mend("wrong:due_time", "job a").await;
         let pending = desk.pending("a").await;
         assert_eq!(pending.due(), t(first), "{schedule}: {planned}");
         desk.demand_sound("mended").await;
@@ -78,7 +77,7 @@ async fn an_occurrence_that_ran_before_its_time_came_is_not_planned_again() {
     desk.demand_sound("the next is the first that has not run").await;
     // Ten minutes before: those between have not run.
     desk.go_on_to(desk.now() - 9 * 60_000);
-    desk.mend(ConsistencyRule::PlannedFar, "job a").await;
+    desk.mend("wrong:due_time", "job a").await;
     assert!(desk.pending("a").await.due() < run.due());
     assert_eq!(desk.job("a").await.dealt, [next.due().saturating_sub(Duration::from_millis(1))]);
 }
@@ -94,7 +93,7 @@ async fn a_retry_waits_no_longer_than_its_rule_from_when_the_clock_is_right() {
     desk.go_on_to(desk.now() - 4_000);
     desk.demand_sound("a little before").await;
     desk.go_on_to(-DAY);
-    let mended = desk.mend(ConsistencyRule::ReadyFar, &run.to_string()).await;
+    let mended = desk.mend("wrong:ready_time", &run.to_string()).await;
     assert_eq!(desk.score("due:default", &run.to_string()), Some(-DAY + 10_000), "{mended:?}");
     assert!(desk.pending("a").await.due() < next.due());
 }
@@ -105,7 +104,7 @@ async fn a_run_asked_for_by_hand_while_the_clock_was_ahead_is_due_now() {
     desk.add("a", json!({"at": "2031-01-01T00:00:00Z"})).await;
     let run = desk.by_hand("a", 0).await;
     desk.go_on_to(-DAY);
-    desk.mend(ConsistencyRule::ReadyFar, &run.to_string()).await;
+    desk.mend("wrong:ready_time", &run.to_string()).await;
     assert_eq!(desk.score("due:default", &run.to_string()), Some(-DAY));
 }
 
@@ -116,7 +115,7 @@ async fn what_was_told_of_as_skipped_before_its_time_came_is_told_so_no_more() {
     // A day is skipped by a clock that is a day ahead.
     miss(&mut desk, &run, 1_440, Some(run.due().as_i64() - t(0).as_i64() + 1_440 * 60_000)).await;
     desk.go_on_to(10 * 60_000);
-    desk.mend(ConsistencyRule::PlannedFar, "job a").await;
+    desk.mend("wrong:due_time", "job a").await;
     let told = desk.run(&run).await.skipped.unwrap();
     assert!(told.0 <= t(desk.now()) && told.1 <= 11, "{told:?}");
     let pending = desk.pending("a").await;
@@ -133,7 +132,7 @@ async fn a_missed_range_in_the_ledger_counts_no_occurrence_to_come() {
     miss(&mut desk, &run, 1_440, Some(run.due().as_i64() - t(0).as_i64() + 1_440 * 60_000)).await;
     assert_eq!(desk.at(DAY).forget_runs(Some(&name("a")), t(0), 0).await.unwrap(), 1);
     desk.go_on_to(10 * 60_000);
-    desk.mend(ConsistencyRule::PlannedFar, "job a").await;
+    desk.mend("wrong:due_time", "job a").await;
     let last = run.due().saturating_add(Duration::from_secs(9 * 60));
     let ranges = desk.store.read_ledger(&name("a")).await.unwrap().ranges;
     assert_eq!(ranges.iter().map(|range| (range.from, range.to, range.count)).collect::<Vec<_>>(), [(run.due(), last, 10)]);
@@ -141,7 +140,7 @@ async fn a_missed_range_in_the_ledger_counts_no_occurrence_to_come() {
     desk.demand_sound("the ledger ends where the clock is").await;
     // Before any of them was due.
     desk.go_on_to(-DAY);
-    desk.mend(ConsistencyRule::PlannedFar, "job a").await;
+    desk.mend("wrong:due_time", "job a").await;
     assert!(desk.store.read_ledger(&name("a")).await.unwrap().ranges.is_empty());
     assert_eq!((desk.pending("a").await.due() < run.due(), desk.total("skipped")), (true, 0));
 }
@@ -155,7 +154,7 @@ async fn a_job_whose_last_time_a_clock_ahead_passed_is_planned_anew() {
         miss(&mut desk, &run, count, None).await;
         desk.demand_sound("by the clock that is ahead").await;
         desk.go_on_to(100_000);
-        desk.mend(ConsistencyRule::PlannedFar, "job a").await;
+        desk.mend("wrong:due_time", "job a").await;
         assert_eq!((desk.pending("a").await.due(), desk.total("skipped")), (t(119_000), 1), "{schedule}");
         // One that ran meanwhile is in no range.
         let next = desk.pending("a").await;
@@ -192,7 +191,7 @@ async fn a_one_shot_that_only_a_clock_ahead_skipped_runs_when_its_time_comes() {
     }
     desk.demand_sound("by the clock that is ahead").await;
     desk.go_on_to(10_000);
-    desk.mend(ConsistencyRule::PlannedFar, "job a").await;
+    desk.mend("wrong:due_time", "job a").await;
     let job = desk.job("a").await;
     assert_eq!((job.pending, job.ended, job.ended_at), (Some(run.clone()), None, None));
     assert_eq!(desk.job("late").await.ended.as_deref(), Some("finished"));

@@ -2,53 +2,53 @@
 
 use std::collections::BTreeSet;
 
-use schedd::domain::consistency::{ConsistencyRule, FAMILIES, Mend, SINGLE_KEYS};
+use schedd::domain::consistency::{FAMILIES, Mend, SINGLE_KEYS};
 use schedd::engine::maintenance::full_check::examine;
 
-use crate::doctor::desk::Desk;
+use crate::doctor::desk::{Desk, unreadable};
 
 /// What is to become of it.
+#[derive(Clone, Copy)]
 enum Judged {
-    By(ConsistencyRule),
+    /// The key's family is unreadable.
+    Unreadable,
+    /// A finding with this code.
+    By(&'static str),
     /// Nobody judges it, for this reason.
     Free(&'static str),
 }
 
-use Judged::{By, Free};
+use Judged::{By, Free, Unreadable};
 
 /// A member that no sorted set has.
 const MEMBER: &str = "\u{1} garbage";
 
 /// Of each hash a field and what is written there.
 static FIELDS: [(&str, &str, &str, Judged); 20] = [
-    ("stops", "No Run", "cancelled", By(ConsistencyRule::Field)),
-    ("totals", "succeeded", "garbage", By(ConsistencyRule::Field)),
-    ("queues", "default", "garbage", By(ConsistencyRule::Field)),
-    ("groups", "No Group", "exclusive", By(ConsistencyRule::Field)),
+    ("stops", "No Run", "cancelled", Unreadable),
+    ("totals", "succeeded", "garbage", Unreadable),
+    ("queues", "default", "garbage", Unreadable),
+    ("groups", "No Group", "exclusive", Unreadable),
     ("quarantine", "entry", "garbage", Free("why it is there is text, and what it was may be anything")),
-    ("audit", "at", "garbage", By(ConsistencyRule::Field)),
-    ("output_sizes", "a", "garbage", By(ConsistencyRule::Count)),
-    ("servers", "one", "garbage", By(ConsistencyRule::Field)),
-    ("job:a", "def", "garbage", By(ConsistencyRule::Definition)),
-    ("run:RUN", "state", "garbage", By(ConsistencyRule::Record)),
-    ("output:RUN#1", "dropped", "garbage", By(ConsistencyRule::Field)),
-    ("node:one", "pid", "garbage", By(ConsistencyRule::Field)),
-    ("source:one", "a", "garbage", By(ConsistencyRule::Field)),
-    ("declared:one", "queue default", "garbage", By(ConsistencyRule::Field)),
+    ("audit", "at", "garbage", Unreadable),
+    ("output_sizes", "a", "garbage", By("wrong:output_sizes")),
+    ("servers", "one", "garbage", Unreadable),
+    ("job:a", "def", "garbage", Unreadable),
+    ("run:RUN", "state", "garbage", Unreadable),
+    ("output:RUN#1", "dropped", "garbage", Unreadable),
+    ("node:one", "pid", "garbage", Unreadable),
+    ("source:one", "a", "garbage", Unreadable),
+    ("declared:one", "queue default", "garbage", Unreadable),
     ("queue:default", "limit", "garbage", Free("it counts as not set, and `doctor` warns of it beside the books")),
-    ("queue_state:default", "tat", "garbage", By(ConsistencyRule::Field)),
-    ("group:g", "mode", "garbage", By(ConsistencyRule::Field)),
-    ("ledger_before:a", "failed", "garbage", By(ConsistencyRule::Field)),
-    ("gate:group:g", "turn", "No Job", By(ConsistencyRule::Field)),
-    ("unique:k", "job", "No Job", By(ConsistencyRule::UniqueWrong)),
+    ("queue_state:default", "tat", "garbage", Unreadable),
+    ("group:g", "mode", "garbage", Unreadable),
+    ("ledger_before:a", "failed", "garbage", Unreadable),
+    ("gate:group:g", "turn", "No Job", Unreadable),
+    ("unique:k", "job", "No Job", By("extra:unique")),
 ];
 
 /// Each key with what is done to it.
-fn rows() -> Vec<(String, &'static str, Vec<&'static str>, &'static Judged)> {
-    static ENTRY: Judged = By(ConsistencyRule::Entry);
-    static TEXT: Judged = By(ConsistencyRule::Text);
-    static COUNT: Judged = By(ConsistencyRule::Count);
-    static FENCE: Judged = By(ConsistencyRule::Fence);
+fn rows() -> Vec<(String, &'static str, Vec<&'static str>, Judged)> {
     let mut rows = Vec::new();
     let singles = SINGLE_KEYS.iter().map(|(key, kind)| ((*key).to_owned(), *kind));
     let families = FAMILIES.iter().map(|(family, kind)| {
@@ -62,14 +62,14 @@ fn rows() -> Vec<(String, &'static str, Vec<&'static str>, &'static Judged)> {
     });
     for (key, kind) in singles.chain(families) {
         match (kind, key.as_str()) {
-            ("zset", _) => rows.push((key, "ZADD", vec!["5", MEMBER], &ENTRY)),
-            ("string", "output_bytes") => rows.push((key, "SET", vec!["garbage"], &COUNT)),
-            ("string", "fence") => rows.push((key, "SET", vec!["-5"], &FENCE)),
-            ("string", _) => rows.push((key, "SET", vec!["garbage"], &TEXT)),
+            ("zset", _) => rows.push((key, "ZADD", vec!["5", MEMBER], Unreadable)),
+            ("string", "output_bytes") => rows.push((key, "SET", vec!["garbage"], By("wrong:output_bytes"))),
+            ("string", "fence") => rows.push((key, "SET", vec!["-5"], By("wrong:fence"))),
+            ("string", _) => rows.push((key, "SET", vec!["garbage"], Unreadable)),
             _ => {}
         }
     }
-    rows.extend(FIELDS.iter().map(|(key, field, value, judged)| ((*key).to_owned(), "HSET", vec![*field, *value], judged)));
+    rows.extend(FIELDS.iter().map(|(key, field, value, judged)| ((*key).to_owned(), "HSET", vec![*field, *value], *judged)));
     rows
 }
 
@@ -93,12 +93,15 @@ async fn right_type_garbage_in_a_key_of_any_family_is_named_and_mended_where_saf
         desk.demand_sound(&key).await;
         desk.break_by(command, &key, &args);
         let exam = examine(&desk.at(desk.now())).await.unwrap();
-        let By(rule) = judged else {
-            let Free(why) = judged else { continue };
-            assert!(exam.findings.is_empty(), "{key} is judged, and is not to be: {why}: {:#?}", exam.findings);
-            continue;
+        let code = match judged {
+            Unreadable => unreadable(&key),
+            By(code) => code.to_owned(),
+            Free(why) => {
+                assert!(exam.findings.is_empty(), "{key} is judged, and is not to be: {why}: {:#?}", exam.findings);
+                continue;
+            }
         };
-        let named = exam.findings.iter().find(|finding| finding.rule == *rule);
+        let named = exam.findings.iter().find(|finding| finding.code() == code);
         let named = named.unwrap_or_else(|| panic!("{key} {args:?}: {:#?}", exam.findings)).to_string();
         let of = key.split_once(':').map_or(key.as_str(), |(_, of)| of);
         assert!(named.contains(of), "{key}: {named}");
@@ -121,6 +124,6 @@ async fn a_group_rid_of_a_spoilt_setting_is_said_again_by_its_file() {
     desk.store.declare_section(&source, &section, Some(&text)).await.unwrap();
     assert_eq!(desk.store.read_declared(&source).await.unwrap()[&section], text.hash());
     desk.break_by("HSET", "group:g", &["mode", "garbage"]);
-    desk.mend(ConsistencyRule::Field, "group:g").await;
+    desk.mend("unreadable:group", "group:g").await;
     assert_ne!(desk.store.read_declared(&source).await.unwrap()[&section], text.hash());
 }

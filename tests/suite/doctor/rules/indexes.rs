@@ -1,68 +1,13 @@
 //! The rules of indexes and counters: they name what is there, all of it, and count it.
 
-use schedd::domain::consistency::ConsistencyRule;
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::name::names::RunId;
-use schedd::domain::run::run_state::RunState;
 use schedd::engine::planning::backfill_plan;
-use schedd::store::{OutputFrames, OutputStream, Verdict, WatchReply};
+use schedd::store::{OutputFrames, OutputStream, WatchReply};
 use serde_json::json;
 
 use crate::doctor::desk::Desk;
 use crate::scripts::world::{run_of, t};
-
-#[tokio::test]
-async fn an_index_that_is_wrong_of_a_job_is_set_right() {
-    for (command, args) in [("ZADD", &["5", "a"][..]), ("ZREM", &["a"][..])] {
-        let desk = Desk::new();
-        let run = desk.minutely("a").await;
-        desk.break_by(command, "jobs", args);
-        desk.mend(ConsistencyRule::JobIndex, "job a").await;
-        assert_eq!(desk.indexed("a"), Some(run.due().as_i64() - t(0).as_i64()));
-    }
-}
-
-#[tokio::test]
-async fn an_index_that_names_a_job_nobody_defined_is_rid_of_it() {
-    let desk = Desk::new();
-    desk.break_by("ZADD", "jobs", &["5", "nobody"]);
-    desk.break_by("ZADD", "finished", &["5", "nobody"]);
-    desk.mend(ConsistencyRule::UnknownJob, "job nobody").await;
-}
-
-#[tokio::test]
-async fn a_wish_to_stop_a_run_that_is_over_is_taken_out() {
-    let mut desk = Desk::new();
-    let run = desk.done("a").await;
-    desk.break_by("HSET", "stops", &[&run.to_string(), "by hand"]);
-    desk.break_by("HSET", "stops", &["a@5", "by hand"]);
-    desk.mend(ConsistencyRule::StopWrong, &run.to_string()).await;
-    assert_eq!(desk.get::<i64>("EXISTS", "stops", &[]), 0);
-}
-
-#[tokio::test]
-async fn history_and_records_are_made_to_name_each_other() {
-    let mut desk = Desk::new();
-    let run = desk.done("a").await;
-    desk.break_by("ZREM", "history", &[&run.to_string()]);
-    desk.mend(ConsistencyRule::HistoryWrong, &run.to_string()).await;
-    for index in ["history", "history:a"] {
-        desk.break_by("ZADD", index, &["5", "a@5"]);
-    }
-    desk.mend(ConsistencyRule::HistoryWrong, "a@5").await;
-}
-
-#[tokio::test]
-async fn dead_letters_and_their_lists_are_made_to_agree() {
-    let mut desk = Desk::new();
-    let run = desk.minutely("a").await;
-    let claim = desk.win_due(&run).await;
-    desk.finish(desk.now(), &claim, Verdict::Final(RunState::Failed)).await;
-    desk.break_by("DEL", "dead:a", &[]);
-    desk.mend(ConsistencyRule::DeadWrong, &run.to_string()).await;
-    desk.break_by("ZADD", "dead", &["5", "a@5"]);
-    desk.mend(ConsistencyRule::DeadWrong, "a@5").await;
-}
 
 #[tokio::test]
 async fn the_list_of_backfills_is_made_to_name_the_jobs_that_have_some() {
@@ -73,12 +18,12 @@ async fn the_list_of_backfills_is_made_to_name_the_jobs_that_have_some() {
     backfill_plan::advance(&desk.at(0), &"a".parse().unwrap()).await.unwrap();
     desk.demand_sound("").await;
     desk.break_by("DEL", "backfills", &[]);
-    desk.mend(ConsistencyRule::BackfillWrong, "job a").await;
+    desk.mend("missing:backfills", "job a").await;
     assert_eq!(desk.get::<Vec<String>>("ZRANGE", "backfills", &["0", "-1"]), ["a"]);
     desk.break_by("DEL", "backfill:a", &[]);
-    desk.mend(ConsistencyRule::BackfillWrong, "job a").await;
+    desk.mend("extra:backfills", "job a").await;
     desk.break_by("ZADD", "backfills", &["5", "nobody"]);
-    desk.mend(ConsistencyRule::BackfillWrong, "job nobody").await;
+    desk.mend("extra:backfills", "job nobody").await;
     assert_eq!(desk.get::<i64>("ZCARD", "backfills", &[]), 0);
 }
 
@@ -87,10 +32,10 @@ async fn outputs_and_their_index_are_made_to_agree() {
     let desk = Desk::new();
     desk.minutely("a").await;
     desk.break_by("ZADD", "outputs", &["5", "a@5#1"]);
-    desk.mend(ConsistencyRule::OutputWrong, "outputs").await;
+    desk.mend("wrong:outputs", "outputs").await;
     desk.break_by("HSET", "output:a@7#1", &["head", "x", "size", "1"]);
     desk.break_by("SET", "output_bytes", &["1"]);
-    desk.mend(ConsistencyRule::OutputWrong, "outputs").await;
+    desk.mend("wrong:outputs", "outputs").await;
     assert_eq!(desk.get::<i64>("ZCARD", "outputs", &[]), 1);
 }
 
@@ -100,13 +45,13 @@ async fn the_index_of_a_job_s_outputs_is_made_to_agree() {
     let claim = desk.printing("a").await;
     let member = format!("{}#1", claim.run);
     desk.break_by("DEL", "outputs:a", &[]);
-    desk.mend(ConsistencyRule::OutputWrong, "outputs").await;
+    desk.mend("wrong:outputs", "outputs").await;
     assert!(desk.score("outputs:a", &member).is_some());
     desk.break_by("ZADD", "outputs:a", &["5", "a@5#1"]);
-    desk.mend(ConsistencyRule::OutputWrong, "outputs").await;
+    desk.mend("wrong:outputs", "outputs").await;
     assert_eq!(desk.get::<i64>("ZCARD", "outputs:a", &[]), 1);
     desk.break_by("ZADD", "outputs:a", &["5", "b@5#1"]);
-    desk.mend(ConsistencyRule::Entry, "outputs:a").await;
+    desk.mend("unreadable:outputs", "outputs:a").await;
 }
 
 #[tokio::test]
@@ -117,7 +62,7 @@ async fn counters_are_set_to_what_they_count() {
     for (bytes, waiting) in [("7", "3"), ("spoilt", "-1"), ("0", "x")] {
         desk.break_by("SET", "output_bytes", &[bytes]);
         desk.break_by("HSET", "totals", &["waiting", waiting]);
-        let mended = desk.mend(ConsistencyRule::Count, "output_bytes").await;
+        let mended = desk.mend("wrong:output_bytes", "output_bytes").await;
         let done: Vec<(String, Vec<String>)> =
             mended.into_iter().map(|mended| (mended.finding.subject.to_string(), mended.done)).collect();
         let key = |rest: &str| format!("key {}", desk.key(rest));
@@ -129,7 +74,7 @@ async fn counters_are_set_to_what_they_count() {
     // A counter may hold what is no text at all.
     let spoilt = redis::cmd("SET").arg(desk.key("output_bytes")).arg(b"\xff\xfe\x00").exec(&mut desk.redis.connection());
     spoilt.unwrap();
-    desk.mend(ConsistencyRule::Count, "output_bytes").await;
+    desk.mend("wrong:output_bytes", "output_bytes").await;
 }
 
 #[tokio::test]
@@ -145,7 +90,7 @@ async fn runs_that_wait_at_a_gate_are_counted_among_those_that_wait() {
     assert_eq!(desk.total("waiting"), 1);
     desk.demand_sound("while one waits at a gate").await;
     desk.break_by("HSET", "totals", &["waiting", "0"]);
-    desk.mend(ConsistencyRule::Count, "totals").await;
+    desk.mend("wrong:totals", "totals").await;
     assert_eq!(desk.total("waiting"), 1);
     desk.succeed(2, &claim).await;
 }
@@ -174,7 +119,7 @@ async fn a_place_whose_run_stands_in_quarantine_and_nowhere_else_is_given_up() {
     desk.demand_sound("while it is due too").await;
     // As a quarantine of before left it: out of its lane, with its place.
     desk.break_by("ZREM", &due, &[&woken]);
-    desk.mend(ConsistencyRule::GateWrong, "held:key:k").await;
+    desk.mend("wrong:gate", "held:key:k").await;
     assert_eq!(desk.score("held:key:k", &woken), None);
     desk.open_all(3).await;
     assert!(desk.score("held:key:k", &run_of("c", 0).to_string()).is_some(), "the next has it");
@@ -188,14 +133,14 @@ async fn the_bytes_of_output_of_each_job_and_the_ranges_of_ledgers_are_counted()
     for (command, args) in [("HSET", &["a", "1"][..]), ("HSET", &["a", "x"][..]), ("HDEL", &["a"][..]), ("HSET", &["b", "7"][..])]
     {
         desk.break_by(command, "output_sizes", args);
-        desk.mend(ConsistencyRule::Count, "output_sizes").await;
+        desk.mend("wrong:output_sizes", "output_sizes").await;
         assert_eq!(desk.get::<Vec<(String, u64)>>("HGETALL", "output_sizes", &[]), [("a".to_owned(), kept)]);
     }
     desk.succeed(desk.now(), &claim).await;
     desk.at(desk.now()).forget_runs(None, t(0), 0).await.unwrap();
     for said in ["5", "x", ""] {
         desk.break_by("HSET", "totals", &["ledger_ranges", said]);
-        desk.mend(ConsistencyRule::Count, "totals").await;
+        desk.mend("wrong:totals", "totals").await;
         assert_eq!(desk.total("ledger_ranges"), 1);
     }
 }
@@ -207,7 +152,7 @@ async fn a_fence_below_one_in_use_is_raised() {
     let claim = desk.win_due(&run).await;
     for (command, args) in [("SET", &["5"][..]), ("SET", &["x"][..]), ("DEL", &[][..])] {
         desk.break_by(command, "fence", args);
-        desk.mend(ConsistencyRule::Fence, "fence").await;
+        desk.mend("wrong:fence", "fence").await;
         assert_eq!(desk.get::<u64>("GET", "fence", &[]), claim.fence.as_u64());
     }
 }
@@ -238,7 +183,7 @@ async fn a_time_kept_of_a_run_that_is_over_or_was_never_planned_is_taken_off() {
     for entry in [format!("{run} start"), format!("{run} finish"), "a@5 finish".to_owned(), format!("{planned} finish")] {
         desk.break_by("ZADD", "deadlines", &["1800000000000", &entry]);
     }
-    desk.mend(ConsistencyRule::DeadlineWrong, &run.to_string()).await;
+    desk.mend("extra:deadlines", &run.to_string()).await;
     assert_eq!(desk.get::<Vec<String>>("ZRANGE", "deadlines", &["0", "-1"]), [format!("{planned} finish")]);
 }
 

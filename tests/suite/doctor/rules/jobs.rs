@@ -1,6 +1,5 @@
 //! The rules of jobs: what is planned of one, and what waits.
 
-use schedd::domain::consistency::ConsistencyRule;
 use schedd::domain::run::run_state::RunState;
 use schedd::engine::planning::{job_operations, retry_order};
 use schedd::store::Verdict;
@@ -23,15 +22,6 @@ async fn books_nobody_broke_agree_also_in_the_midst_of_work() {
 }
 
 #[tokio::test]
-async fn a_recurring_job_without_a_planned_run_gets_the_first_after_now() {
-    let desk = Desk::new();
-    let run = desk.minutely("a").await;
-    desk.unplan(&run);
-    desk.mend(ConsistencyRule::Unplanned, "job a").await;
-    assert_eq!(desk.pending("a").await, run);
-}
-
-#[tokio::test]
 async fn a_job_with_a_delay_is_in_order_while_it_rests_runs_and_is_paused() {
     let mut desk = Desk::new();
     let run = desk.add("a", json!({"delay": "1m"})).await;
@@ -51,7 +41,7 @@ async fn a_job_with_a_delay_that_is_planned_nowhere_is_planted_its_delay_from_no
     let desk = Desk::new();
     let run = desk.add("a", json!({"delay": "1m"})).await;
     desk.unplan(&run);
-    desk.mend(ConsistencyRule::Unplanned, "job a").await;
+    desk.mend("missing:pending", "job a").await;
     assert_eq!(desk.pending("a").await.due(), t(desk.now() + 60_000));
 }
 
@@ -68,7 +58,7 @@ async fn a_delay_job_plans_no_run_beside_an_open_run_unless_a_person_retried_tha
     retry_order::retry_run(&desk.at(60_002), &first).await.unwrap();
     desk.demand_sound("it was asked for again").await;
     desk.break_by("HDEL", &format!("run:{first}"), &["retried_at"]);
-    desk.leaves(ConsistencyRule::PlannedBeside, "job a", &format!("schedctl cancel {next}")).await;
+    desk.leaves("extra:pending", "job a", &format!("schedctl cancel {next}")).await;
     job_operations::cancel_run(&desk.at(60_003), &next, "by a test").await.unwrap();
     desk.demand_sound("one of both is gone").await;
     assert_eq!(desk.job("a").await.pending, None);
@@ -93,7 +83,7 @@ async fn a_finished_planned_run_of_a_delay_job_gets_a_successor_an_open_run_none
             desk.break_by("ZREM", "due:default", &[&next.to_string()]);
         }
         desk.break_by("HSET", "job:a", &["pending", &run.to_string()]);
-        desk.mend(ConsistencyRule::PlannedOver, "job a").await;
+        desk.mend("wrong:pending", "job a").await;
         let planted = desk.job("a").await.pending.map(|run| run.due());
         assert_eq!(planted, is_over.then(|| t(desk.now() + 60_000)));
     }
@@ -115,17 +105,8 @@ async fn jobs_whose_runs_are_used_up_or_come_only_at_a_boot_are_in_order() {
     desk.demand_sound("").await;
     desk.break_by("HSET", "job:a", &["pending", "a@5"]);
     desk.break_by("HSET", &format!("run:{}", "a@5"), &["state", "succeeded"]);
-    desk.mend(ConsistencyRule::PlannedOver, "job a").await;
+    desk.mend("wrong:pending", "job a").await;
     assert_eq!(desk.job("a").await.pending, None, "nothing more is planted");
-}
-
-#[tokio::test]
-async fn a_planned_run_that_is_not_due_is_made_due_at_its_own_time() {
-    let desk = Desk::new();
-    let run = desk.minutely("a").await;
-    desk.break_by("ZREM", "due:default", &[&run.to_string()]);
-    desk.mend(ConsistencyRule::NotDue, "job a").await;
-    assert_eq!(desk.score("due:default", &run.to_string()), Some(run.due().as_i64() - t(0).as_i64()));
 }
 
 #[tokio::test]
@@ -135,11 +116,11 @@ async fn a_planned_run_that_is_made_due_again_is_moved_by_jitter_and_splay_as_be
     let moved = desk.score("due:default", &run.to_string());
     assert!(moved > Some(run.due().as_i64() - t(0).as_i64()), "its splay is not nothing: {moved:?}");
     desk.break_by("ZREM", "due:default", &[&run.to_string()]);
-    desk.mend(ConsistencyRule::NotDue, "job a").await;
+    desk.mend("missing:due", "job a").await;
     assert_eq!(desk.score("due:default", &run.to_string()), moved);
     let run = desk.add("b", json!({"every": "1h", "jitter": "1d"})).await;
     desk.break_by("ZREM", "due:default", &[&run.to_string()]);
-    desk.mend(ConsistencyRule::NotDue, "job b").await;
+    desk.mend("missing:due", "job b").await;
     assert!(desk.score("due:default", &run.to_string()) > Some(run.due().as_i64() - t(0).as_i64()));
 }
 
@@ -148,7 +129,7 @@ async fn a_planned_run_in_another_queue_than_its_job_s_is_brought_back() {
     let desk = Desk::new();
     let run = desk.minutely("a").await;
     desk.break_by("RENAME", "due:default", &[&desk.key("due:other")]);
-    desk.mend(ConsistencyRule::NotDue, "job a").await;
+    desk.mend("missing:due", "job a").await;
     assert_eq!(desk.score("due:other", &run.to_string()), None);
 }
 
@@ -159,7 +140,7 @@ async fn a_planned_run_that_was_executed_is_followed_by_the_next() {
     let next = desk.pending("a").await;
     desk.break_by("ZREM", "due:default", &[&next.to_string()]);
     desk.break_by("HSET", "job:a", &["pending", &run.to_string()]);
-    desk.mend(ConsistencyRule::PlannedOver, "job a").await;
+    desk.mend("wrong:pending", "job a").await;
     assert_eq!(desk.pending("a").await, next);
 }
 
@@ -168,7 +149,7 @@ async fn a_one_shot_without_its_run_gets_it_and_one_that_has_run_is_ended() {
     let desk = Desk::new();
     let run = desk.add("once", json!({"at": t(60_000).to_string()})).await;
     desk.unplan(&run);
-    desk.mend(ConsistencyRule::Unplanned, "job once").await;
+    desk.mend("missing:pending", "job once").await;
     assert_eq!(desk.pending("once").await, run);
 
     let desk = Desk::new();
@@ -178,26 +159,8 @@ async fn a_one_shot_without_its_run_gets_it_and_one_that_has_run_is_ended() {
     desk.break_by("HDEL", "job:once", &["ended", "ended_at"]);
     desk.break_by("HSET", "job:once", &["pending", ""]);
     desk.break_by("ZREM", "finished", &["once"]);
-    desk.mend(ConsistencyRule::Unplanned, "job once").await;
+    desk.mend("missing:pending", "job once").await;
     assert_eq!(desk.job("once").await.ended.as_deref(), Some("finished"));
-}
-
-#[tokio::test]
-async fn a_paused_job_with_a_planned_run_holds_it() {
-    let desk = Desk::new();
-    let run = desk.minutely("a").await;
-    desk.break_by("HSET", "job:a", &["paused", "5"]);
-    desk.mend(ConsistencyRule::PausedPlanned, "job a").await;
-    assert_eq!((desk.job("a").await.held, desk.indexed("a")), (Some(run), None));
-}
-
-#[tokio::test]
-async fn a_job_that_is_over_with_something_planned_has_it_no_more() {
-    let desk = Desk::new();
-    let run = desk.minutely("a").await;
-    desk.break_by("HSET", "job:a", &["ended", "cancelled", "ended_at", "5"]);
-    desk.mend(ConsistencyRule::EndedWrong, "job a").await;
-    assert_eq!(desk.score("due:default", &run.to_string()), None);
 }
 
 #[tokio::test]
@@ -210,7 +173,7 @@ async fn a_run_that_waits_for_nothing_gets_its_turn() {
     desk.succeed(desk.now(), &claim).await;
     desk.break_by("ZADD", "waiting:a", &[&next.due().as_i64().to_string(), &next.to_string()]);
     desk.break_by("HSET", "totals", &["waiting", "1"]);
-    desk.mend(ConsistencyRule::Blocked, "job a").await;
+    desk.mend("extra:waiting", "job a").await;
     assert!(desk.score("due:default", &next.to_string()).is_some());
 }
 
@@ -221,20 +184,8 @@ async fn what_waits_behind_a_run_asked_for_by_hand_is_not_blocked() {
     desk.break_by("ZREM", "open:a", &[&claim.run.to_string()]);
     desk.by_hand("a", desk.now()).await;
     let findings = desk.findings().await;
-    assert!(!findings.iter().any(|finding| finding.rule == ConsistencyRule::Blocked), "{findings:#?}");
+    assert!(!findings.iter().any(|finding| finding.code() == "extra:waiting"), "{findings:#?}");
     desk.succeed(desk.now(), &claim).await;
-}
-
-#[tokio::test]
-async fn a_definition_that_cannot_be_read_is_told_with_what_to_do_and_left() {
-    for (definition, word) in
-        [("{\"every\":", "--set-aside a"), (r#"{"every":"1m","shell":"true","of_tomorrow":1}"#, "update schedd")]
-    {
-        let desk = Desk::new();
-        desk.minutely("a").await;
-        desk.break_by("HSET", "job:a", &["def", definition]);
-        desk.leaves(ConsistencyRule::Definition, "job a", word).await;
-    }
 }
 
 #[tokio::test]
@@ -245,9 +196,9 @@ async fn a_planned_job_with_a_gate_is_listed_with_it() {
     let listed: Vec<String> = desk.get("ZRANGE", "gated", &["0", "-1"]);
     assert!(listed[0].ends_with(" key:k a"), "{listed:?}");
     desk.break_by("DEL", "gated", &[]);
-    desk.mend(ConsistencyRule::GatedWrong, "job a").await;
+    desk.mend("missing:gated", "job a").await;
     assert_eq!(desk.get::<Vec<String>>("ZRANGE", "gated", &["0", "-1"]), listed);
     desk.break_by("ZADD", "gated", &["0", "no entry"]);
-    desk.mend(ConsistencyRule::Entry, "gated").await;
+    desk.mend("unreadable:gated", "gated").await;
     assert_eq!(desk.get::<Vec<String>>("ZRANGE", "gated", &["0", "-1"]), listed);
 }

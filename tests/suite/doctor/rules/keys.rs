@@ -1,20 +1,16 @@
 //! The rules of keys: each has a name that is known, holds what that says, and stays.
 
-use schedd::domain::consistency::ConsistencyRule;
 use serde_json::json;
 
-use crate::doctor::desk::Desk;
+use crate::doctor::desk::{Desk, unreadable};
 use crate::scripts::world::t;
 
 #[tokio::test]
-async fn a_key_nobody_knows_is_told_and_left_and_one_that_expires_stays() {
+async fn a_key_that_expires_stays() {
     let desk = Desk::new();
-    desk.break_by("SET", "of_another", &["x"]);
-    desk.leaves(ConsistencyRule::UnknownKey, "of_another", "DEL").await;
-    desk.break_by("DEL", "of_another", &[]);
     desk.minutely("a").await;
     desk.break_by("EXPIRE", "job:a", &["1000"]);
-    desk.mend(ConsistencyRule::Expires, "job:a").await;
+    desk.mend("extra:expiry", "job:a").await;
     assert_eq!(desk.get::<i64>("TTL", "job:a", &[]), -1);
 }
 
@@ -27,7 +23,7 @@ async fn a_key_that_holds_something_else_goes_to_quarantine_and_is_made_anew() {
         let run = desk.minutely("a").await;
         desk.break_by("DEL", key, &[]);
         desk.break_by("RPUSH", key, &["not ours"]);
-        desk.mend(ConsistencyRule::WrongType, key).await;
+        desk.mend(&unreadable(key), key).await;
         let aside: Vec<String> = desk.snapshot().into_keys().filter(|found| found.contains(":quarantined:")).collect();
         assert_eq!(aside.len(), 1, "{key}");
         let claim = desk.win_due(&run).await;
@@ -64,7 +60,7 @@ async fn entries_that_cannot_stand_where_they_do_go_to_quarantine() {
         let desk = Desk::new();
         desk.minutely("a").await;
         desk.break_by("ZADD", set, &[score, member]);
-        desk.mend(ConsistencyRule::Entry, set).await;
+        desk.mend(&unreadable(set), set).await;
         assert_eq!(desk.get::<Vec<String>>("HKEYS", "quarantine", &[]), [member], "{set}");
     }
 }
@@ -74,7 +70,7 @@ async fn a_planned_run_with_a_score_no_instant_has_is_planted_anew_at_its_own_ti
     let desk = Desk::new();
     let run = desk.minutely("a").await;
     desk.break_by("ZADD", "due:default", &["inf", &run.to_string()]);
-    desk.mend(ConsistencyRule::Entry, "due:default").await;
+    desk.mend("unreadable:due", "due:default").await;
     assert_eq!(desk.score("due:default", &run.to_string()), Some(run.due().as_i64() - t(0).as_i64()));
 }
 
@@ -100,7 +96,7 @@ async fn fields_that_cannot_be_read_are_taken_out_and_what_they_held_is_said() {
         desk.break_by("HSET", "source:one", &["a", hash]);
         desk.demand_sound(key).await;
         desk.break_by("HSET", key, &[field, value]);
-        let mended = desk.mend(ConsistencyRule::Field, key).await;
+        let mended = desk.mend(&unreadable(key), key).await;
         assert_eq!(mended[0].done, [format!("field \"{field}\" removed, content: \"{value}\"")], "{key}");
         assert_eq!(desk.get::<i64>("HEXISTS", key, &[field]), 0, "{key}");
     }
@@ -115,8 +111,8 @@ async fn a_hash_with_many_spoilt_fields_is_one_finding_and_its_sound_ones_stay()
     }
     let told = desk.findings().await;
     assert_eq!(told.len(), 1, "{told:#?}");
-    assert!(told[0].found.starts_with("it has 1200 fields that cannot be read"), "{}", told[0]);
-    desk.mend(ConsistencyRule::Field, "totals").await;
+    assert!(told[0].found.starts_with("cannot be read: 1200 of its fields"), "{}", told[0]);
+    desk.mend("unreadable:totals", "totals").await;
     assert_eq!(desk.total("succeeded"), 1);
 }
 
@@ -126,6 +122,6 @@ async fn a_lane_nobody_wrote_down_is_written_down() {
     desk.add("a", json!({"every": "1m", "priority": 5, "requires": ["gpu"]})).await;
     assert!(desk.findings().await.is_empty(), "{:#?}", desk.findings().await);
     desk.break_by("DEL", "lanes", &[]);
-    desk.mend(ConsistencyRule::LaneUnknown, &format!("key {}", desk.key("due:default!5+gpu"))).await;
+    desk.mend("missing:lanes", &format!("key {}", desk.key("due:default!5+gpu"))).await;
     assert_eq!(desk.store.read_lanes().await.unwrap(), ["default!5+gpu".parse().unwrap()].into());
 }

@@ -1,5 +1,6 @@
 //! Each rule of the books, broken by hand: it is told, and mended or told how.
 
+mod broken_entries;
 mod clocks;
 mod garbage;
 mod indexes;

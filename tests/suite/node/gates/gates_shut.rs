@@ -64,7 +64,7 @@ fn whoever_cannot_begin_keeps_nobody_out_of_a_group_a_key_or_a_job() {
     let standing = ctl.run(&["groups", "--json"]).good().json();
     assert!(!standing[0]["running"].to_string().contains("g4"), "nothing runs that has not begun: {standing}");
     let findings = ctl.run(&["doctor", "--json"]).json();
-    assert!(!findings.to_string().contains("gate_wrong"), "{findings}");
+    assert!(!findings.to_string().contains("wrong:gate"), "{findings}");
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn with_dying_nodes_no_key_group_or_exclusive_pair_overlaps_and_all_runs_end() {
     let standing = eye.ask(eye.store().read_group_standings(&["turns".parse().unwrap()])).unwrap().remove(0);
     assert!(standing.turn.is_some(), "{standing:?}");
     let findings = Schedctl::on(&redis).run(&["doctor", "--json"]).json();
-    assert!(!findings.to_string().contains("gate_wrong"), "{findings}");
+    assert!(!findings.to_string().contains("wrong:gate"), "{findings}");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn groups_and_explain_tell_whose_turn_it_is_and_what_a_run_waits_for() {
     ctl.run(&["cancel", &shy]).good();
     assert_eq!(eye.wait_for_history("shy", 1)[0].state, schedd::domain::run::run_state::RunState::Cancelled);
     let findings = ctl.run(&["doctor", "--json"]).json();
-    assert!(!findings.to_string().contains("gate_wrong") && !findings.to_string().contains("nowhere"), "{findings}");
+    assert!(!findings.to_string().contains("wrong:gate") && !findings.to_string().contains("missing:due"), "{findings}");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn what_waits_at_a_gate_is_scheduled_held_by_a_pause_and_freed_by_an_edit() {
     until("it runs once it is resumed", LONG, || effects.of("held").into_iter().next());
     assert_eq!(eye.wait_for_history("held", 1)[0].state, schedd::domain::run::run_state::RunState::Succeeded);
     let findings = ctl.run(&["doctor", "--json"]).json();
-    assert!(!findings.to_string().contains("gate_wrong") && !findings.to_string().contains("nowhere"), "{findings}");
+    assert!(!findings.to_string().contains("wrong:gate") && !findings.to_string().contains("missing:due"), "{findings}");
 }
 
 #[test]

@@ -89,7 +89,7 @@ impl Scene {
         spans.sort_unstable();
         assert!(spans.windows(2).all(|pair| pair[1].0 >= pair[0].1 + GAP_MS), "{spans:?}");
         let found = self.ctl.run(&["doctor", "--json"]).json();
-        assert!(!found.to_string().contains("gate_wrong") && !found.to_string().contains("nowhere"), "{found}");
+        assert!(!found.to_string().contains("wrong:gate") && !found.to_string().contains("missing:due"), "{found}");
     }
 
     /// The jobs in the order in which they began.

@@ -7,7 +7,7 @@ use schedd::domain::consistency::{CountFacts, JobPlaces, PlannedRun, judge_job, 
 use schedd::domain::job::job_spec::Overlap;
 use schedd::domain::name::names::{Fence, RunId};
 use schedd::domain::queue::lane::Lane;
-use schedd::store::{AuditNote, JobMending, JobRecord, JobToInspect, MendReply, RunMending, Store};
+use schedd::store::{AuditNote, JobMending, JobRecord, JobToInspect, MendReply, Store, Verdict};
 
 use crate::scripts::world::{World, queue, run_of, successor, t};
 
@@ -19,8 +19,8 @@ async fn mend_job(store: &Store, job: &JobRecord, planted: Option<i64>, queues: 
 }
 
 async fn mend_run(store: &Store, run: &RunId, found_under: Option<Fence>, queues: &[Lane]) -> MendReply {
-    let mending = RunMending { run: run.clone(), lane: queue("default"), found_under, ready: None };
-    store.mend_runs(&[mending], queues).await.unwrap().remove(0).unwrap()
+    let facts = store.inspect_runs(&[(run.clone(), found_under)], queues).await.unwrap().remove(0).unwrap();
+    store.mend_runs(&[facts]).await.unwrap().remove(0).unwrap()
 }
 
 async fn inspect(store: &Store, job: &JobRecord, queues: &[Lane]) -> Option<JobPlaces> {
@@ -72,7 +72,29 @@ async fn what_is_missing_is_mended_and_never_planted_over_a_record() {
     assert!(matches!(reply, MendReply::Mended(_)), "{reply:?}");
     let _: i64 = world.raw("DEL", "leases", &[]);
     let reply = mend_run(&world.at(1), &run, None, &queues).await;
-    assert_eq!(reply, MendReply::Mended(vec!["lease put back, ended".to_owned()]));
+    assert_eq!(reply, MendReply::Mended(vec!["put into leases".to_owned()]));
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_run_that_changed_since_it_was_read_is_not_mended() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let claim = world.win_with(0, &run, Overlap::Skip, 1000).await;
+    let _: i64 = world.raw("ZADD", "history", &["5", &run.to_string()]);
+    let queues = [queue("default")];
+    let read = world.at(1).inspect_runs(&[(run.clone(), None)], &queues).await.unwrap().remove(0).unwrap();
+    world.finish(1, &claim, Verdict::Retry(Duration::from_secs(5))).await;
+    let scheduled = world.at(1).inspect_runs(&[(run.clone(), None)], &queues).await.unwrap().remove(0).unwrap();
+    let _: i64 = world.raw("ZREM", "due:default", &[&run.to_string()]);
+    // Its record is another in the first facts, and one of its entries in the second.
+    for facts in [read, scheduled] {
+        let before = world.snapshot();
+        assert_eq!(world.at(2).mend_runs(&[facts]).await.unwrap().remove(0).unwrap(), MendReply::Stale);
+        assert_eq!(world.snapshot(), before);
+    }
+    mend_run(&world.at(2), &run, None, &queues).await;
+    assert_eq!(world.score("due:default", &run.to_string()), Some(2));
     world.assert_sound();
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use schedd::domain::job::unique_rule::Second;
-use schedd::store::{ApplyReply, JobMending, MendReply, RunMending, SkipOrder, SkipReply, Verdict};
+use schedd::store::{ApplyReply, JobMending, MendReply, SkipOrder, SkipReply, Verdict};
 
 use crate::scripts::jobs::uniques::only;
 use crate::scripts::world::{World, definition, name, queue, run_of, successor, t};
@@ -85,17 +85,17 @@ async fn a_run_that_is_due_too_late_is_due_in_time_and_never_later() {
     let run = world.plant("a", 0).await;
     let claim = world.win_at(DAY, &run, &[]).await;
     world.finish(DAY + 1, &claim, Verdict::Retry(Duration::from_secs(5))).await;
-    let mend = async |ready: i64| {
-        let mending = RunMending { run: run.clone(), lane: queue("default"), found_under: None, ready: Some(t(ready)) };
-        world.at(0).mend_runs(&[mending], &[queue("default")]).await.unwrap().remove(0).unwrap()
+    let mend = async |run: &schedd::domain::name::names::RunId, ready: i64| {
+        let mut facts = world.at(0).inspect_runs(&[(run.clone(), None)], &[queue("default")]).await.unwrap().remove(0).unwrap();
+        facts.ready_by = Some(t(ready));
+        world.at(0).mend_runs(&[facts]).await.unwrap().remove(0).unwrap()
     };
-    assert_eq!(mend(5000).await, MendReply::Mended(vec!["due in time".to_owned()]));
+    assert_eq!(mend(&run, 5000).await, MendReply::Mended(vec![format!("ready at {}", t(5000))]));
     assert_eq!((world.score("due:default", &run.to_string()), world.run(&run).await.ready), (Some(5000), Some(t(5000))));
-    assert_eq!(mend(6000).await, MendReply::Sound);
+    assert_eq!(mend(&run, 6000).await, MendReply::Sound);
     // A planned run waits for its time.
     let next = world.plant("b", DAY).await;
-    let mending = RunMending { run: next, lane: queue("default"), found_under: None, ready: Some(t(0)) };
-    assert_eq!(world.at(0).mend_runs(&[mending], &[queue("default")]).await.unwrap().remove(0).unwrap(), MendReply::Sound);
+    assert_eq!(mend(&next, 0).await, MendReply::Sound);
 }
 
 #[tokio::test]

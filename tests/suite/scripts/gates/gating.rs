@@ -480,11 +480,13 @@ async fn a_run_found_in_two_places_at_a_gate_is_left_in_one() {
     let held = world.win_at(5, &run_of("a", 0), KEY).await;
     wait_at(&world, 5, &run_of("b", 1), KEY).await;
     let b = run_of("b", 1);
-    let mending = [schedd::store::RunMending { run: b.clone(), lane: queue("default"), found_under: None, ready: None }];
-    let mend = async || world.at(6).mend_runs(&mending, &[queue("default")]).await.unwrap().remove(0).unwrap();
+    let mend = async || {
+        let facts = world.at(6).inspect_runs(&[(b.clone(), None)], &[queue("default")]).await.unwrap().remove(0).unwrap();
+        world.at(6).mend_runs(&[facts]).await.unwrap().remove(0).unwrap()
+    };
     assert_eq!(mend().await, schedd::store::MendReply::Sound);
     let _: i64 = world.raw("ZADD", "due:default", &[&t(6).as_i64().to_string(), &b.to_string()]);
-    assert_eq!(mend().await, schedd::store::MendReply::Mended(vec!["no longer waiting at a gate".to_owned()]));
+    assert_eq!(mend().await, schedd::store::MendReply::Mended(vec!["taken out of queued:key:k".to_owned()]));
     world.assert_sound();
     wait_at(&world, 7, &b, KEY).await;
     world.succeed(8, &held).await;

@@ -1,6 +1,6 @@
 //! One call of each script, in a world where it has something to do.
 
-use schedd::domain::consistency::{CountFacts, PlannedRun};
+use schedd::domain::consistency::{CountFacts, PlannedRun, RunPlace};
 use schedd::domain::job::job_spec::{Delivery, Overlap};
 use schedd::domain::job::unique_rule::Second;
 use schedd::domain::name::names::RunId;
@@ -11,8 +11,8 @@ use schedd::domain::run::run_state::RunState;
 use schedd::domain::schedule::lateness::SkippedStretch;
 use schedd::store::{
     ApplyOrder, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll, LedgerRange, NoticeOrder,
-    QueueSwitch, RemoveOrder, RestoreOrder, ResumeOrder, RunDeadline, RunMending, Section, SectionText, SkipOrder, SourceKind,
-    SpreadOrder, StopRunning, StoreError, Successor, Takers, Verdict,
+    QueueSwitch, RemoveOrder, RestoreOrder, ResumeOrder, RunDeadline, Section, SectionText, SkipOrder, SourceKind, SpreadOrder,
+    StopRunning, StoreError, Successor, Takers, Verdict,
 };
 
 use super::scene::{Scene, backfilled, beat, by_hand, printed};
@@ -222,8 +222,10 @@ async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreE
             format!("{:?}", store.mend_range(run, &range, None).await?)
         }
         "mend_run" => {
-            let mending = RunMending { run: run.clone(), lane: queue("default"), found_under: None, ready: None };
-            format!("{:?}", store.mend_runs(&[mending], &[queue("default")]).await?.remove(0)?)
+            let mut facts = store.inspect_runs(&[(run.clone(), None)], &[queue("default")]).await?.remove(0)?;
+            // An entry that is not there, so that there is something to mend.
+            facts.places.insert(RunPlace::Dead, Some("5".to_owned()));
+            format!("{:?}", store.mend_runs(&[facts]).await?.remove(0)?)
         }
         "quarantine_key" => format!("{:?}", world.at(0).quarantine_key("output_bytes", "a test", Some("a")).await?),
         "discard_entries" => {

@@ -157,6 +157,7 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         // Whatever it holds is what is deleted.
         "aside" if script == "discard_entries" => return None,
         "key" => "stops".to_owned(),
+        "index" if script == "mend_run" => "spread:a".to_owned(),
         "aside" => format!("quarantined:stops:{}", t(0).as_i64()),
         "job" | "manual" if script == "plant_notice" => format!("{name}:a/on_success"),
         "run" if script == "plant_notice" => format!("run:{}", scene.notice.as_ref().unwrap().run),
