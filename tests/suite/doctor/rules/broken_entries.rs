@@ -123,8 +123,12 @@ impl Stage {
             match scene {
                 Waiting => desk.wait_due(&next).await,
                 Over => desk.succeed(desk.now(), &claim).await,
-                Dead => drop(desk.finish(desk.now(), &claim, Verdict::Final(RunState::Failed)).await),
-                Retried => drop(desk.finish(desk.now(), &claim, Verdict::Retry(std::time::Duration::from_secs(5))).await),
+                Dead => {
+                    desk.finish(desk.now(), &claim, Verdict::Final(RunState::Failed)).await;
+                }
+                Retried => {
+                    desk.finish(desk.now(), &claim, Verdict::Retry(std::time::Duration::from_secs(5))).await;
+                }
                 Planned | Running | Manual => {}
             }
         }
