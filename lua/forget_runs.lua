@@ -122,7 +122,7 @@ end
 -- Returns the reason of an end, without the note which journal restored it.
 local function reason_of(reason, restored)
   if not restored then return reason end
-  for _, pattern in ipairs({'restored by the journal of .*$', 'that it started is known by the journal of .*$'}) do
+  for _, pattern in ipairs({'restored by the journal of .*$', 'the journal of %S+ shows that the run started$'}) do
     reason = string.gsub(reason, ';? ?' .. pattern, '')
   end
   return reason

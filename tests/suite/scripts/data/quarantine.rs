@@ -173,7 +173,7 @@ async fn a_key_comes_back_only_if_it_holds_what_its_name_says_and_the_name_is_fr
     let _: i64 = world.raw("RPUSH", "fence", &["not ours"]);
     world.at(0).quarantine_key("fence", "a test", None).await.unwrap();
     let reply = world.at(0).restore(&only(&world).await).await.unwrap();
-    assert!(matches!(reply, PutBackReply::Refused(why) if why.contains("wants a string")));
+    assert!(matches!(reply, PutBackReply::Refused(why) if why.contains("wanted a string")));
 }
 
 const KEY: &[&str] = &["key:k"];
