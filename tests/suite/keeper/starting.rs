@@ -189,7 +189,7 @@ async fn what_cannot_start_is_127_if_it_is_not_there_and_126_if_it_cannot_be_exe
         ("no-such-program", 127, "no-such-program: No such file or directory"),
         ("/no/such/program", 127, "/no/such/program: No such file or directory"),
         (&plain, 126, "plain: Permission denied"),
-        (&no_interpreter, 126, "no-interpreter: its interpreter: No such file or directory"),
+        (&no_interpreter, 126, "no-interpreter: interpreter of the script: No such file or directory"),
         (&wrong_arch, 126, "wrong-arch: Exec format error"),
         ("/tmp", 126, "/tmp: Permission denied"),
     ];

@@ -72,7 +72,7 @@ fn what_is_refused_is_told_with_its_character() {
         ("FREQ=WEEKLY;BYDAY=XX", "\"XX\" at character 19 is not a weekday"),
         ("FREQ=WEEKLY;BYDAY=MO,WE\u{52b}H", "\"\u{52b}H\" at character 24 is not a weekday"),
         ("FREQ=WEEKLY;BYDAY=1MO", "\"1MO\" at character 19 has a numbered weekday"),
-        ("FREQ=MONTHLY;BYWEEKNO=3", "allowed only with FREQ=YEARLY"),
+        ("FREQ=MONTHLY;BYWEEKNO=3", "has BYWEEKNO, wanted FREQ=YEARLY"),
         ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "has no time before 2100"),
         ("FREQ=DAILY;UNTIL=20171224T000000Z", "has no time before its UNTIL"),
         ("FREQ=DAILY;UNTIL=20171224", "has no time before its UNTIL"),

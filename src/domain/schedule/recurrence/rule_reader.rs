@@ -188,11 +188,11 @@ fn refuse_misfits(rule: &RecurrenceRule, body: Piece<'_>, day_part: Option<Piece
     let at = day_part.unwrap_or(body);
     if is_numbered && (rule.freq > Freq::Monthly || !rule.weeks.is_empty()) {
         return Err(
-            at.fault("has a numbered weekday, which is allowed only with FREQ=MONTHLY, or with FREQ=YEARLY without BYWEEKNO")
+            at.fault("has a numbered weekday, wanted FREQ=MONTHLY, or FREQ=YEARLY without BYWEEKNO")
         );
     }
     if !rule.weeks.is_empty() && rule.freq != Freq::Yearly {
-        return Err(at.fault("has BYWEEKNO, which is allowed only with FREQ=YEARLY"));
+        return Err(at.fault("has BYWEEKNO, wanted FREQ=YEARLY"));
     }
     if !rule.year_days.is_empty() && matches!(rule.freq, Freq::Monthly | Freq::Weekly | Freq::Daily) {
         return Err(body.fault("has BYYEARDAY, which is not allowed with FREQ=MONTHLY, WEEKLY or DAILY"));
